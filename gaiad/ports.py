@@ -1,0 +1,123 @@
+"""Ports: where one package needs what another owns. Small protocols; the daemon wires the real sides in.
+
+Every call carries a `Call`: tenant, deadline, priority and a cancel flag travel with it through every port.
+"""
+
+import threading
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
+
+from gaiad.errors import Cancelled, DeadlineExceeded
+from gaiad.schemas import (
+    DEFAULT_TENANT,
+    Facets,
+    Focus,
+    ModelStatus,
+    PacketFilter,
+    PacketSummary,
+    Page,
+    SearchRequest,
+    SearchResponse,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+
+class Priority(IntEnum):
+    """Smaller goes first: a waiting person before anything in the background."""
+
+    PERSON = 0
+    BACKGROUND = 10
+
+
+class Call:
+    """Who calls, until when (monotonic seconds, None is no limit), how urgently, and whether still wanted."""
+
+    __slots__ = ("_cancelled", "deadline", "priority", "tenant", "turn_id")
+
+    def __init__(
+        self,
+        tenant: str = DEFAULT_TENANT,
+        deadline: float | None = None,
+        priority: Priority = Priority.PERSON,
+        turn_id: str = "",
+    ) -> None:
+        self.tenant = tenant
+        self.deadline = deadline
+        self.priority = priority
+        self.turn_id = turn_id
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Ask the work to stop; safe from any thread."""
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    def check(self, monotonic_now: float) -> None:
+        """Raise Cancelled or DeadlineExceeded when the call should not go on."""
+        if self._cancelled.is_set():
+            raise Cancelled("the caller went away")
+        if self.deadline is not None and monotonic_now > self.deadline:
+            raise DeadlineExceeded("the call's deadline passed")
+
+
+class Embedder(Protocol):
+    """Text to unit vectors. Texts longer than the model's window are split and averaged, never cut silently."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the vector space: model file, pooling, normalisation. Vectors of two spaces never mix."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    async def embed(self, texts: Sequence[str], call: Call) -> "Vectors":
+        """Shape (len(texts), dimension), float32, rows of length 1. Raises WorkerDied, DeadlineExceeded, Cancelled."""
+        ...
+
+    def status(self) -> ModelStatus: ...
+
+
+class Archive(Protocol):
+    """What research and bench need of the memory; all calls stay inside `call.tenant`."""
+
+    async def search(self, request: SearchRequest, call: Call) -> SearchResponse: ...
+
+    async def pages(self, page_ids: Sequence[str], call: Call) -> list[Page]:
+        """In the order asked for; an unknown or foreign id raises NotFound."""
+        ...
+
+    async def section_pages(self, packet_id: str, focus: Focus, call: Call) -> list[Page]:
+        """The packet's pages for a focus (GAM 3), in reading order."""
+        ...
+
+    async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]: ...
+
+    async def packet_summaries(self, packet_ids: Sequence[str], call: Call) -> list[PacketSummary]: ...
+
+    async def facets(self, call: Call) -> Facets: ...
+
+    async def document_frequency(self, words: Sequence[str], call: Call) -> dict[str, int]:
+        """For each word (stemmed as the index stems), in how many pages it stands; 0 when nowhere."""
+        ...
+
+
+class Scheduler(Protocol):
+    """Runs registered callables at a time of day or an interval; owned by intake."""
+
+    def daily(self, name: str, at: str, zone: str, work: "Work") -> None: ...
+
+    def every(self, name: str, seconds: float, work: "Work") -> None: ...
+
+
+class Work(Protocol):
+    async def __call__(self) -> None: ...

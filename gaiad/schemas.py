@@ -1,0 +1,323 @@
+"""Structs on the wire and between packages: frozen, keyword-only, unknown keys in input are errors.
+
+gaiad's own names are snake_case; endpoints a seed defines spell theirs in camelCase. All times are UTC, ISO 8601.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+Tenant = str
+DEFAULT_TENANT: Tenant = "local"
+
+Retriever = Literal["bm25", "dense", "page_id", "metadata"]
+SearchMode = Literal["hybrid", "bm25", "dense", "page_id", "metadata"]
+Focus = Literal["technical_content", "behavioral_state", "full_context"]
+Outcome = Literal["accepted", "duplicate", "revised", "quarantined", "ignored", "failed"]
+IntegrityVerdict = Literal["verified", "unverifiable", "broken"]
+ResearchStatus = Literal["SUCCESS", "PARTIAL", "NOT_FOUND", "CLARIFY"]
+JobState = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something a caller sends."""
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Something gaiad says."""
+
+
+# ---------------------------------------------------------------------------------------------- intake of packets
+
+
+class IngestRequest(Input):
+    """Files or folders on the daemon's machine, absolute. `follow` false returns as soon as the job is queued."""
+
+    paths: list[str]
+    tenant: Tenant = DEFAULT_TENANT
+    idempotency_key: str = ""
+
+
+class IngestOutcome(Output):
+    """What became of one file. `reason` says why when the outcome is not accepted."""
+
+    path: str
+    outcome: Outcome
+    packet_id: str = ""
+    dialect: str = ""
+    integrity: IntegrityVerdict | Literal[""] = ""
+    reason: str = ""
+
+
+# --------------------------------------------------------------------------------------------------------- search
+
+
+class MetricRange(Input):
+    """A behavioural metric by name, bounds inclusive; None is open."""
+
+    name: str
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+class Filters(Input):
+    """Exact filters. Times are UTC ISO 8601, `since` inclusive, `until` exclusive; text matches ignore case."""
+
+    since: str = ""
+    until: str = ""
+    models: list[str] = []
+    topics: list[str] = []
+    tags: list[str] = []
+    metrics: list[MetricRange] = []
+    packet_ids: list[str] = []
+    session_ids: list[str] = []
+
+
+class SearchRequest(Input):
+    """One search. `page_ids` are for mode page_id; `adjacent` adds that many neighbours on either side of a hit.
+
+    `boosts` are preferences that reorder and never exclude; `phrases` must stand in the page as written.
+    """
+
+    query: str = ""
+    mode: SearchMode = "hybrid"
+    limit: int = 10
+    tenant: Tenant = DEFAULT_TENANT
+    filters: Filters = Filters()
+    phrases: list[str] = []
+    page_ids: list[str] = []
+    focus: Focus = "full_context"
+    adjacent: int = 0
+    explain: bool = False
+    order: Literal["relevance", "earliest", "latest"] = "relevance"
+    boosts: Filters = Filters()
+    people: list[str] = []
+
+
+class RetrieverScore(Output):
+    """A retriever's own rank (from 1) and raw score for a page: BM25, or cosine for dense."""
+
+    rank: int
+    score: float
+
+
+class Explanation(Output):
+    """Why a page ranks where it does: each retriever's view, and what each boost added to the fused score."""
+
+    retrievers: dict[str, RetrieverScore]
+    boosts: dict[str, float]
+    matched_terms: list[str]
+
+
+class Hit(Output):
+    """A page found. `score` is the fused score (comparable within one response only)."""
+
+    page_id: str
+    packet_id: str
+    session_id: str
+    score: float
+    excerpt: str
+    timestamp: str
+    topic: str
+    retrievers: list[Retriever]
+    section: str = ""
+    speaker: str = ""
+    model: str = ""
+    explanation: Explanation | None = None
+    adjacent: list["Hit"] = []
+
+
+class SearchResponse(Output):
+    """`degraded` names what could not take part (say, the embedder) and why."""
+
+    hits: list[Hit]
+    took_ms: float
+    degraded: list[str] = []
+
+
+class Page(Output):
+    """A stored page. `start` and `end` are the byte span in the packet's original; `text` is exact and undecorated."""
+
+    page_id: str
+    packet_id: str
+    session_id: str
+    sequence: int
+    section: str
+    path: str
+    text: str
+    start: int
+    end: int
+    timestamp: str
+    topic: str = ""
+    speaker: str = ""
+    model: str = ""
+
+
+class Facets(Output):
+    """What the archive knows by name; the query interface recognises these. Counts are packets."""
+
+    models: dict[str, int] = {}
+    topics: dict[str, int] = {}
+    tags: dict[str, int] = {}
+    people: dict[str, int] = {}
+    packets: int = 0
+    first: str = ""
+    last: str = ""
+
+
+class PacketSummary(Output):
+    """One line about a packet."""
+
+    packet_id: str
+    revision: int
+    timestamp: str
+    topic: str
+    dialect: str
+    integrity: IntegrityVerdict
+    model: str
+    session_id: str
+    pages: int
+    bytes: int
+    sha256: str
+    summary: str = ""
+
+
+class PacketDetail(Output):
+    """A packet whole: its summary line, canonical fields, integrity findings and pages."""
+
+    packet: PacketSummary
+    fields: dict[str, Any]
+    integrity: list[dict[str, Any]]
+    pages: list[Page]
+    source: str
+    received_at: str
+    revisions: list[PacketSummary] = []
+
+
+class PacketFilter(Input):
+    """Which packets to list, newest first; `after` is the packet_id the last page ended with."""
+
+    tenant: Tenant = DEFAULT_TENANT
+    filters: Filters = Filters()
+    order: Literal["earliest", "latest"] = "latest"
+    limit: int = 50
+    offset: int = 0
+
+
+class VerifyReport(Output):
+    """A packet (or all) held against its stored original: hashes, pages, spans."""
+
+    checked: int
+    ok: int
+    problems: list[str]
+
+
+# ------------------------------------------------------------------------------------------------------- research
+
+
+class ResearchRequest(Input):
+    """A question to the archive. `now` fixes the clock for dates in words (ISO 8601); "" is the real one."""
+
+    query: str
+    tenant: Tenant = DEFAULT_TENANT
+    max_iterations: int = 0
+    filters: Filters = Filters()
+    now: str = ""
+
+
+class Citation(Output):
+    """`quote` is the stored text of the page from `start` to `end` (characters); `sha256` is of the quote in UTF-8."""
+
+    packet_id: str
+    page_id: str
+    start: int
+    end: int
+    sha256: str
+    quote: str
+    timestamp: str = ""
+    topic: str = ""
+
+
+class ResearchResult(Output):
+    """GAM 4 to 6: what the archive answers, from which packets, how sure, after how many iterations."""
+
+    status: ResearchStatus
+    answer: str
+    source_packets: list[str]
+    citations: list[Citation]
+    confidence: float
+    confidence_band: Literal["LOW", "MEDIUM", "HIGH"]
+    iterations_used: int
+    max_iterations: int
+    note: str
+    suggestions: list[str]
+    engine: str
+    took_ms: float
+    kind: str = "factual"
+    missing_aspects: list[str] = []
+    sources: list[PacketSummary] = []
+    parameters: dict[str, Any] = {}
+
+
+# ----------------------------------------------------------------------------------------------- jobs and status
+
+
+class Job(Output):
+    """Something long: `done` of `total` steps; `result` once it ended."""
+
+    job_id: str
+    kind: str
+    tenant: Tenant
+    state: JobState
+    done: int
+    total: int
+    note: str
+    created_at: str
+    updated_at: str
+    result: dict[str, Any] = {}
+
+
+class ModelStatus(Output):
+    """One model behind a worker."""
+
+    role: str
+    kind: str
+    path_or_url: str
+    state: str
+    pid: int
+    reason: str
+    fingerprint: str = ""
+    memory_bytes: int = 0
+    restarts: int = 0
+
+
+class Status(Output):
+    """What `gaiad status` shows. `queue` is pages waiting for a vector."""
+
+    pid: int
+    version: str
+    uptime_s: float
+    home: str
+    socket: str
+    url: str
+    packets: int
+    pages: int
+    vectors: int
+    queue: int
+    quarantined: int
+    models: list[ModelStatus]
+    degraded: list[str]
+    tenants: list[str] = []
+    folders: list[str] = []
+    jobs: dict[str, int] = {}
+    counters: dict[str, int] = {}
+    latencies: dict[str, Any] = {}
+    memory_bytes: int = 0
+
+
+class ErrorBody(Output):
+    """Every error on the wire."""
+
+    code: str
+    message: str
+    retry_after_s: float | None = None

@@ -1,0 +1,77 @@
+"""A database file as its owners use it: migrated, one writer, a pool of readers, async faces over both."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from gaiad.store.database import Migration, ReaderPool, connect, migrate, translate
+from gaiad.store.writer import Writer
+
+T = TypeVar("T")
+
+
+class DatabaseFile:
+    """Open with `DatabaseFile.open`; `read` and `write` block, `aread` and `awrite` are for the event loop."""
+
+    def __init__(self, path: Path, readers: int) -> None:
+        self.path = path
+        self._writer = Writer(path)
+        self._readers = ReaderPool(path, readers)
+        self._threads = ThreadPoolExecutor(readers, thread_name_prefix=f"read:{path.parent.name}")
+
+    @classmethod
+    def open(cls, path: Path, migrations: Sequence[Migration], application_id: int, readers: int = 2) -> "DatabaseFile":
+        """Create or migrate `path`, then open it. Raises Conflict for a newer or foreign file."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        connection = connect(path)
+        try:
+            migrate(connection, migrations, application_id, path)
+        except sqlite3.Error as error:
+            raise translate(error, path) from error
+        finally:
+            connection.close()
+        path.chmod(0o600)
+        return cls(path, readers)
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one read snapshot on this thread."""
+        with self._readers.reading() as connection:
+            return work(connection)
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on the writer thread and wait until it is durable."""
+        return self._writer.submit(work).result()
+
+    def submit(self, work: Callable[[sqlite3.Connection], T]) -> "Future[T]":
+        """Queue `work` for the writer; the future completes once it is durable."""
+        return self._writer.submit(work)
+
+    async def aread(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """`read` on a reader thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.read, work)
+
+    async def awrite(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """`write` without blocking the loop."""
+        return await asyncio.wrap_future(self._writer.submit(work))
+
+    def backup(self, target: Path) -> None:
+        """A consistent copy at `target` while others read and write (SQLite's online backup)."""
+        source, copy = connect(self.path, read_only=True), connect(target)
+        try:
+            source.backup(copy, pages=4096)
+            copy.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            raise translate(error, target) from error
+        finally:
+            copy.close()
+            source.close()
+        target.chmod(0o600)
+
+    def close(self) -> None:
+        """Finish queued writes, wait for readers, close."""
+        self._threads.shutdown(wait=True)
+        self._readers.close()
+        self._writer.close()

@@ -1,0 +1,55 @@
+"""Background tasks from one place: named, owned, and never silent when they fail.
+
+The bare asyncio call is banned by lint. A group belongs to a component; leaving it cancels what still runs and waits.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import structlog
+
+_log = structlog.get_logger("gaiad.tasks")
+
+T = TypeVar("T")
+OnFailure = Callable[[str, BaseException], None]
+
+
+class TaskGroup:
+    """Named tasks that end with their owner. `on_failure(name, error)` hears of every task that raised."""
+
+    def __init__(self, owner: str, on_failure: OnFailure | None = None) -> None:
+        self._owner = owner
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run `work` as the task `owner/name`; its error is logged, and reported to `on_failure`."""
+        task = asyncio.create_task(work, name=f"{self._owner}/{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            _log.error("task_failed", task=task.get_name(), error=repr(error), exc_info=error)
+            if self._on_failure is not None:
+                self._on_failure(task.get_name(), error)
+
+    async def stop(self) -> None:
+        """Cancel every task still running and wait until each has ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.stop()

@@ -1,0 +1,1 @@
+"""Prompt texts as files and the loader that fills them with strict variables."""
