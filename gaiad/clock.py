@@ -70,7 +70,9 @@ def load_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ConfigError(f"user.timezone: no time zone is called {name!r}; use an IANA name such as Europe/Berlin") from error
+        raise ConfigError(
+            f"user.timezone: no time zone is called {name!r}; use an IANA name such as Europe/Berlin"
+        ) from error
 
 
 def to_iso(moment: datetime) -> str:

@@ -22,18 +22,18 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pass
 
 
-class UserConfig(_Section):
+class UserConfig(_Section, frozen=True):
     timezone: str
     names: list[str]
 
 
-class DaemonConfig(_Section):
+class DaemonConfig(_Section, frozen=True):
     stop_grace_s: float
     log_level: Literal["debug", "info", "warning", "error"]
     log_format: Literal["text", "json"]
 
 
-class HttpConfig(_Section):
+class HttpConfig(_Section, frozen=True):
     enabled: bool
     host: Literal["127.0.0.1", "::1", "localhost"]
     port: int
@@ -42,23 +42,23 @@ class HttpConfig(_Section):
     request_timeout_s: float
 
 
-class AccessConfig(_Section):
+class AccessConfig(_Section, frozen=True):
     uids: dict[str, list[str]]
 
 
-class FolderConfig(_Section):
+class FolderConfig(_Section, frozen=True):
     path: str
     tenant: str = "local"
 
 
-class IntakeConfig(_Section):
+class IntakeConfig(_Section, frozen=True):
     folders: list[FolderConfig]
     settle_ms: int
     rescan_s: float
     batch_files: int
 
 
-class PacketLimits(_Section):
+class PacketLimits(_Section, frozen=True):
     """Limits on one packet: bytes on disk, nesting, nodes, characters of decoded text."""
 
     max_bytes: int
@@ -67,7 +67,7 @@ class PacketLimits(_Section):
     max_text_chars: int
 
 
-class ArchiveConfig(_Section):
+class ArchiveConfig(_Section, frozen=True):
     page_max_chars: int
     page_overlap_chars: int
     exact_scan_max: int
@@ -75,7 +75,7 @@ class ArchiveConfig(_Section):
     readers: int
 
 
-class EmbedderConfig(_Section):
+class EmbedderConfig(_Section, frozen=True):
     kind: Literal["minilm", "gguf", "none"]
     path: str
     threads: int
@@ -84,7 +84,7 @@ class EmbedderConfig(_Section):
     start_timeout_s: float
 
 
-class SearchConfig(_Section):
+class SearchConfig(_Section, frozen=True):
     candidates: int
     postings_budget: int
     weight_bm25: float
@@ -96,18 +96,18 @@ class SearchConfig(_Section):
     neighbour_2: float
 
 
-class ResearchConfig(_Section):
+class ResearchConfig(_Section, frozen=True):
     max_iterations: int
     max_pages: int
     max_sources: int
     expand_days: int
 
 
-class ScheduleConfig(_Section):
+class ScheduleConfig(_Section, frozen=True):
     sweep_at: str
 
 
-class Config(_Section):
+class Config(_Section, frozen=True):
     """All settings; every value came from config.toml or an override, none from code."""
 
     user: UserConfig
@@ -203,7 +203,9 @@ def _set(merged: dict[str, Any], section: str, key: str, value: Any, source: str
     try:
         msgspec.convert(trial, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {section}.{key} = {value!r} does not fit: {error}; see the default in config.toml") from error
+        raise ConfigError(
+            f"{source}: {section}.{key} = {value!r} does not fit: {error}; see the default in config.toml"
+        ) from error
     merged[section][key] = value
 
 
@@ -218,7 +220,9 @@ def _check(merged: Mapping[str, Any]) -> Config:
         if config.archive.page_overlap_chars * 2 >= config.archive.page_max_chars
         else "",
         "archive.page_max_chars must be 200 or more" if config.archive.page_max_chars < 200 else "",
-        'embedder.kind = "gguf" needs embedder.path' if config.embedder.kind == "gguf" and not config.embedder.path else "",
+        'embedder.kind = "gguf" needs embedder.path'
+        if config.embedder.kind == "gguf" and not config.embedder.path
+        else "",
         *(
             f"{section}.{key} = {value!r}: must not be negative"
             for section, values in merged.items()

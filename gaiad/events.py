@@ -55,7 +55,9 @@ class EventHub:
         missed = first_kept - after_id - 1
         if missed <= 0:
             return fresh
-        marker = Event(id=first_kept - 1, at=to_iso(self._clock.now()), kind="missed", tenant="", data={}, missed=missed)
+        marker = Event(
+            id=first_kept - 1, at=to_iso(self._clock.now()), kind="missed", tenant="", data={}, missed=missed
+        )
         return [marker, *fresh]
 
     async def follow(self, after_id: int | None = None) -> AsyncIterator[Event]:

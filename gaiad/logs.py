@@ -15,7 +15,11 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 def configure_logs(level: str, layout: Literal["text", "json"]) -> None:
     """Send every log line to stderr at `level` or above, as text for people or one JSON object a line."""
-    renderer: Any = structlog.processors.JSONRenderer() if layout == "json" else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if layout == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

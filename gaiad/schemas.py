@@ -30,7 +30,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 # ---------------------------------------------------------------------------------------------- intake of packets
 
 
-class IngestRequest(Input):
+class IngestRequest(Input, frozen=True):
     """Files or folders on the daemon's machine, absolute. `follow` false returns as soon as the job is queued."""
 
     paths: list[str]
@@ -38,7 +38,7 @@ class IngestRequest(Input):
     idempotency_key: str = ""
 
 
-class IngestOutcome(Output):
+class IngestOutcome(Output, frozen=True):
     """What became of one file. `reason` says why when the outcome is not accepted."""
 
     path: str
@@ -52,7 +52,7 @@ class IngestOutcome(Output):
 # --------------------------------------------------------------------------------------------------------- search
 
 
-class MetricRange(Input):
+class MetricRange(Input, frozen=True):
     """A behavioural metric by name, bounds inclusive; None is open."""
 
     name: str
@@ -60,7 +60,7 @@ class MetricRange(Input):
     maximum: float | None = None
 
 
-class Filters(Input):
+class Filters(Input, frozen=True):
     """Exact filters. Times are UTC ISO 8601, `since` inclusive, `until` exclusive; text matches ignore case."""
 
     since: str = ""
@@ -73,7 +73,7 @@ class Filters(Input):
     session_ids: list[str] = []
 
 
-class SearchRequest(Input):
+class SearchRequest(Input, frozen=True):
     """One search. `page_ids` are for mode page_id; `adjacent` adds that many neighbours on either side of a hit.
 
     `boosts` are preferences that reorder and never exclude; `phrases` must stand in the page as written.
@@ -94,14 +94,14 @@ class SearchRequest(Input):
     people: list[str] = []
 
 
-class RetrieverScore(Output):
+class RetrieverScore(Output, frozen=True):
     """A retriever's own rank (from 1) and raw score for a page: BM25, or cosine for dense."""
 
     rank: int
     score: float
 
 
-class Explanation(Output):
+class Explanation(Output, frozen=True):
     """Why a page ranks where it does: each retriever's view, and what each boost added to the fused score."""
 
     retrievers: dict[str, RetrieverScore]
@@ -109,7 +109,7 @@ class Explanation(Output):
     matched_terms: list[str]
 
 
-class Hit(Output):
+class Hit(Output, frozen=True):
     """A page found. `score` is the fused score (comparable within one response only)."""
 
     page_id: str
@@ -127,7 +127,7 @@ class Hit(Output):
     adjacent: list["Hit"] = []
 
 
-class SearchResponse(Output):
+class SearchResponse(Output, frozen=True):
     """`degraded` names what could not take part (say, the embedder) and why."""
 
     hits: list[Hit]
@@ -135,7 +135,7 @@ class SearchResponse(Output):
     degraded: list[str] = []
 
 
-class Page(Output):
+class Page(Output, frozen=True):
     """A stored page. `start` and `end` are the byte span in the packet's original; `text` is exact and undecorated."""
 
     page_id: str
@@ -153,7 +153,7 @@ class Page(Output):
     model: str = ""
 
 
-class Facets(Output):
+class Facets(Output, frozen=True):
     """What the archive knows by name; the query interface recognises these. Counts are packets."""
 
     models: dict[str, int] = {}
@@ -165,7 +165,7 @@ class Facets(Output):
     last: str = ""
 
 
-class PacketSummary(Output):
+class PacketSummary(Output, frozen=True):
     """One line about a packet."""
 
     packet_id: str
@@ -182,7 +182,7 @@ class PacketSummary(Output):
     summary: str = ""
 
 
-class PacketDetail(Output):
+class PacketDetail(Output, frozen=True):
     """A packet whole: its summary line, canonical fields, integrity findings and pages."""
 
     packet: PacketSummary
@@ -194,7 +194,7 @@ class PacketDetail(Output):
     revisions: list[PacketSummary] = []
 
 
-class PacketFilter(Input):
+class PacketFilter(Input, frozen=True):
     """Which packets to list, newest first; `after` is the packet_id the last page ended with."""
 
     tenant: Tenant = DEFAULT_TENANT
@@ -204,7 +204,7 @@ class PacketFilter(Input):
     offset: int = 0
 
 
-class VerifyReport(Output):
+class VerifyReport(Output, frozen=True):
     """A packet (or all) held against its stored original: hashes, pages, spans."""
 
     checked: int
@@ -215,7 +215,7 @@ class VerifyReport(Output):
 # ------------------------------------------------------------------------------------------------------- research
 
 
-class ResearchRequest(Input):
+class ResearchRequest(Input, frozen=True):
     """A question to the archive. `now` fixes the clock for dates in words (ISO 8601); "" is the real one."""
 
     query: str
@@ -225,7 +225,7 @@ class ResearchRequest(Input):
     now: str = ""
 
 
-class Citation(Output):
+class Citation(Output, frozen=True):
     """`quote` is the stored text of the page from `start` to `end` (characters); `sha256` is of the quote in UTF-8."""
 
     packet_id: str
@@ -238,7 +238,7 @@ class Citation(Output):
     topic: str = ""
 
 
-class ResearchResult(Output):
+class ResearchResult(Output, frozen=True):
     """GAM 4 to 6: what the archive answers, from which packets, how sure, after how many iterations."""
 
     status: ResearchStatus
@@ -262,7 +262,7 @@ class ResearchResult(Output):
 # ----------------------------------------------------------------------------------------------- jobs and status
 
 
-class Job(Output):
+class Job(Output, frozen=True):
     """Something long: `done` of `total` steps; `result` once it ended."""
 
     job_id: str
@@ -277,7 +277,7 @@ class Job(Output):
     result: dict[str, Any] = {}
 
 
-class ModelStatus(Output):
+class ModelStatus(Output, frozen=True):
     """One model behind a worker."""
 
     role: str
@@ -291,7 +291,7 @@ class ModelStatus(Output):
     restarts: int = 0
 
 
-class Status(Output):
+class Status(Output, frozen=True):
     """What `gaiad status` shows. `queue` is pages waiting for a vector."""
 
     pid: int
@@ -315,7 +315,7 @@ class Status(Output):
     memory_bytes: int = 0
 
 
-class ErrorBody(Output):
+class ErrorBody(Output, frozen=True):
     """Every error on the wire."""
 
     code: str

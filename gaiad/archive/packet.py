@@ -12,7 +12,16 @@ import msgspec
 from gaiad.schemas import IntegrityVerdict
 
 SectionKind = Literal[
-    "header", "behavior", "summary", "content", "transcript", "artifact", "closure", "instructions", "integrity", "other"
+    "header",
+    "behavior",
+    "summary",
+    "content",
+    "transcript",
+    "artifact",
+    "closure",
+    "instructions",
+    "integrity",
+    "other",
 ]
 
 

@@ -1,1 +1,1 @@
-"""SQLite files: connections, one writer thread a file, numbered migrations, jobs, online backup. Owns no domain table."""
+"""SQLite files: connections, one writer thread a file, migrations, jobs, online backup. Owns no domain table."""

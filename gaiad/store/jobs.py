@@ -60,7 +60,8 @@ class Jobs:
                 if row:
                     return str(row[0])
             connection.execute(
-                "INSERT INTO jobs (job_id, kind, tenant, state, total, payload, idempotency_key, created_at, updated_at)"
+                "INSERT INTO jobs"
+                " (job_id, kind, tenant, state, total, payload, idempotency_key, created_at, updated_at)"
                 " VALUES (?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
                 (job_id, kind, tenant, total, msgspec.json.encode(payload), idempotency_key, now, now),
             )
@@ -70,14 +71,18 @@ class Jobs:
 
     def get(self, job_id: str) -> Job:
         """The job; raises NotFound."""
-        row = self._file.read(lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs WHERE job_id = ?", (job_id,)).fetchone())
+        row = self._file.read(
+            lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+        )
         if row is None:
             raise NotFound(f"no job is called {job_id!r}; `gaiad jobs` lists them")
         return _job(row)
 
-    def list(self, tenants: tuple[str, ...] | None = None, limit: int = 50) -> list[Job]:
+    def newest(self, tenants: tuple[str, ...] | None = None, limit: int = 50) -> list[Job]:
         """Newest first; only of `tenants` when given."""
-        rows = self._file.read(lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs ORDER BY job_id DESC LIMIT 1000").fetchall())
+        rows = self._file.read(
+            lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs ORDER BY job_id DESC LIMIT 1000").fetchall()
+        )
         jobs = [_job(row) for row in rows]
         return [job for job in jobs if tenants is None or job.tenant in tenants][:limit]
 
@@ -85,7 +90,8 @@ class Jobs:
         """Queued and running jobs of a kind, oldest first: what a restart resumes."""
         rows = self._file.read(
             lambda c: c.execute(
-                f"SELECT {_COLUMNS} FROM jobs WHERE kind = ? AND state IN ('queued', 'running') ORDER BY job_id", (kind,)
+                f"SELECT {_COLUMNS} FROM jobs WHERE kind = ? AND state IN ('queued', 'running') ORDER BY job_id",
+                (kind,),
             ).fetchall()
         )
         return [_job(row) for row in rows]
@@ -107,7 +113,9 @@ class Jobs:
         """queued or running (after a crash) becomes running."""
         self._set(job_id, state="running")
 
-    def progress(self, job_id: str, done: int, total: int, note: str = "", cursor: dict[str, Any] | None = None) -> None:
+    def progress(
+        self, job_id: str, done: int, total: int, note: str = "", cursor: dict[str, Any] | None = None
+    ) -> None:
         """Record how far the job came."""
         changes: dict[str, Any] = {"done": done, "total": total, "note": note}
         if cursor is not None:
@@ -128,7 +136,9 @@ class Jobs:
 
     def cancel_wanted(self, job_id: str) -> bool:
         """Whether somebody asked the job to stop."""
-        row = self._file.read(lambda c: c.execute("SELECT cancel_wanted FROM jobs WHERE job_id = ?", (job_id,)).fetchone())
+        row = self._file.read(
+            lambda c: c.execute("SELECT cancel_wanted FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+        )
         return bool(row and row[0])
 
     def _blob(self, job_id: str, column: str) -> dict[str, Any]:
@@ -151,6 +161,14 @@ _COLUMNS = "job_id, kind, tenant, state, done, total, note, created_at, updated_
 def _job(row: tuple[Any, ...]) -> Job:
     job_id, kind, tenant, state, done, total, note, created_at, updated_at, result = row
     return Job(
-        job_id=job_id, kind=kind, tenant=tenant, state=state, done=done, total=total, note=note,
-        created_at=created_at, updated_at=updated_at, result=msgspec.json.decode(result),
+        job_id=job_id,
+        kind=kind,
+        tenant=tenant,
+        state=state,
+        done=done,
+        total=total,
+        note=note,
+        created_at=created_at,
+        updated_at=updated_at,
+        result=msgspec.json.decode(result),
     )

@@ -94,7 +94,7 @@ class Writer:
         self._connection.execute("SAVEPOINT work")
         try:
             result = work(self._connection)
-        except Exception as error:  # noqa: BLE001  (handed to the caller through its future)
+        except Exception as error:  # handed to the caller through its future
             if not self._connection.in_transaction:
                 raise sqlite3.OperationalError(f"the transaction was rolled back: {error}") from error
             self._connection.execute("ROLLBACK TO work")
