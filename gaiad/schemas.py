@@ -30,12 +30,24 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 # ---------------------------------------------------------------------------------------------- intake of packets
 
 
-class IngestRequest(Input, frozen=True):
-    """Files or folders on the daemon's machine, absolute. `follow` false returns as soon as the job is queued."""
+class IngestDocument(Input, frozen=True):
+    """A packet sent by value; `name` stands in for the path."""
 
-    paths: list[str]
+    name: str
+    content: str
+
+
+class IngestRequest(Input, frozen=True):
+    """Files or folders on the daemon's machine (absolute paths), or documents by value.
+
+    `wait` false answers as soon as the job is queued. An `idempotency_key` seen before answers with the earlier job.
+    """
+
+    paths: list[str] = []
+    documents: list[IngestDocument] = []
     tenant: Tenant = DEFAULT_TENANT
     idempotency_key: str = ""
+    wait: bool = True
 
 
 class IngestOutcome(Output, frozen=True):
@@ -313,6 +325,15 @@ class Status(Output, frozen=True):
     counters: dict[str, int] = {}
     latencies: dict[str, Any] = {}
     memory_bytes: int = 0
+
+
+class Check(Output, frozen=True):
+    """One thing `gaiad doctor` looked at; `remedy` says what to do when it is not ok."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
 
 
 class ErrorBody(Output, frozen=True):
