@@ -1,0 +1,131 @@
+"""Words of questions and pages: how they are cut, stemmed and weighed, so that both sides meet in the same form.
+
+The index stems with the same Snowball rules; here the stems decide what a found page covers of the question.
+"""
+
+import functools
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import Stemmer
+
+from constants.load import load_table
+
+# Numbers keep their points and versions their prefix (v2.0); an apostrophe inside a word is part of it.
+_WORD = re.compile(r"[^\W_]+(?:\.\d+)+|[^\W_]+(?:['’][^\W_]+)*")
+_APOSTROPHE = re.compile(r"['’]")
+
+
+class _WordList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    words: tuple[str, ...]
+
+
+class _Synonyms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    groups: tuple[tuple[str, ...], ...]
+
+
+class _Initials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    meanings: dict[str, str]
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A word as written and where it stands, in characters."""
+
+    text: str
+    start: int
+    end: int
+
+    @property
+    def lower(self) -> str:
+        """Lower case; a possessive `'s` and other apostrophes removed."""
+        return normalise(self.text)
+
+
+def normalise(word: str) -> str:
+    """Lower case without possessive or apostrophes: Gemini's -> gemini, don't -> dont."""
+    lower = word.lower().replace("’", "'")
+    return _APOSTROPHE.sub("", lower.removesuffix("'s"))
+
+
+def cut(text: str) -> list[Word]:
+    """The words of `text` in order, with their offsets."""
+    return [Word(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
+
+
+@functools.lru_cache(maxsize=1)
+def _stemmer() -> Stemmer.Stemmer:
+    return Stemmer.Stemmer("english")
+
+
+@functools.lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The Snowball stem of a normalised word; words with digits are left alone."""
+    if any(character.isdigit() for character in word):
+        return word
+    return str(_stemmer().stemWord(word))
+
+
+def stems(text: str) -> set[str]:
+    """Every stem that stands in `text`, hyphenated words in their parts."""
+    return {stem(normalise(match)) for match in _WORD.findall(text)}
+
+
+@functools.cache
+def stop_words() -> frozenset[str]:
+    return frozenset(load_table("stop_words", _WordList).words)
+
+
+def content_words(text: str) -> list[str]:
+    """Normalised words of `text` that carry a topic, in order, once each."""
+    words = (word.lower for word in cut(text))
+    return list(dict.fromkeys(word for word in words if word not in stop_words() and word))
+
+
+@functools.cache
+def _synonyms_by_stem() -> dict[str, tuple[str, ...]]:
+    table: dict[str, list[str]] = {}
+    for group in load_table("synonyms", _Synonyms).groups:
+        for word in group:
+            others = [other for other in group if other != word]
+            table.setdefault(stem(word), []).extend(others)
+    return {key: tuple(dict.fromkeys(words)) for key, words in table.items()}
+
+
+def synonyms(word: str) -> tuple[str, ...]:
+    """Other words for a normalised word, from the shipped table; () when it knows none."""
+    return _synonyms_by_stem().get(stem(word), ())
+
+
+def expand_initials(text: str) -> list[str]:
+    """What initials in `text` stand for, and the initials of meanings spelled out in it: RTC, both ways."""
+    lower = " ".join(word.lower for word in cut(text.replace("-", " ")))
+    padded = f" {lower} "
+    found: list[str] = []
+    for initials, meaning in load_table("initials", _Initials).meanings.items():
+        if f" {initials} " in padded:
+            found.append(meaning)
+        elif f" {meaning} " in padded:
+            found.append(initials)
+    return found
+
+
+def rarity(frequencies: Mapping[str, int], pages: int) -> dict[str, float]:
+    """A weight for each word, 1.0 for one in a single page or in none, falling to 0.05 for one in every page.
+
+    `frequencies` counts the pages a word stands in, `pages` all pages. Inverse document frequency, scaled to its maximum.
+    """
+    total = max(pages, *frequencies.values(), 2) if frequencies else 2
+    ceiling = math.log(1 + (total - 0.5) / 1.5)
+    weights = {}
+    for word, count in frequencies.items():
+        seen = max(count, 1)
+        weights[word] = max(0.05, math.log(1 + (total - seen + 0.5) / (seen + 0.5)) / ceiling)
+    return weights
+
+
+def share(found: Iterable[str], weights: Mapping[str, float]) -> float:
+    """The weighted share of `weights`' words that are in `found`, 0 to 1; 0 when there are no words."""
+    total = sum(weights.values())
+    return sum(weights[word] for word in set(found) if word in weights) / total if total else 0.0
