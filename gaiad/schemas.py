@@ -336,6 +336,13 @@ class Check(Output, frozen=True):
     remedy: str = ""
 
 
+class ReloadReport(Output, frozen=True):
+    """Settings that changed (section.key), and those of them that take effect at the next start only."""
+
+    changed: list[str]
+    restart_needed: list[str]
+
+
 class ErrorBody(Output, frozen=True):
     """Every error on the wire."""
 

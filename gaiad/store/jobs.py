@@ -4,6 +4,7 @@ The table knows nothing of what a job does; its owner keeps `payload` (what to d
 """
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -34,6 +35,12 @@ CREATE TABLE jobs (
 );
 CREATE INDEX jobs_by_state ON jobs (state, job_id);
 CREATE UNIQUE INDEX jobs_by_key ON jobs (tenant, kind, idempotency_key) WHERE idempotency_key <> '';
+CREATE TABLE job_log (
+    job_id TEXT NOT NULL REFERENCES jobs (job_id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    body   BLOB NOT NULL,
+    PRIMARY KEY (job_id, number)
+) WITHOUT ROWID;
 """
 
 _ENDED = ("done", "failed", "cancelled")
@@ -114,13 +121,54 @@ class Jobs:
         self._set(job_id, state="running")
 
     def progress(
-        self, job_id: str, done: int, total: int, note: str = "", cursor: dict[str, Any] | None = None
+        self,
+        job_id: str,
+        done: int,
+        total: int,
+        note: str = "",
+        cursor: dict[str, Any] | None = None,
+        log: Sequence[bytes] = (),
     ) -> None:
-        """Record how far the job came."""
-        changes: dict[str, Any] = {"done": done, "total": total, "note": note}
-        if cursor is not None:
-            changes["cursor"] = msgspec.json.encode(cursor)
-        self._set(job_id, **changes)
+        """Record how far the job came and append `log` lines, in one commit."""
+        now = to_iso(self._clock.now())
+
+        def record(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "UPDATE jobs SET done = ?, total = ?, note = ?, updated_at = ?, cursor = coalesce(?, cursor)"
+                " WHERE job_id = ?",
+                (done, total, note, now, None if cursor is None else msgspec.json.encode(cursor), job_id),
+            )
+            (last,) = connection.execute(
+                "SELECT coalesce(max(number), 0) FROM job_log WHERE job_id = ?", (job_id,)
+            ).fetchone()
+            connection.executemany(
+                "INSERT INTO job_log (job_id, number, body) VALUES (?, ?, ?)",
+                ((job_id, number, body) for number, body in enumerate(log, start=last + 1)),
+            )
+
+        self._file.write(record)
+
+    def log(self, job_id: str, after: int, limit: int = 10_000) -> list[bytes]:
+        """Log lines number `after` + 1 and on, in order."""
+        rows = self._file.read(
+            lambda c: c.execute(
+                "SELECT body FROM job_log WHERE job_id = ? AND number > ? ORDER BY number LIMIT ?",
+                (job_id, after, limit),
+            ).fetchall()
+        )
+        return [bytes(row[0]) for row in rows]
+
+    def prune(self, keep: int) -> None:
+        """Forget the log lines of all ended jobs but the newest `keep`; their rows stay."""
+        self._file.write(
+            lambda c: (
+                c.execute(
+                    "DELETE FROM job_log WHERE job_id IN (SELECT job_id FROM jobs"
+                    " WHERE state IN ('done', 'failed', 'cancelled') ORDER BY job_id DESC LIMIT -1 OFFSET ?)",
+                    (keep,),
+                ).rowcount
+            )
+        )
 
     def finish(self, job_id: str, state: JobState, note: str = "", result: dict[str, Any] | None = None) -> None:
         """End the job as done, failed or cancelled."""

@@ -1,0 +1,84 @@
+"""The ingest job: paths become a sorted list of files, read in batches, each batch durable before the cursor moves.
+
+After a kill the job goes on behind its cursor; the batch that was under way is offered again, and what had already
+been accepted from it is recognised by its bytes.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gaiad.archive.archive import LocalArchive
+from gaiad.errors import BadInput
+from gaiad.jobs import JobRun
+from gaiad.schemas import IngestDocument, IngestOutcome
+
+_FIRST_BATCH = 8
+
+
+class IngestJob:
+    """Work for jobs of kind `ingest`; payload {"paths": [...]}, cursor {"root": i, "path": last path done}."""
+
+    def __init__(self, archive: LocalArchive, batch_files: int) -> None:
+        self._archive = archive
+        self._batch_files = batch_files
+
+    async def __call__(self, run: JobRun) -> dict[str, Any]:
+        files = list(files_behind(run.payload["paths"], run.cursor))
+        done = run.job.done if run.cursor else 0
+        total = done + len(files)
+        tally: Counter[str] = Counter(run.cursor.get("tally", {}))
+        await run.report(done, total)
+        size = min(_FIRST_BATCH, self._batch_files)
+        while files:
+            batch, files = files[:size], files[size:]
+            size = self._batch_files
+            outcomes = await self._archive.ingest_files([path for _, path in batch], run.call)
+            tally.update(outcome.outcome for outcome in outcomes)
+            done += len(batch)
+            root, last = batch[-1]
+            cursor = {"root": root, "path": str(last), "tally": dict(tally)}
+            await run.report(done, total, cursor=cursor, log=[msgspec.json.encode(o) for o in outcomes])
+        return dict(tally)
+
+
+def files_behind(paths: Sequence[str], cursor: dict[str, Any]) -> Iterator[tuple[int, Path]]:
+    """(index of the path given, file) in a fixed order, from behind the cursor on. Folders are walked, links are not."""
+    first, last = int(cursor.get("root", 0)), str(cursor.get("path", ""))
+    for index, given in enumerate(paths):
+        if index < first:
+            continue
+        for file in _files_under(Path(given)):
+            if index > first or not last or str(file) > last:
+                yield index, file
+
+
+def _files_under(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    found = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
+    yield from sorted(found, key=str)
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """Raise BadInput for a path that is not absolute or not there, before anything starts."""
+    for text in paths:
+        if not Path(text).is_absolute():
+            raise BadInput(f"{text}: give an absolute path; the daemon does not share your working directory")
+        if not Path(text).exists() and not Path(text).is_symlink():
+            raise BadInput(f"{text}: no such file or folder on the daemon's machine")
+
+
+def encoded(documents: Sequence[IngestDocument]) -> list[tuple[str, bytes]]:
+    """Documents by value as (name, bytes)."""
+    return [(document.name, document.content.encode()) for document in documents]
+
+
+def decode_outcomes(lines: Sequence[bytes]) -> list[IngestOutcome]:
+    """Outcomes from a job's log lines."""
+    return [msgspec.json.decode(line, type=IngestOutcome) for line in lines]

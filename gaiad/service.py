@@ -1,0 +1,304 @@
+"""The only door: what intake may ask of gaiad. Each method takes checked structs and a Call, and returns structs.
+
+It wires requests to the archive, the researcher and the job runner, and keeps the numbers `status` shows. Who may ask
+for which tenant is intake's business; what a request means is the packages' below.
+"""
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import gaiad
+from gaiad.archive.archive import LocalArchive
+from gaiad.checks import Checks
+from gaiad.clock import Clock
+from gaiad.config import Config
+from gaiad.errors import NotFound
+from gaiad.events import EventHub
+from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, encoded
+from gaiad.jobs import JobRun, JobRunner
+from gaiad.metrics import Metrics
+from gaiad.ports import Call, Embedder
+from gaiad.research.loop import Researcher
+from gaiad.schemas import (
+    Check,
+    IngestOutcome,
+    IngestRequest,
+    Job,
+    PacketDetail,
+    PacketFilter,
+    PacketSummary,
+    ReloadReport,
+    ResearchRequest,
+    ResearchResult,
+    SearchRequest,
+    SearchResponse,
+    Status,
+    VerifyReport,
+)
+
+OnEvent = Callable[[str, dict[str, Any]], None]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where this daemon lives and listens; `url` is "" without a TCP listener."""
+
+    home: Path
+    socket: Path
+    url: str = ""
+
+
+class Service:
+    """Made by the daemon; `start` registers and resumes jobs, `stop` ends them."""
+
+    def __init__(
+        self,
+        *,
+        place: Place,
+        load_config: Callable[[], Config],
+        config: Config,
+        clock: Clock,
+        archive: LocalArchive,
+        researcher: Researcher,
+        embedder: Embedder | None,
+        runner: JobRunner,
+        hub: EventHub,
+        metrics: Metrics,
+        request_stop: Callable[[], None],
+    ) -> None:
+        self.place = place
+        self.config = config
+        self.clock = clock
+        self.hub = hub
+        self.metrics = metrics
+        self.request_stop = request_stop
+        self._load_config = load_config
+        self._archive = archive
+        self._researcher = researcher
+        self._embedder = embedder
+        self._runner = runner
+        self._started = clock.monotonic()
+        self._notes: dict[str, str] = {}
+        self.on_reload: list[Callable[[Config], None]] = []
+        self.folders: list[Path] = []
+        self._checks = Checks(self)
+
+    async def start(self) -> None:
+        """Register what jobs do and go on with those a stop or crash interrupted."""
+        self._runner.register("ingest", IngestJob(self._archive, self.config.intake.batch_files))
+        self._runner.register("reindex", self._reindex)
+        self._runner.register("sweep", self._sweep)
+        await self._runner.resume()
+
+    async def stop(self) -> None:
+        """Stop running jobs; they go on at the next start."""
+        await self._runner.stop()
+
+    # ------------------------------------------------------------------------------------------------ health
+
+    def note(self, topic: str, text: str) -> None:
+        """Show `text` under degraded in status until the topic is noted again with ""."""
+        if text:
+            self._notes[topic] = text
+        else:
+            self._notes.pop(topic, None)
+
+    def degraded(self) -> list[str]:
+        """Everything that does not work as it should, in words."""
+        reasons = [*self._notes.values(), *self._archive.degraded()]
+        if self._embedder is None:
+            reasons.append("no embedding model (embedder.kind = none): search is lexical")
+        elif (model := self._embedder.status()).state not in ("ready", "starting", "sleeping"):
+            reasons.append(f"embedder {model.state}: {model.reason}; search is lexical")
+        return reasons
+
+    async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
+        """The whole state at a glance; only of `tenants` when given."""
+        counts = await self._archive.counts(tenants)
+        jobs = await asyncio.to_thread(self._runner.jobs.counts)
+        shown = self._archive.tenants() if tenants is None else list(tenants)
+        return Status(
+            pid=os.getpid(),
+            version=gaiad.__version__,
+            uptime_s=round(self.clock.monotonic() - self._started, 1),
+            home=str(self.place.home),
+            socket=str(self.place.socket),
+            url=self.place.url,
+            models=[] if self._embedder is None else [self._embedder.status()],
+            degraded=self.degraded(),
+            tenants=shown,
+            folders=[str(folder) for folder in self.folders],
+            jobs=jobs,
+            counters=self.metrics.counters(),
+            latencies={name: msgspec.structs.asdict(value) for name, value in self.metrics.latencies().items()},
+            memory_bytes=_resident_bytes(),
+            **counts,
+        )
+
+    async def doctor(self, call: Call) -> list[Check]:
+        """What the daemon can say about itself; the command line adds what needs no daemon."""
+        return await self._checks.run(call)
+
+    # ------------------------------------------------------------------------------------------------ intake
+
+    async def ingest(self, request: IngestRequest, call: Call) -> Job:
+        """Start a job for paths, or store documents at once; the job holds the outcomes either way."""
+        if request.documents:
+            return await self._ingest_documents(request, call)
+        check_paths(request.paths)
+        job = await self._runner.submit("ingest", call.tenant, {"paths": request.paths}, request.idempotency_key)
+        return await self._runner.wait(job.job_id) if request.wait else job
+
+    async def _ingest_documents(self, request: IngestRequest, call: Call) -> Job:
+        jobs = self._runner.jobs
+        job = await asyncio.to_thread(
+            jobs.create, "ingest_documents", call.tenant, {}, len(request.documents), request.idempotency_key
+        )
+        if job.state != "queued":
+            return job
+        outcomes = await self._archive.ingest_documents(encoded(request.documents), call)
+        log = [msgspec.json.encode(outcome) for outcome in outcomes]
+        await asyncio.to_thread(jobs.progress, job.job_id, len(outcomes), len(outcomes), "", None, log)
+        await asyncio.to_thread(jobs.finish, job.job_id, "done")
+        return await asyncio.to_thread(jobs.get, job.job_id)
+
+    async def outcomes(self, job_id: str, after: int, call: Call) -> list[IngestOutcome]:
+        """Outcomes of an ingest job from number `after` + 1 on, as far as it came."""
+        await self.job(job_id, call)
+        return decode_outcomes(await asyncio.to_thread(self._runner.jobs.log, job_id, after))
+
+    async def ingest_files(self, paths: Sequence[Path], call: Call, root: Path | None = None) -> list[IngestOutcome]:
+        """Files a watched folder reported."""
+        return await self._archive.ingest_files(paths, call, root)
+
+    async def changed_files(self, paths: Sequence[Path], call: Call) -> list[Path]:
+        """Those of `paths` that are new or have changed since they were read."""
+        return await self._archive.changed_files(paths, call)
+
+    async def quarantined(self, call: Call, limit: int = 100) -> list[dict[str, Any]]:
+        """What could not be read, newest first, with line and reason."""
+        return await self._archive.quarantined(call, limit)
+
+    # ------------------------------------------------------------------------------------------------ memory
+
+    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+        """Pages for a query (JIT, GAM 2)."""
+        started = time.perf_counter()
+        response = await self._archive.search(request, call)
+        self.metrics.observe_ms(f"search_{request.mode}", (time.perf_counter() - started) * 1000)
+        return response
+
+    async def research(self, request: ResearchRequest, call: Call, on_event: OnEvent | None = None) -> ResearchResult:
+        """An answer with verified citations (GAM 1 to 6)."""
+        started = time.perf_counter()
+        result = await self._researcher.research(request, call, on_event)
+        self.metrics.observe_ms("research", (time.perf_counter() - started) * 1000)
+        self.metrics.count(f"research_{result.status.lower()}")
+        return result
+
+    async def packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
+        """One line a packet."""
+        return await self._archive.list_packets(request, call)
+
+    async def packet(self, packet_id: str, call: Call) -> PacketDetail:
+        """A packet whole."""
+        return await self._archive.packet_detail(packet_id, call)
+
+    async def original(self, packet_id: str, revision: int, call: Call) -> tuple[bytes, str]:
+        """The original bytes and their media type; revision 0 is the newest."""
+        return await self._archive.original(packet_id, call, revision)
+
+    async def verify(self, packet_ids: Sequence[str], call: Call) -> VerifyReport:
+        """Hold packets (all, when none are named) against their stored originals."""
+        return await self._archive.verify_packets(packet_ids or None, call, None)
+
+    # -------------------------------------------------------------------------------------------- maintenance
+
+    async def jobs(self, call: Call) -> list[Job]:
+        """The tenant's jobs, newest first."""
+        return await asyncio.to_thread(self._runner.jobs.newest, (call.tenant,))
+
+    async def job(self, job_id: str, call: Call) -> Job:
+        """One job of the tenant; another tenant's is not found."""
+        job = await asyncio.to_thread(self._runner.jobs.get, job_id)
+        if job.tenant != call.tenant:
+            raise NotFound(f"no job is called {job_id!r}; `gaiad jobs` lists them")
+        return job
+
+    async def cancel_job(self, job_id: str, call: Call) -> Job:
+        """Ask a job to stop."""
+        await self.job(job_id, call)
+        return await self._runner.cancel(job_id)
+
+    async def reindex(self, call: Call) -> Job:
+        """Start rebuilding everything derived from the originals."""
+        return await self._runner.submit("reindex", call.tenant, {})
+
+    async def sweep(self, call: Call) -> Job:
+        """Start checking folders, database and indexes against each other."""
+        return await self._runner.submit("sweep", call.tenant, {})
+
+    async def backup(self, directory: str, call: Call) -> dict[str, Any]:
+        """A consistent copy of everything, taken while others read and write."""
+        return await self._archive.backup(Path(directory))
+
+    async def restore(self, directory: str, call: Call) -> dict[str, Any]:
+        """Put a backup in place; what was there is moved aside, never deleted."""
+        return await self._archive.restore(Path(directory))
+
+    async def reload(self) -> ReloadReport:
+        """Read the settings again. Raises ConfigError and keeps the last good ones when they do not fit."""
+        fresh = self._load_config()
+        old, new = msgspec.to_builtins(self.config), msgspec.to_builtins(fresh)
+        changed = [f"{s}.{k}" for s in new for k in new[s] if new[s][k] != old[s][k]]
+        self.config = fresh
+        for apply in self.on_reload:
+            apply(fresh)
+        return ReloadReport(changed=changed, restart_needed=[key for key in changed if not _applies_live(key)])
+
+    def config_values(self) -> dict[str, Any]:
+        """The settings in force."""
+        values: dict[str, Any] = msgspec.to_builtins(self.config)
+        return values
+
+    async def _reindex(self, run: JobRun) -> dict[str, Any]:
+        return await self._archive.reindex(run.call, _reporter(run))
+
+    async def _sweep(self, run: JobRun) -> dict[str, Any]:
+        report = await self._archive.sweep(self.folders, run.call)
+        self.note("sweep", "; ".join(report["problems"][:3]))
+        return report
+
+
+_LIVE = ("search.", "research.", "daemon.log_level", "daemon.log_format", "intake.folders", "access.uids")
+
+
+def _applies_live(key: str) -> bool:
+    return key.startswith(_LIVE)
+
+
+def _reporter(run: JobRun) -> Callable[[int, int], None]:
+    """A thread-safe progress callback that writes at most a few rows a second."""
+    last = [0.0]
+
+    def report(done: int, total: int) -> None:
+        now = time.monotonic()
+        if done == total or now - last[0] > 0.5:
+            last[0] = now
+            run.record(done, total)
+
+    return report
+
+
+def _resident_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()
