@@ -4,9 +4,12 @@ After a kill the job goes on behind its cursor; the batch that was under way is 
 been accepted from it is recognised by its bytes.
 """
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,33 +31,41 @@ class IngestJob:
         self._batch_files = batch_files
 
     async def __call__(self, run: JobRun) -> dict[str, Any]:
-        files = list(files_behind(run.payload["paths"], run.cursor))
+        roots = [Path(given) for given in run.payload["paths"]]
+        files = await asyncio.to_thread(lambda: list(files_behind(roots, run.cursor)))
         done = run.job.done if run.cursor else 0
         total = done + len(files)
         tally: Counter[str] = Counter(run.cursor.get("tally", {}))
         await run.report(done, total)
-        size = min(_FIRST_BATCH, self._batch_files)
-        while files:
-            batch, files = files[:size], files[size:]
-            size = self._batch_files
-            outcomes = await self._archive.ingest_files([path for _, path in batch], run.call)
+        for root, batch in in_batches(files, self._batch_files):
+            folder = roots[root] if roots[root].is_dir() else None
+            outcomes = await self._archive.ingest_files(batch, run.call, folder)
             tally.update(outcome.outcome for outcome in outcomes)
             done += len(batch)
-            root, last = batch[-1]
-            cursor = {"root": root, "path": str(last), "tally": dict(tally)}
+            cursor = {"root": root, "path": str(batch[-1]), "tally": dict(tally)}
             await run.report(done, total, cursor=cursor, log=[msgspec.json.encode(o) for o in outcomes])
         return dict(tally)
 
 
-def files_behind(paths: Sequence[str], cursor: dict[str, Any]) -> Iterator[tuple[int, Path]]:
-    """(index of the path given, file) in a fixed order, from behind the cursor on. Folders are walked, links are not."""
+def files_behind(roots: Sequence[Path], cursor: dict[str, Any]) -> Iterator[tuple[int, Path]]:
+    """(index of the root, file) in a fixed order, from behind the cursor on. Folders are walked, links are not."""
     first, last = int(cursor.get("root", 0)), str(cursor.get("path", ""))
-    for index, given in enumerate(paths):
+    for index, root in enumerate(roots):
         if index < first:
             continue
-        for file in _files_under(Path(given)):
+        for file in _files_under(root):
             if index > first or not last or str(file) > last:
                 yield index, file
+
+
+def in_batches(files: Sequence[tuple[int, Path]], size: int) -> Iterator[tuple[int, list[Path]]]:
+    """Batches of one root each: a small first one, so that a caller sees progress at once, then `size` files."""
+    limit = min(_FIRST_BATCH, size)
+    for root, group in groupby(files, key=itemgetter(0)):
+        paths = [path for _, path in group]
+        while paths:
+            yield root, paths[:limit]
+            paths, limit = paths[limit:], size
 
 
 def _files_under(path: Path) -> Iterator[Path]:

@@ -130,7 +130,7 @@ class JobRunner:
             return "cancelled", error.message, {}
         except GaiadError as error:
             return "failed", error.message, {}
-        except Exception as error:  # a defect: kept in the job, the log and the counters
+        except Exception as error:  # noqa: BLE001  (a defect in the job's work: kept in the job and the log)
             _log.exception("job_crashed", job=run.job.job_id, kind=run.job.kind)
             return "failed", f"unexpected {type(error).__name__}: {error}", {}
 

@@ -1,0 +1,81 @@
+"""A daemon in a child process, as a user would run it, for measurements over its socket."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gaiad.client import Client
+from gaiad.errors import DaemonUnreachable, Unavailable
+
+_READY_S = 90.0
+
+
+class BenchDaemon:
+    """A running daemon on its own home; `start_s` is from spawn to the first answered request."""
+
+    def __init__(self, home: Path, settings: Sequence[str]) -> None:
+        self.home = home
+        command = [sys.executable, "-m", "gaiad.cli.main", "serve", "--home", str(home)]
+        for setting in ("http.port=0", *settings):
+            command += ["--set", setting]
+        self._log = (home.parent / f"{home.name}.log").open("ab")
+        started = time.perf_counter()
+        self._process = subprocess.Popen(
+            command, stdout=self._log, stderr=self._log, env={**os.environ, "GAIAD_HOME": str(home)}
+        )
+        self.client = Client(home)
+        self._await_ready(started)
+        self.start_s = time.perf_counter() - started
+
+    def _await_ready(self, started: float) -> None:
+        while True:
+            try:
+                self.client.get("/healthz")
+                return
+            except DaemonUnreachable:
+                if self._process.poll() is not None or time.perf_counter() - started > _READY_S:
+                    tail = Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
+                    raise Unavailable(f"the daemon under measurement did not come up:\n{tail}") from None
+                time.sleep(0.01)
+
+    def status(self) -> dict[str, Any]:
+        """`gaiad status` as a dict."""
+        answer: dict[str, Any] = self.client.get("/status")
+        return answer
+
+    def ingest(self, folder: Path) -> dict[str, Any]:
+        """Ingest a folder and wait; the job."""
+        answer: dict[str, Any] = self.client.post("/ingest", {"paths": [str(folder)], "wait": True})
+        job: dict[str, Any] = answer["job"]
+        return job
+
+    def await_vectors(self, limit_s: float) -> None:
+        """Wait until no page waits for a vector."""
+        deadline = time.monotonic() + limit_s
+        while self.status()["queue"]:
+            if time.monotonic() > deadline:
+                raise Unavailable(f"pages still wait for vectors after {limit_s:.0f} s")
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """Stop it and wait."""
+        self._process.terminate()
+        self._process.wait(timeout=30)
+        self._log.close()
+
+
+@contextmanager
+def running_daemon(*settings: str, home: Path | None = None) -> Iterator[BenchDaemon]:
+    """A daemon for the length of the block, on a temporary home unless one is given."""
+    with tempfile.TemporaryDirectory(prefix="gaiad-bench-") as scratch:
+        daemon = BenchDaemon(home or Path(scratch) / "home", settings)
+        try:
+            yield daemon
+        finally:
+            daemon.stop()
