@@ -11,7 +11,9 @@ from pathlib import Path
 from gaiad.clock import to_iso
 
 _NAMESPACE = "http://ai-collaboration.org/transmission-packet"
-_SYLLABLES = [a + b for a in "b c d f g k l m n p r s t v z br st tr".split() for b in "a e i o u ar en il".split()]
+_ONSETS = ("b", "c", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "st", "tr")
+_RHYMES = ("a", "e", "i", "o", "u", "ar", "en", "il")
+_SYLLABLES = [onset + rhyme for onset in _ONSETS for rhyme in _RHYMES]
 _SPEAKERS = ("Mara", "Prime", "Lite", "CodeMind")
 _MODELS = ("Gemini 2.5 Pro", "Claude Sonnet 4.5", "GPT-5", "Hermes 4")
 _START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -1,0 +1,84 @@
+"""Kill -9 in the middle of a bulk ingest: nothing accepted is lost, nothing is doubled, index and database agree."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaiad.bench.corpus import write_packets
+from gaiad.client import Client
+from gaiad.errors import DaemonUnreachable
+
+FILES = 500
+ROUNDS = 20
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packets")
+    write_packets(folder, 0, FILES, turns=3, words_per_turn=12)
+    return folder
+
+
+def start(home: Path) -> tuple[subprocess.Popen[bytes], Client]:
+    command = [sys.executable, "-m", "gaiad.cli.main", "serve", "--home", str(home)]
+    command += ["--set", "http.enabled=false", "--set", "embedder.kind=none", "--set", "intake.batch_files=16"]
+    with (home.parent / f"{home.name}.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    client = Client(home)
+    for _ in range(3000):
+        try:
+            client.get("/healthz")
+            return process, client
+        except DaemonUnreachable:
+            assert process.poll() is None, (home.parent / f"{home.name}.log").read_text()[-2000:]
+            time.sleep(0.01)
+    raise AssertionError("the daemon did not come up in 30 s")
+
+
+def finish(client: Client, job_id: str) -> dict[str, Any]:
+    for _ in range(3000):
+        job: dict[str, Any] = client.get(f"/jobs/{job_id}")
+        if job["state"] not in ("queued", "running"):
+            return job
+        time.sleep(0.02)
+    raise AssertionError("the job did not end in 60 s")
+
+
+@pytest.mark.slow
+def test_a_bulk_ingest_survives_kill_minus_nine_at_any_moment(folder: Path, tmp_path: Path) -> None:
+    moments = random.Random(20251130)
+    cut_short = 0
+    for number in range(ROUNDS):
+        home = tmp_path / f"home{number}"
+        process, client = start(home)
+        job = client.post("/ingest", {"paths": [str(folder)], "wait": False})["job"]
+        time.sleep(moments.uniform(0.0, 0.5))
+        promised = [o for o in client.get(f"/jobs/{job['job_id']}/outcomes?after=0") if o["outcome"] == "accepted"]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        cut_short += len(promised) < FILES
+
+        process, client = start(home)
+        try:
+            stored = {p["packet_id"] for p in client.post("/packets/list", {"limit": 1000})["packets"]}
+            assert {o["packet_id"] for o in promised} <= stored
+            ended = finish(client, job["job_id"])
+            assert (ended["state"], ended["done"]) == ("done", FILES)
+            assert set(ended["result"]) <= {"accepted", "duplicate"}
+            packets = client.post("/packets/list", {"limit": 1000})["packets"]
+            assert len(packets) == len({p["packet_id"] for p in packets}) == FILES
+            assert client.get("/status")["packets"] == FILES
+            report = client.post("/packets/verify", {"packet_ids": []})
+            assert (report["checked"], report["ok"], report["problems"]) == (FILES, FILES, [])
+            sweep = finish(client, client.post("/sweep", {})["job_id"])
+            assert sweep["result"]["problems"] == []
+        finally:
+            process.terminate()
+            assert process.wait(timeout=20) == 0
+    assert cut_short >= ROUNDS // 2, "most kills must fall into the ingest, or this test shows nothing"
