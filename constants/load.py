@@ -1,25 +1,34 @@
-"""Reads the tables that ship beside this file, checked against the type the caller names, once per process.
+"""One loader for all data files here: TOML in, a checked struct out, read on first use and kept.
 
-Word lists, routing and limits are data, so that a change of wording is a change of a file that a person can read. What a
-table means is left to the package that asks for it.
+A misspelt key or a wrong type in a shipped file is an error that names the file and the place, not a default.
 """
 
-import functools
-import tomllib
-from importlib import resources
-from typing import Any, TypeVar
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 T = TypeVar("T")
 
 
-@functools.cache
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("constants").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+class ConstantsError(Exception):
+    """A shipped data file does not fit the struct that reads it; the message says where and what to do."""
 
 
-@functools.cache
-def load_table(name: str, kind: type[T]) -> T:
-    """The table `constants/<name>.toml` as `kind`. Raises FileNotFoundError, or msgspec.ValidationError naming the key."""
-    return msgspec.convert(_read(name), kind)
+def load(name: str, kind: type[T]) -> T:
+    """The file constants/`name` as a `kind`; the same object on every call. Raises ConstantsError.
+
+    `kind` is a frozen msgspec struct; declare it with `forbid_unknown_fields=True` so that a misspelt key is found.
+    """
+    wanted: Any = kind
+    return cast(T, _load(name, wanted))
+
+
+@cache
+def _load(name: str, kind: Any) -> object:
+    place = files("constants") / name
+    try:
+        return msgspec.toml.decode(place.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConstantsError(f"constants/{name}: {error}; restore the shipped file or reinstall gaiad") from error
