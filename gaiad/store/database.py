@@ -14,6 +14,7 @@ from gaiad.errors import Conflict, GaiadError, Unavailable
 
 _BUSY_TIMEOUT_MS = 5_000
 _READER_CACHE_KIB = 4_096
+_HEADER_BYTES = 100
 Migration = str | Callable[[sqlite3.Connection], None]
 
 
@@ -23,18 +24,36 @@ class StorageFull(Unavailable):
     code = "storage_full"
 
 
+class StorageFailed(Unavailable):
+    """The disk refused a read or a write; what was committed before stands."""
+
+    code = "storage_failed"
+
+
 def translate(error: sqlite3.Error, path: Path) -> GaiadError:
     """A SQLite error as gaiad's own, naming the file and what to do."""
     text = str(error)
-    if "full" in text:
-        return StorageFull(f"{path}: the disk is full; nothing was written. Free some space and try again", 30.0)
-    if "malformed" in text or "not a database" in text:
-        return Conflict(f"{path}: {text}; restore the last backup (gaiad restore DIR), originals can be re-ingested")
-    if "readonly" in text or "unable to open" in text:
-        return Conflict(f"{path}: {text}; check that the folder exists and belongs to you")
-    if "locked" in text or "busy" in text:
-        return Unavailable(f"{path}: {text}; another program holds the file")
+    match _result_code(error):
+        case sqlite3.SQLITE_FULL:
+            return StorageFull(f"{path}: the disk is full; nothing was written. Free some space and try again", 30.0)
+        case sqlite3.SQLITE_IOERR:
+            return StorageFailed(
+                f"{path}: {text}; nothing was written. Check free space, quota and the health of the disk", 30.0
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return Conflict(
+                f"{path}: {text}; restore the last backup (gaiad restore DIR), originals can be re-ingested"
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return Conflict(f"{path}: {text}; check that the folder exists and belongs to you")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return Unavailable(f"{path}: {text}; another program holds the file")
     return GaiadError(f"{path}: {text}")
+
+
+def _result_code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; errors that Python's own module raises carry none and give 0."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -55,6 +74,34 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise translate(error, path) from error
     return connection
+
+
+def refuse_newer(path: Path, known: int) -> None:
+    """Raise Conflict when `path` was written by a newer gaiad, before a byte of it changes.
+
+    The version stands in the file's header; after a crash it may stand in the log only, where a reading connection
+    sees it.
+    """
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        connection = connect(path, read_only=True)
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error as error:
+            raise translate(error, path) from error
+        finally:
+            connection.close()
+    else:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+        version = int.from_bytes(header[60:64], "big") if len(header) == _HEADER_BYTES else 0
+    if version > known and _is_sqlite(path):
+        raise Conflict(f"{path} was written by a newer gaiad (schema {version}, this one knows {known}); upgrade gaiad")
+
+
+def _is_sqlite(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration], application_id: int, path: Path) -> int:
@@ -124,11 +171,16 @@ class ReaderPool:
         except sqlite3.Error as error:
             raise translate(error, self._path) from error
         finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            with self._condition:
-                self._free.append(connection)
-                self._condition.notify()
+            try:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            finally:
+                self._give_back(connection)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._condition:
+            self._free.append(connection)
+            self._condition.notify()
 
     def close(self) -> None:
         """Wait for running blocks to end, then close every connection."""

@@ -7,7 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from gaiad.store.database import Migration, ReaderPool, connect, migrate, translate
+from gaiad.errors import Unavailable
+from gaiad.store.database import Migration, ReaderPool, connect, migrate, refuse_newer, translate
 from gaiad.store.writer import Writer
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ class DatabaseFile:
     def open(cls, path: Path, migrations: Sequence[Migration], application_id: int, readers: int = 2) -> "DatabaseFile":
         """Create or migrate `path`, then open it. Raises Conflict for a newer or foreign file."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.exists():
+            refuse_newer(path, len(migrations))
         connection = connect(path)
         try:
             migrate(connection, migrations, application_id, path)
@@ -51,7 +54,11 @@ class DatabaseFile:
 
     async def aread(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """`read` on a reader thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.read, work)
+        try:
+            future = self._threads.submit(self.read, work)
+        except RuntimeError as error:  # the pool was shut down by close()
+            raise Unavailable(f"{self.path}: the database is closed") from error
+        return await asyncio.wrap_future(future)
 
     async def awrite(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """`write` without blocking the loop."""
@@ -61,7 +68,7 @@ class DatabaseFile:
         """A consistent copy at `target` while others read and write (SQLite's online backup)."""
         source, copy = connect(self.path, read_only=True), connect(target)
         try:
-            source.backup(copy, pages=4096)
+            source.backup(copy, pages=-1)  # one step is one snapshot: smaller ones start over at every write
             copy.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
             raise translate(error, target) from error

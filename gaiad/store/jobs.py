@@ -87,11 +87,13 @@ class Jobs:
 
     def newest(self, tenants: tuple[str, ...] | None = None, limit: int = 50) -> list[Job]:
         """Newest first; only of `tenants` when given."""
+        wanted = "" if tenants is None else f"WHERE tenant IN ({', '.join('?' * len(tenants))})"
         rows = self._file.read(
-            lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs ORDER BY job_id DESC LIMIT 1000").fetchall()
+            lambda c: c.execute(
+                f"SELECT {_COLUMNS} FROM jobs {wanted} ORDER BY job_id DESC LIMIT ?", (*(tenants or ()), limit)
+            ).fetchall()
         )
-        jobs = [_job(row) for row in rows]
-        return [job for job in jobs if tenants is None or job.tenant in tenants][:limit]
+        return [_job(row) for row in rows]
 
     def unfinished(self, kind: str) -> list[Job]:
         """Queued and running jobs of a kind, oldest first: what a restart resumes."""

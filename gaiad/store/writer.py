@@ -61,26 +61,16 @@ class Writer:
 
     def _commit_group(self, first: _Item) -> bool:
         """Run `first` and whatever else is queued in one transaction; true when the closing mark was met."""
-        group, closing = [first], False
-        while len(group) < _MAX_GROUP:
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                closing = True
-                break
-            group.append(item)
+        queued, closing = self._take_group(first)
+        group = [(work, future) for work, future in queued if future.set_running_or_notify_cancel()]
         finished: list[tuple[Future[Any], Any]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             for work, future in group:
-                if future.set_running_or_notify_cancel():
-                    self._run_one(work, future, finished)
+                self._run_one(work, future, finished)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._undo()
             failure = translate(error, self._path)
             for _, future in group:
                 if not future.done():
@@ -90,12 +80,31 @@ class Writer:
                 future.set_result(result)
         return closing
 
+    def _take_group(self, first: _Item) -> tuple[list[_Item], bool]:
+        group = [first]
+        while len(group) < _MAX_GROUP:
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return group, True
+            group.append(item)
+        return group, False
+
+    def _undo(self) -> None:
+        """Roll back what a failed commit left open; after some errors SQLite has already done it."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
     def _run_one(self, work: Work, future: "Future[Any]", finished: list[tuple["Future[Any]", Any]]) -> None:
         self._connection.execute("SAVEPOINT work")
         try:
             result = work(self._connection)
         except Exception as error:  # handed to the caller through its future
-            if not self._connection.in_transaction:
+            if not self._connection.in_transaction:  # a full disk ends the whole transaction, not one savepoint
+                if isinstance(error, sqlite3.Error):
+                    raise
                 raise sqlite3.OperationalError(f"the transaction was rolled back: {error}") from error
             self._connection.execute("ROLLBACK TO work")
             self._connection.execute("RELEASE work")

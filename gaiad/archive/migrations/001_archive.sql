@@ -60,7 +60,7 @@ CREATE TABLE integrity_chain (
 CREATE INDEX integrity_by_hash ON integrity_chain (hash);
 
 CREATE TABLE pages (
-    id           INTEGER PRIMARY KEY,
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,   -- never used twice: vectors outside this file are keyed by it
     page_id      TEXT NOT NULL UNIQUE,                -- <first 16 hex of the original's sha256>-<sequence>
     packet       INTEGER NOT NULL REFERENCES packets (id) ON DELETE CASCADE,
     sequence     INTEGER NOT NULL,                    -- from 0, reading order within the packet
@@ -101,21 +101,25 @@ CREATE INDEX vectors_by_page ON vectors (page);
 CREATE TABLE quarantine (
     id     INTEGER PRIMARY KEY,
     path   TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
+    sha256 TEXT NOT NULL,                             -- "" when over the size limit: it was not read
     size   INTEGER NOT NULL,
     reason TEXT NOT NULL,
     line   INTEGER NOT NULL,                          -- 0 when unknown
     at_ms  INTEGER NOT NULL,
     body   BLOB,                                      -- zlib; NULL when over the size limit
+    resolved INTEGER NOT NULL DEFAULT 0,              -- 1 once the same path or the same bytes were accepted
     UNIQUE (path, sha256)
 );
+CREATE INDEX quarantine_open ON quarantine (at_ms) WHERE resolved = 0;
 
 CREATE TABLE files (                                  -- what is known of watched files, so that a rescan reads only news
-    path        TEXT PRIMARY KEY,
-    size        INTEGER NOT NULL,
-    modified_ns INTEGER NOT NULL,
-    sha256      TEXT NOT NULL,
-    outcome     TEXT NOT NULL,
-    packet_id   TEXT NOT NULL,
-    reason      TEXT NOT NULL
+    path            TEXT PRIMARY KEY,
+    size            INTEGER NOT NULL,
+    modified_ns     INTEGER NOT NULL,
+    changed_ns      INTEGER NOT NULL,                 -- inode change time: a copy may keep size and modified time
+    sha256          TEXT NOT NULL,
+    outcome         TEXT NOT NULL,
+    packet_id       TEXT NOT NULL,
+    reason          TEXT NOT NULL,
+    derived_version INTEGER NOT NULL                  -- of the reader that judged it: a newer one looks again
 ) WITHOUT ROWID;
