@@ -114,7 +114,7 @@ def expand_initials(text: str) -> list[str]:
 def rarity(frequencies: Mapping[str, int], pages: int) -> dict[str, float]:
     """A weight for each word, 1.0 for one in a single page or in none, falling to 0.05 for one in every page.
 
-    `frequencies` counts the pages a word stands in, `pages` all pages. Inverse document frequency, scaled to its maximum.
+    `frequencies` counts the pages a word stands in, `pages` all pages. Inverse document frequency over its maximum.
     """
     total = max(pages, *frequencies.values(), 2) if frequencies else 2
     ceiling = math.log(1 + (total - 0.5) / 1.5)

@@ -1,0 +1,97 @@
+"""Models, topics, people and names a question speaks of, recognised against what the archive knows (Facets).
+
+Recognition is by whole words, ignoring case; a model answers to its family name, so "Gemini" finds "Gemini 2.5 Pro".
+"""
+
+import re
+
+import msgspec
+
+from constants.load import load_table
+from gaiad.research.words import Word, content_words, cut, normalise, stop_words
+from gaiad.schemas import Facets
+
+
+class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    families: dict[str, tuple[str, ...]]
+
+
+class Entities(msgspec.Struct, frozen=True, kw_only=True):
+    """`models` and `people` as the archive spells them, keyed by the word the question used; `names` are other
+    capitalised words of the question, normalised: things that, when they stand nowhere, were never spoken of."""
+
+    models: dict[str, tuple[str, ...]]
+    unknown_models: tuple[str, ...]
+    topics: tuple[str, ...]
+    people: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def recognise(question: str, facets: Facets, meanings: list[str]) -> Entities:
+    """What `question` names. `meanings` are the initials' meanings; a topic that contains one is meant."""
+    words = cut(question)
+    lowered = {word.lower for word in words}
+    known = {word: _models_called(word, facets) for word in _model_words(lowered, facets)}
+    models = {word: found for word, found in known.items() if found}
+    people = tuple(person for person in facets.people if _names_person(person, lowered))
+    return Entities(
+        models=models,
+        unknown_models=tuple(sorted(word for word, found in known.items() if not found)),
+        topics=_topics(question, facets, meanings),
+        people=people,
+        names=_names(question, words),
+    )
+
+
+def _alphabetic_words(name: str) -> list[str]:
+    return [word for word in re.findall(r"[a-z]+", name.lower()) if len(word) >= 3]
+
+
+def _model_words(lowered: set[str], facets: Facets) -> list[str]:
+    """The question's words that call a model: a family's names, and the leading word of every model in the archive."""
+    families = load_table("models", _Families).families
+    calls = {alias for aliases in families.values() for alias in aliases}
+    for name in facets.models:
+        calls.update(word for word in _alphabetic_words(name)[:1] if word not in stop_words())
+    return sorted(lowered & calls)
+
+
+def _models_called(word: str, facets: Facets) -> tuple[str, ...]:
+    aliases = {word}
+    for names in load_table("models", _Families).families.values():
+        if word in names and word == names[-1] and len(names) > 1:
+            aliases.update(names)
+    return tuple(name for name in facets.models if aliases & set(_alphabetic_words(name)))
+
+
+def _names_person(person: str, lowered: set[str]) -> bool:
+    """Whether the whole name stands there, or its first or last word of three letters or more."""
+    words = [normalise(word.text) for word in cut(person)]
+    if not words:
+        return False
+    ends = {word for word in (words[0], words[-1]) if len(word) >= 3 and word not in stop_words()}
+    return set(words) <= lowered or bool(ends & lowered)
+
+
+def _topics(question: str, facets: Facets, meanings: list[str]) -> tuple[str, ...]:
+    asked = set(content_words(question))
+    found = []
+    for topic in facets.topics:
+        words = set(content_words(topic))
+        spelled = " ".join(word.lower for word in cut(topic))
+        if (len(words) >= 2 and words <= asked) or any(meaning in spelled for meaning in meanings if " " in meaning):
+            found.append(topic)
+    return tuple(found)
+
+
+def _names(question: str, words: list[Word]) -> tuple[str, ...]:
+    """Capitalised words that do not open a sentence, and all-capital words anywhere."""
+    found = []
+    for word in words:
+        if not word.text[0].isupper() or word.lower in stop_words():
+            continue
+        before = question[: word.start].rstrip(" \"'“‘(")
+        opens = not before or before[-1] in ".!?"
+        if not opens or (len(word.text) > 1 and word.text.isupper()):
+            found.append(word.lower)
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,187 @@
+"""What a found page says of the question: which of its terms it covers, how near it is in meaning, how relevant in all.
+
+Pure: takes hits and the pages behind them. A term counts in full where it stands in the page, less in the page's topic,
+in a neighbouring page, or by a synonym.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from gaiad.research.query import SearchParameters
+from gaiad.research.words import content_words, expand_initials, normalise, rarity, stem, stems, synonyms
+from gaiad.schemas import Hit, Page
+
+IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.9, 0.6, 0.6
+# MiniLM cosines: unrelated text lies around .1, a paraphrase above .5; between these the semantic score is linear.
+COSINE_FLOOR, COSINE_FULL = 0.15, 0.7
+LEXICAL_SHARE, SEMANTIC_SHARE, RANK_SHARE = 0.45, 0.35, 0.2
+_THIN_SECTIONS = {"header": 0.7, "integrity": 0.4}
+
+
+class Term(msgspec.Struct, frozen=True, kw_only=True):
+    """A keyword of the question. `frequency` counts the pages it (or, with none, its best alternative) stands in."""
+
+    word: str
+    stem: str
+    weight: float
+    frequency: int
+    synonyms: frozenset[str] = frozenset()
+    meaning: frozenset[str] = frozenset()
+
+    @property
+    def unknown(self) -> bool:
+        """Stands nowhere in the archive, neither as it is nor spelled out nor by a synonym."""
+        return self.frequency == 0
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A page held against the question. `credits` is what each term earned here, 0 to 1; `cosine` is None when the
+    dense retriever did not see the page; `relevance` is 0 to 1 and comparable between searches."""
+
+    page: Page
+    credits: dict[str, float]
+    lexical: float
+    cosine: float | None
+    fused: float
+    relevance: float
+    neighbours: tuple[str, ...] = ()
+
+    @property
+    def semantic(self) -> float:
+        return semantic_score(self.cosine)
+
+
+def semantic_score(cosine: float | None) -> float:
+    """A cosine on the scale of 0 (unrelated) to 1 (says the same)."""
+    if cosine is None:
+        return 0.0
+    return min(1.0, max(0.0, (cosine - COSINE_FLOOR) / (COSINE_FULL - COSINE_FLOOR)))
+
+
+def lookup_words(parameters: SearchParameters) -> list[str]:
+    """Every word whose frequency `make_terms` wants to know: keywords, their synonyms, what initials stand for."""
+    words = [*parameters.keywords]
+    for keyword in parameters.keywords:
+        words += [*synonyms(keyword), *_meaning(keyword)]
+    return list(dict.fromkeys(words))
+
+
+def make_terms(parameters: SearchParameters, frequencies: Mapping[str, int], pages: int) -> list[Term]:
+    """The question's keywords with their weights (rare ones weigh more) and alternatives."""
+    effective = {word: _frequency(word, frequencies) for word in parameters.keywords}
+    weights = rarity(effective, pages)
+    by_stem: dict[str, Term] = {}
+    for word in parameters.keywords:
+        by_stem.setdefault(
+            stem(word),
+            Term(
+                word=word,
+                stem=stem(word),
+                weight=weights[word],
+                frequency=effective[word],
+                synonyms=frozenset(stem(other) for other in synonyms(word)),
+                meaning=frozenset(stem(other) for other in _meaning(word)),
+            ),
+        )
+    return list(by_stem.values())
+
+
+def _meaning(word: str) -> list[str]:
+    return [part for meaning in expand_initials(word) for part in content_words(meaning)]
+
+
+def _frequency(word: str, frequencies: Mapping[str, int]) -> int:
+    count = frequencies.get(word, 0)
+    if count:
+        return count
+    spelled = [frequencies.get(part, 0) for part in _meaning(word)]
+    if spelled and min(spelled):
+        return min(spelled)
+    return max((frequencies.get(other, 0) for other in synonyms(word)), default=0)
+
+
+def weigh(
+    hits: Sequence[Hit], pages: Mapping[str, Page], neighbours: Mapping[str, Sequence[str]], terms: Sequence[Term]
+) -> list[Evidence]:
+    """Hits as evidence, most relevant first. `pages` holds hit pages and neighbours by id."""
+    best = max((hit.score for hit in hits), default=0.0)
+    found = []
+    for hit in hits:
+        near = [pages[page_id].text for page_id in neighbours.get(hit.page_id, ()) if page_id in pages]
+        found.append(_weigh_one(hit, pages[hit.page_id], near, terms, hit.score / best if best > 0 else 0.0))
+    return sorted(found, key=lambda evidence: -evidence.relevance)
+
+
+def _weigh_one(hit: Hit, page: Page, near: Sequence[str], terms: Sequence[Term], fused: float) -> Evidence:
+    earned = credits_of(page, near, terms)
+    lexical = weighted(earned, terms)
+    scores = hit.explanation.retrievers if hit.explanation else {}
+    cosine = scores["dense"].score if "dense" in scores else None
+    relevance = LEXICAL_SHARE * lexical + SEMANTIC_SHARE * semantic_score(cosine) + RANK_SHARE * fused
+    return Evidence(
+        page=page,
+        credits=earned,
+        lexical=lexical,
+        cosine=cosine,
+        fused=fused,
+        relevance=relevance * _THIN_SECTIONS.get(page.section, 1.0),
+        neighbours=tuple(near),
+    )
+
+
+def credits_of(page: Page, near: Iterable[str], terms: Sequence[Term]) -> dict[str, float]:
+    """What each term earns in this page."""
+    own = stems(page.text)
+    header = stems(f"{page.topic} {page.speaker} {page.model}")
+    around = set().union(*(stems(text) for text in near))
+    return {term.word: _credit(term, own, header, around) for term in terms}
+
+
+def _credit(term: Term, own: set[str], header: set[str], around: set[str]) -> float:
+    options = (
+        1.0 if _stands(term, own) else 0.0,
+        IN_HEADER if _stands(term, header) else 0.0,
+        IN_NEIGHBOUR if _stands(term, around) else 0.0,
+        BY_SYNONYM if term.synonyms & own else 0.0,
+        BY_SYNONYM * IN_NEIGHBOUR if term.synonyms & around else 0.0,
+    )
+    return max(options)
+
+
+def _stands(term: Term, text: set[str]) -> bool:
+    return term.stem in text or (bool(term.meaning) and term.meaning <= text)
+
+
+def sentence_credit(text: str, speaker: str, terms: Sequence[Term]) -> float:
+    """The weighted share of the terms that one sentence covers, its speaker counted."""
+    own = stems(text)
+    said_by = stems(speaker)
+    earned = {
+        term.word: 1.0 if _stands(term, own) or term.stem in said_by else BY_SYNONYM if term.synonyms & own else 0.0
+        for term in terms
+    }
+    return weighted(earned, terms)
+
+
+def weighted(earned: Mapping[str, float], terms: Sequence[Term]) -> float:
+    """The share of the terms' weight that was earned, 0 to 1."""
+    total = sum(term.weight for term in terms)
+    return sum(term.weight * earned.get(term.word, 0.0) for term in terms) / total if total else 0.0
+
+
+def union(evidence: Iterable[Evidence]) -> dict[str, float]:
+    """The best credit of each term over several pages."""
+    best: dict[str, float] = {}
+    for item in evidence:
+        for word, credit in item.credits.items():
+            best[word] = max(best.get(word, 0.0), credit)
+    return best
+
+
+def names_subject(evidence: Evidence, subject: str) -> bool:
+    """Whether the page speaks of (or comes from) the thing compared."""
+    wanted = {stem(normalise(word)) for word in content_words(subject)} or {stem(normalise(subject))}
+    page = evidence.page
+    standing = stems(f"{page.text} {page.speaker} {page.model} {page.topic}")
+    return wanted <= standing or any(set(map(stem, _meaning(word))) <= standing for word in wanted if _meaning(word))

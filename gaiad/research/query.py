@@ -1,0 +1,232 @@
+"""The query interface (GAM 1): a question in natural language to SearchParameters. Pure; the archive's facets, the day
+and the zone come in as values.
+
+Dates, models and people read from words are preferences. Only a listing question, or a flag, makes them filters.
+"""
+
+import functools
+import re
+from datetime import datetime, tzinfo
+from typing import Literal
+
+import msgspec
+
+from constants.load import load_table
+from gaiad.research.dates import Period, find_periods, hull
+from gaiad.research.entities import Entities, recognise
+from gaiad.research.words import content_words, expand_initials, normalise, stop_words, synonyms
+from gaiad.schemas import Facets, Focus, MetricRange
+
+Kind = Literal["factual", "evolution", "comparative", "conceptual", "listing"]
+Order = Literal["relevance", "earliest", "latest"]
+
+_VOCATIVE = re.compile(
+    r"^(?:hey |hi |ok,? |okay,? )*\w+[,:] (?=(?:please |what|when|who|why|how|where|which|find|show|tell|list|pull|compar|do|did|can|could))",
+    re.IGNORECASE,
+)
+_PHRASE = re.compile(r'"([^"]{2,})"|“([^”]{2,})”')
+_COMPARATOR = {
+    "minimum": r"(?:above|over|greater than|more than|higher than|at least|>=?|≥)",
+    "maximum": r"(?:below|under|less than|lower than|at most|<=?|≤)",
+    "exactly": r"(?:of|is|=|equal to|equals)",
+}
+_SUBJECTS = (
+    r"(?:between|compar\w+)\s+(?P<a>.+?)\s+(?:and|with|to|vs\.?|versus)\s+(?P<b>.+?)(?=\s+(?:on|in|about|regarding|for|over|when|handle\w*|approach\w*)\b|[?.!,;]|$)",
+    r"\bcompar\w+\s+how\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:\w+(?:ed|led|ought|aid|aw|ent|ook|ell)|handle|see|view|think|feel|approach|describe)\b",
+    r"\bhow\s+(?:do|did|does)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+differ\b",
+    r"(?P<a>[\w.-]+(?:\s[\w.-]+)?)\s+(?:vs\.?|versus)\s+(?P<b>[\w.-]+)",
+)
+
+
+class _QueryWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listing: tuple[str, ...]
+    find_packet: tuple[str, ...]
+    comparative: tuple[str, ...]
+    evolution: tuple[str, ...]
+    conceptual: tuple[str, ...]
+    earliest: tuple[str, ...]
+    latest: tuple[str, ...]
+    openings: tuple[str, ...]
+    request_words: tuple[str, ...]
+    vague_words: tuple[str, ...]
+    metrics: dict[str, tuple[str, ...]]
+    focus: dict[Focus, tuple[str, ...]]
+
+
+class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """GAM 1's SearchParameters, and what the later steps need of the question.
+
+    `keywords` are normalised content words, `expanded` adds initials and synonyms, `search_text` is the question
+    without its opening and its date; `since`/`until` are UTC, None when open; `subjects` are the two things a comparison holds
+    side by side; `ambiguous` says why the question cannot be looked up, "" when it can.
+    """
+
+    text: str
+    kind: Kind
+    search_text: str
+    keywords: tuple[str, ...]
+    expanded: tuple[str, ...]
+    phrases: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    date_text: str = ""
+    models: tuple[str, ...] = ()
+    model_words: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    metrics: tuple[MetricRange, ...] = ()
+    order: Order = "relevance"
+    focus: Focus = "full_context"
+    subjects: tuple[str, ...] = ()
+    ambiguous: str = ""
+
+    @property
+    def dated(self) -> bool:
+        return self.since is not None or self.until is not None
+
+
+def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> SearchParameters:
+    """Read a question (GAM 1). `now` is zone-aware; dates in words are days of `zone`."""
+    question = _VOCATIVE.sub("", " ".join(text.split()))
+    periods = find_periods(question, now, zone)
+    bare = _without(question, periods)
+    meanings = expand_initials(bare)
+    entities = recognise(bare, facets, meanings)
+    order = _order(question)
+    metrics = _metrics(bare)
+    topic_text = _opened(bare)
+    keywords = _keywords(topic_text if content_words(topic_text) else bare, entities)
+    kind = _kind(question) if keywords or not periods else "listing"
+    since, until = hull(periods)
+    phrases = tuple(first or second for first, second in _PHRASE.findall(question))
+    parameters = SearchParameters(
+        text=question,
+        kind=kind,
+        search_text=" ".join([topic_text, *meanings]).strip(" ?.!") or bare,
+        keywords=keywords,
+        expanded=_expanded(keywords, meanings),
+        phrases=phrases,
+        since=since,
+        until=until,
+        date_text=" and ".join(period.text for period in periods),
+        models=tuple(dict.fromkeys(name for names in entities.models.values() for name in names)),
+        model_words=(*entities.models, *entities.unknown_models),
+        topics=entities.topics,
+        people=entities.people,
+        names=entities.names,
+        metrics=metrics,
+        order=order,
+        focus=_focus(bare, metrics),
+        subjects=_subjects(bare) if kind == "comparative" else (),
+    )
+    return msgspec.structs.replace(parameters, ambiguous=_ambiguous(parameters))
+
+
+@functools.cache
+def _table() -> _QueryWords:
+    return load_table("query_words", _QueryWords)
+
+
+def _matches(patterns: tuple[str, ...], lower: str) -> bool:
+    return any(re.search(pattern, lower) for pattern in patterns)
+
+
+def _kind(question: str) -> Kind:
+    lower, table = question.lower(), _table()
+    if _matches(table.find_packet, lower):
+        return "factual"
+    if _matches(table.listing, lower):
+        return "listing"
+    if _matches(table.comparative, lower):
+        return "comparative"
+    if _matches(table.evolution, lower):
+        return "evolution"
+    if _order(question) == "relevance" and _matches(table.conceptual, lower):
+        return "conceptual"
+    return "factual"
+
+
+def _order(question: str) -> Order:
+    lower, table = question.lower(), _table()
+    if _matches(table.earliest, lower):
+        return "earliest"
+    return "latest" if _matches(table.latest, lower) else "relevance"
+
+
+def _without(question: str, periods: list[Period]) -> str:
+    """The question with the words of its dates taken out."""
+    for period in reversed(periods):
+        question = question[: period.start] + " " + question[period.end :]
+    return " ".join(question.split())
+
+
+def _opened(question: str) -> str:
+    """The question without the openings that say what to do rather than what about."""
+    for pattern in _table().openings:
+        question = re.sub(pattern, "", question, flags=re.IGNORECASE).strip()
+    return question
+
+
+def _keywords(topic_text: str, entities: Entities) -> tuple[str, ...]:
+    """The words that say what the question is about; words about packets and asking are not, unless it is a name."""
+    request = set(_table().request_words)
+    return tuple(word for word in content_words(topic_text) if word not in request or word in entities.names)
+
+
+def _expanded(keywords: tuple[str, ...], meanings: list[str]) -> tuple[str, ...]:
+    extra = [word for meaning in meanings for word in meaning.split() if word not in stop_words()]
+    extra += [other for word in keywords for other in synonyms(word)]
+    return tuple(dict.fromkeys([*keywords, *extra]))
+
+
+def _metrics(question: str) -> tuple[MetricRange, ...]:
+    """Ranges such as `critical thinking above 0.9`."""
+    lower, found = question.lower(), []
+    for name, spoken in _table().metrics.items():
+        for words in (name, *spoken):
+            for bound, comparator in _COMPARATOR.items():
+                match = re.search(rf"\b{re.escape(words)}\s+(?:score\s+|is\s+)?{comparator}\s*(\d*\.?\d+)", lower)
+                if match:
+                    value = float(match.group(1))
+                    low, high = bound != "maximum", bound != "minimum"
+                    found.append(
+                        MetricRange(name=name, minimum=value if low else None, maximum=value if high else None)
+                    )
+                    break
+            else:
+                continue
+            break
+    return tuple(found)
+
+
+def _focus(question: str, metrics: tuple[MetricRange, ...]) -> Focus:
+    lower = question.lower()
+    for focus, cues in _table().focus.items():
+        if not metrics and any(cue in lower for cue in cues):
+            return focus
+    return "full_context"
+
+
+def _subjects(question: str) -> tuple[str, ...]:
+    for pattern in _SUBJECTS:
+        match = re.search(pattern, question, flags=re.IGNORECASE)
+        if match:
+            return tuple(_bare_subject(match[group]) for group in ("a", "b"))
+    return ()
+
+
+def _bare_subject(text: str) -> str:
+    words = [word for word in text.strip(" \"'").split() if word.lower() not in ("how", "the", "a", "an")]
+    return " ".join(words)
+
+
+def _ambiguous(parameters: SearchParameters) -> str:
+    """Why nothing can be looked up: no word that means something, no entity, no phrase, no date."""
+    named = parameters.phrases or parameters.models or parameters.people or parameters.metrics or parameters.model_words
+    if named or parameters.dated or parameters.kind == "listing":
+        return ""
+    vague = set(_table().vague_words)
+    if all(word in vague for word in parameters.keywords):
+        return f"the words of the question name no topic, model, person or date: {parameters.text!r}"
+    return ""

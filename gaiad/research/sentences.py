@@ -1,0 +1,73 @@
+"""Sentences with exact offsets, so that a quote is always the page's own characters.
+
+Line breaks inside a sentence (wrapped text) do not end it; an empty line, a list mark, a heading or a `Speaker:` does.
+"""
+
+import re
+
+import msgspec
+
+_BREAK = re.compile(
+    r"""(?P<blank>\n[ \t]*\n\s*)                                   # an empty line
+      | (?P<line>(?<=[.!?:;…"”)\]])[ \t]*\n\s*)                    # a line that ends as a sentence ends
+      | (?P<mark>[ \t]*\n\s*(?=[-*•#>–—]\s|\d{1,3}[.)]\s|[A-Z][\w .()'-]{0,40}:\s|\[))  # a list mark, heading or speaker
+      | (?P<stop>[.!?…]+["'”’)\]]*(?=\s+["'“‘(\[]?[A-Z0-9À-Þ¿¡]))   # a full stop before a capital
+      | (?P<wide>[。！？]+)""",
+    re.VERBOSE,
+)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|cf|vs|etc|approx|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|Sec|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
+    r"|(?:^|[\s(])[A-Z])$"
+)
+
+
+class Sentence(msgspec.Struct, frozen=True):
+    """`text` is page.text[start:end], without white space at its ends."""
+
+    text: str
+    start: int
+    end: int
+
+
+def split(text: str) -> list[Sentence]:
+    """The sentences of `text` in order; every character but white space between them belongs to one."""
+    sentences: list[Sentence] = []
+    start = 0
+    for match in _BREAK.finditer(text):
+        if match.group("stop") and _ABBREVIATION.search(text[start : match.start()]):
+            continue
+        end = match.end() if match.group("stop") or match.group("wide") else match.start()
+        _append(sentences, text, start, end)
+        start = match.end()
+    _append(sentences, text, start, len(text))
+    return sentences
+
+
+def _append(sentences: list[Sentence], text: str, start: int, end: int) -> None:
+    piece = text[start:end]
+    stripped = piece.strip()
+    if stripped:
+        first = start + len(piece) - len(piece.lstrip())
+        sentences.append(Sentence(stripped, first, first + len(stripped)))
+
+
+def first_sentences(text: str, limit: int) -> str:
+    """As many whole sentences as fit in `limit` characters; the first one cut at a word when even it does not."""
+    sentences = split(text)
+    if not sentences:
+        return ""
+    end = sentences[0].end
+    for sentence in sentences[1:]:
+        if sentence.end - sentences[0].start > limit:
+            break
+        end = sentence.end
+    start = sentences[0].start
+    return text[start:end] if end - start <= limit else text[start : cut_at_word(text, start, start + limit)]
+
+
+def cut_at_word(text: str, start: int, end: int) -> int:
+    """The last offset at or before `end` where a word ends, at least one character past `start`."""
+    if end >= len(text):
+        return len(text.rstrip())
+    space = max(text.rfind(" ", start, end + 1), text.rfind("\n", start, end + 1))
+    return space if space > start else end
