@@ -92,6 +92,7 @@ class SearchConfig(_Section, frozen=True):
     weight_session: float
     weight_name: float
     weight_time: float
+    weight_match: float
     neighbour_1: float
     neighbour_2: float
 

@@ -111,6 +111,7 @@ CREATE TABLE quarantine (
     UNIQUE (path, sha256)
 );
 CREATE INDEX quarantine_open ON quarantine (at_ms) WHERE resolved = 0;
+CREATE INDEX quarantine_by_hash ON quarantine (sha256);
 
 CREATE TABLE files (                                  -- what is known of watched files, so that a rescan reads only news
     path            TEXT PRIMARY KEY,
