@@ -4,7 +4,6 @@ A month without a year is the most recent one that is not in the future. A word 
 march, april) counts as a date only beside a preposition of time, a day or a year.
 """
 
-import calendar
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -13,10 +12,11 @@ import msgspec
 
 Days = tuple[date, date]  # first day, day after the last
 
-_FULL = [name.lower() for name in calendar.month_name][1:]
+_FULL = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
 _MONTHS = {name: number for number, name in enumerate(_FULL, 1)}
 _MONTHS |= {name[:3]: number for number, name in enumerate(_FULL, 1)} | {"sept": 9}
-_WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)}
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAYS = {name: number for number, name in enumerate(_DAYS)}
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 _NUMBERS |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
 

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from constants.load import load_table
+from constants.load import load
 from gaiad.research.words import Word, content_words, cut, normalise, stop_words
 from gaiad.schemas import Facets
 
@@ -49,7 +49,7 @@ def _alphabetic_words(name: str) -> list[str]:
 
 def _model_words(lowered: set[str], facets: Facets) -> list[str]:
     """The question's words that call a model: a family's names, and the leading word of every model in the archive."""
-    families = load_table("models", _Families).families
+    families = load("models.toml", _Families).families
     calls = {alias for aliases in families.values() for alias in aliases}
     for name in facets.models:
         calls.update(word for word in _alphabetic_words(name)[:1] if word not in stop_words())
@@ -58,7 +58,7 @@ def _model_words(lowered: set[str], facets: Facets) -> list[str]:
 
 def _models_called(word: str, facets: Facets) -> tuple[str, ...]:
     aliases = {word}
-    for names in load_table("models", _Families).families.values():
+    for names in load("models.toml", _Families).families.values():
         if word in names and word == names[-1] and len(names) > 1:
             aliases.update(names)
     return tuple(name for name in facets.models if aliases & set(_alphabetic_words(name)))

@@ -95,9 +95,9 @@ def _frequency(word: str, frequencies: Mapping[str, int]) -> int:
     count = frequencies.get(word, 0)
     if count:
         return count
-    spelled = [frequencies.get(part, 0) for part in _meaning(word)]
-    if spelled and min(spelled):
-        return min(spelled)
+    spelled = min((frequencies.get(part, 0) for part in _meaning(word)), default=0)
+    if spelled:
+        return spelled
     return max((frequencies.get(other, 0) for other in synonyms(word)), default=0)
 
 

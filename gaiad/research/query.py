@@ -11,17 +11,18 @@ from typing import Literal
 
 import msgspec
 
-from constants.load import load_table
+from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, recognise
-from gaiad.research.words import content_words, expand_initials, normalise, stop_words, synonyms
+from gaiad.research.words import content_words, expand_initials, stop_words, synonyms
 from gaiad.schemas import Facets, Focus, MetricRange
 
 Kind = Literal["factual", "evolution", "comparative", "conceptual", "listing"]
 Order = Literal["relevance", "earliest", "latest"]
 
 _VOCATIVE = re.compile(
-    r"^(?:hey |hi |ok,? |okay,? )*\w+[,:] (?=(?:please |what|when|who|why|how|where|which|find|show|tell|list|pull|compar|do|did|can|could))",
+    r"^(?:hey |hi |ok,? |okay,? )*\w+[,:] "
+    r"(?=please |what|when|who|why|how|where|which|find|show|tell|list|pull|compar|do|did|can|could)",
     re.IGNORECASE,
 )
 _PHRASE = re.compile(r'"([^"]{2,})"|“([^”]{2,})”')
@@ -57,8 +58,8 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
     """GAM 1's SearchParameters, and what the later steps need of the question.
 
     `keywords` are normalised content words, `expanded` adds initials and synonyms, `search_text` is the question
-    without its opening and its date; `since`/`until` are UTC, None when open; `subjects` are the two things a comparison holds
-    side by side; `ambiguous` says why the question cannot be looked up, "" when it can.
+    without its opening and its date; `since`/`until` are UTC, None when open; `subjects` are the two things a
+    comparison holds side by side; `ambiguous` says why the question cannot be looked up, "" when it can.
     """
 
     text: str
@@ -125,7 +126,7 @@ def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> Sea
 
 @functools.cache
 def _table() -> _QueryWords:
-    return load_table("query_words", _QueryWords)
+    return load("query_words.toml", _QueryWords)
 
 
 def _matches(patterns: tuple[str, ...], lower: str) -> bool:

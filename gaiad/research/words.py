@@ -1,17 +1,18 @@
 """Words of questions and pages: how they are cut, stemmed and weighed, so that both sides meet in the same form.
 
-The index stems with the same Snowball rules; here the stems decide what a found page covers of the question.
+The text index stems by the same rules (Porter); here the stems decide what a found page covers of the question.
 """
 
 import functools
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 
 import msgspec
 import Stemmer
 
-from constants.load import load_table
+from constants.load import load
 
 # Numbers keep their points and versions their prefix (v2.0); an apostrophe inside a word is part of it.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)+|[^\W_]+(?:['’][^\W_]+)*")
@@ -44,9 +45,12 @@ class Word(msgspec.Struct, frozen=True):
 
 
 def normalise(word: str) -> str:
-    """Lower case without possessive or apostrophes: Gemini's -> gemini, don't -> dont."""
+    """Lower case without possessive, apostrophes or accents: Gemini's -> gemini, don't -> dont, café -> cafe."""
     lower = word.lower().replace("’", "'")
-    return _APOSTROPHE.sub("", lower.removesuffix("'s"))
+    plain = _APOSTROPHE.sub("", lower.removesuffix("'s"))
+    if plain.isascii():
+        return plain
+    return "".join(mark for mark in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(mark))
 
 
 def cut(text: str) -> list[Word]:
@@ -56,12 +60,12 @@ def cut(text: str) -> list[Word]:
 
 @functools.lru_cache(maxsize=1)
 def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("english")
+    return Stemmer.Stemmer("porter")
 
 
 @functools.lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The Snowball stem of a normalised word; words with digits are left alone."""
+    """The Porter stem of a normalised word, as the text index stems; words with digits are left alone."""
     if any(character.isdigit() for character in word):
         return word
     return str(_stemmer().stemWord(word))
@@ -74,7 +78,7 @@ def stems(text: str) -> set[str]:
 
 @functools.cache
 def stop_words() -> frozenset[str]:
-    return frozenset(load_table("stop_words", _WordList).words)
+    return frozenset(load("stop_words.toml", _WordList).words)
 
 
 def content_words(text: str) -> list[str]:
@@ -86,7 +90,7 @@ def content_words(text: str) -> list[str]:
 @functools.cache
 def _synonyms_by_stem() -> dict[str, tuple[str, ...]]:
     table: dict[str, list[str]] = {}
-    for group in load_table("synonyms", _Synonyms).groups:
+    for group in load("synonyms.toml", _Synonyms).groups:
         for word in group:
             others = [other for other in group if other != word]
             table.setdefault(stem(word), []).extend(others)
@@ -103,7 +107,7 @@ def expand_initials(text: str) -> list[str]:
     lower = " ".join(word.lower for word in cut(text.replace("-", " ")))
     padded = f" {lower} "
     found: list[str] = []
-    for initials, meaning in load_table("initials", _Initials).meanings.items():
+    for initials, meaning in load("initials.toml", _Initials).meanings.items():
         if f" {initials} " in padded:
             found.append(meaning)
         elif f" {meaning} " in padded:

@@ -1,0 +1,174 @@
+"""The ends a run can come to, each as an Answer: found (SUCCESS, PARTIAL), a listing, NOT_FOUND, CLARIFY.
+
+Pure. Status, the seed's user responses, notes and confidence are settled here; the loop only says what it found.
+"""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Any
+
+import msgspec
+
+from gaiad.clock import to_iso
+from gaiad.research import responses
+from gaiad.research.confidence import band, final
+from gaiad.research.listing import Listing
+from gaiad.research.query import SearchParameters
+from gaiad.research.reflect import ReflectionResult
+from gaiad.research.synthesis import Statement, compose, list_packets
+from gaiad.schemas import Citation, PacketSummary, ResearchResult, ResearchStatus
+
+ENGINE = "extractive"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A result but for the run's limits and time. `sources` are the packets cited, in the order of the answer."""
+
+    parameters: SearchParameters
+    status: ResearchStatus
+    text: str
+    citations: tuple[Citation, ...] = ()
+    sources: tuple[PacketSummary, ...] = ()
+    confidence: float = 0.0
+    iterations: int = 0
+    refinements: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def result(self, max_iterations: int, took_ms: float) -> ResearchResult:
+        """The answer as it goes on the wire."""
+        return ResearchResult(
+            status=self.status,
+            answer=self.text,
+            source_packets=list(dict.fromkeys(citation.packet_id for citation in self.citations)),
+            citations=list(self.citations),
+            confidence=self.confidence,
+            confidence_band=band(self.confidence),
+            iterations_used=self.iterations,
+            max_iterations=max_iterations,
+            note=" ".join(self.notes),
+            suggestions=list(self.suggestions),
+            engine=ENGINE,
+            took_ms=took_ms,
+            kind=self.parameters.kind,
+            missing_aspects=list(self.missing),
+            sources=list(self.sources),
+            parameters=parameters_shown(self.parameters, self.refinements),
+        )
+
+
+def clarify_answer(parameters: SearchParameters) -> Answer:
+    """GAM 6: the query is ambiguous, so ask; nothing was searched."""
+    text = responses.clarify(parameters.text)
+    return Answer(parameters=parameters, status="CLARIFY", text=text, notes=(parameters.ambiguous,))
+
+
+def not_found_answer(
+    parameters: SearchParameters, iterations: int, refinements: tuple[str, ...], missing: Sequence[str]
+) -> Answer:
+    """GAM failure mode 1."""
+    return Answer(
+        parameters=parameters,
+        status="NOT_FOUND",
+        text=responses.not_found(parameters.text),
+        iterations=iterations,
+        refinements=refinements,
+        notes=_refined(refinements),
+        suggestions=tuple(responses.suggestions()),
+        missing=tuple(missing),
+    )
+
+
+def found_answer(
+    parameters: SearchParameters,
+    statements: Sequence[Statement],
+    removed: int,
+    sources: Sequence[PacketSummary],
+    reflection: ReflectionResult,
+    iterations: int,
+    refinements: tuple[str, ...],
+    degraded: tuple[str, ...],
+    zone: tzinfo,
+) -> Answer:
+    """An answer made of verified quotes: SUCCESS when reflection was satisfied and no quote was lost, else PARTIAL."""
+    status: ResearchStatus = "SUCCESS" if reflection.is_sufficient else "PARTIAL"
+    citations = tuple(statement.citation for statement in statements)
+    notes: list[str] = []
+    if reflection.temporality == 0 and parameters.dated:
+        notes.append(f"Nothing found {parameters.date_text}; these packets are from another time.")
+    if status == "PARTIAL":
+        notes.append(responses.partial_note())
+        if reflection.missing_aspects:
+            notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
+    if removed:
+        notes.append(f"{removed} citations did not verify and were removed.")
+    notes += [f"Degraded: {reason}." for reason in degraded]
+    confidence = final(reflection.confidence, status, len(citations), removed)
+    text = compose(parameters, statements, zone)
+    if status == "PARTIAL":
+        packets = list(dict.fromkeys(citation.packet_id for citation in citations))
+        text = f"{text}\n\n{responses.partial(packets)}"
+    if confidence < 0.5:
+        text = f"{text}\n\nCONFIDENCE: {confidence:.2f} ({band(confidence)})\n\n{responses.safeguard()}"
+    return Answer(
+        parameters=parameters,
+        status=status,
+        text=text,
+        citations=citations,
+        sources=tuple(sources),
+        confidence=confidence,
+        iterations=iterations,
+        refinements=refinements,
+        notes=(*notes, *_refined(refinements)),
+        suggestions=reflection.refinement_suggestions if status == "PARTIAL" else (),
+        missing=reflection.missing_aspects if status == "PARTIAL" else (),
+    )
+
+
+def listing_answer(
+    parameters: SearchParameters, listing: Listing, verified: Sequence[Citation], zone: tzinfo
+) -> Answer:
+    """A list is complete by construction; packets without quotable words stand in it without a quote."""
+    leads = {citation.packet_id: citation for citation in verified}
+    removed = len(listing.leads) - len(verified)
+    partial = listing.total > len(listing.packets)
+    notes = [f"Showing {len(listing.packets)} of {listing.total} packets."] if partial else []
+    if removed:
+        notes.append(f"{removed} citations did not verify and were removed.")
+    return Answer(
+        parameters=parameters,
+        status="PARTIAL" if partial else "SUCCESS",
+        text=list_packets(listing.packets, leads, listing.total, zone),
+        citations=tuple(verified),
+        sources=listing.packets,
+        confidence=final(1.0, "PARTIAL" if partial else "SUCCESS", len(verified), removed),
+        iterations=1,
+        notes=tuple(notes),
+    )
+
+
+def _refined(refinements: Sequence[str]) -> tuple[str, ...]:
+    return (f"Refined: {'; '.join(refinements)}.",) if refinements else ()
+
+
+def parameters_shown(parameters: SearchParameters, refinements: Sequence[str]) -> dict[str, Any]:
+    """The search parameters and the trail of refinements as JSON values; empty ones left out."""
+    fields = {
+        "kind": parameters.kind,
+        "keywords": list(parameters.keywords),
+        "expanded": list(parameters.expanded),
+        "phrases": list(parameters.phrases),
+        "since": to_iso(parameters.since) if parameters.since else "",
+        "until": to_iso(parameters.until) if parameters.until else "",
+        "date_text": parameters.date_text,
+        "models": list(parameters.models),
+        "topics": list(parameters.topics),
+        "people": list(parameters.people),
+        "metrics": [msgspec.structs.asdict(metric) for metric in parameters.metrics],
+        "order": parameters.order,
+        "focus": parameters.focus,
+        "subjects": list(parameters.subjects),
+        "refinements": list(refinements),
+    }
+    return {name: value for name, value in fields.items() if value}

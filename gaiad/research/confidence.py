@@ -1,0 +1,38 @@
+"""How sure an answer is, by a formula a reader can redo, and the band GAM shows beside it.
+
+    confidence = 0.45 coverage + 0.20 specificity + 0.15 temporality + 0.20 completeness
+
+each 0 to 1 as `reflect` measures them; then at most 0.74 for a PARTIAL answer (it is never HIGH), and less by the share
+of citations that did not verify. NOT_FOUND and CLARIFY have no answer to be sure of: 0.
+"""
+
+from typing import Literal
+
+from gaiad.schemas import ResearchStatus
+
+Band = Literal["LOW", "MEDIUM", "HIGH"]
+
+COVERAGE, SPECIFICITY, TEMPORALITY, COMPLETENESS = 0.45, 0.20, 0.15, 0.20
+MEDIUM_FROM, HIGH_FROM = 0.5, 0.75
+PARTIAL_CAP = 0.74
+
+
+def combine(coverage: float, specificity: float, temporality: float, completeness: float) -> float:
+    """The weighted sum of GAM 4's four criteria."""
+    total = COVERAGE * coverage + SPECIFICITY * specificity + TEMPORALITY * temporality + COMPLETENESS * completeness
+    return min(1.0, max(0.0, total))
+
+
+def final(confidence: float, status: ResearchStatus, verified: int, removed: int) -> float:
+    """The confidence of an answer with `verified` citations left after `removed` ones failed; two decimals."""
+    if status in ("NOT_FOUND", "CLARIFY") or verified == 0:
+        return 0.0
+    kept = confidence * verified / (verified + removed)
+    return round(min(kept, PARTIAL_CAP) if status == "PARTIAL" else kept, 2)
+
+
+def band(confidence: float) -> Band:
+    """LOW below 0.5, MEDIUM from there, HIGH from 0.75 (GAM shows 0.65 as MEDIUM)."""
+    if confidence < MEDIUM_FROM:
+        return "LOW"
+    return "MEDIUM" if confidence < HIGH_FROM else "HIGH"

@@ -1,0 +1,120 @@
+"""Listing questions ("Show me all Gemini conversations from November"): exact filters, time order, every packet once.
+
+Here alone do words become filters, because the user asked for a list (ARCHITECTURE decision 18). With topic words too,
+a packet is listed when one of its pages speaks of them.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from gaiad.clock import to_iso
+from gaiad.ports import Archive, Call
+from gaiad.research.citations import cite
+from gaiad.research.evidence import Term
+from gaiad.research.gather import Pool
+from gaiad.research.query import SearchParameters
+from gaiad.research.refine import DEEP_LIMIT
+from gaiad.research.sentences import split
+from gaiad.research.words import content_words
+from gaiad.schemas import Citation, Filters, PacketFilter, PacketSummary, Page, SearchRequest
+
+LISTED_MAX = 50
+LEAD_MAX = 240
+# A packet is about the topic words when one of its pages covers this share of them.
+ABOUT = 0.75
+_LEAD_SECTIONS = ("summary", "content", "transcript", "other")
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """Packets oldest first, at most LISTED_MAX of `total`; each one's first words as a citation where it has any."""
+
+    packets: tuple[PacketSummary, ...]
+    leads: dict[str, Citation]
+    total: int
+
+
+def listing_filters(parameters: SearchParameters, flags: Filters) -> Filters:
+    """The question's period, models and metric ranges as exact filters, within the user's own flags."""
+    since = to_iso(parameters.since) if parameters.since else ""
+    until = to_iso(parameters.until) if parameters.until else ""
+    return msgspec.structs.replace(
+        flags,
+        since=max(since, flags.since),
+        until=min(filter(None, (until, flags.until)), default=""),
+        models=flags.models or list(parameters.models),
+        metrics=[*flags.metrics, *parameters.metrics],
+    )
+
+
+def topic_words(parameters: SearchParameters) -> list[str]:
+    """The keywords that are not already a filter (a model's name, a metric with its bound)."""
+    taken = {word for name in (*parameters.models, *parameters.model_words) for word in content_words(name)}
+    for metric in parameters.metrics:
+        taken |= set(metric.name.split("_"))
+    numbers = re.compile(r"\d*\.?\d+")
+    filtered = bool(parameters.metrics)
+    return [w for w in parameters.keywords if w not in taken and not (filtered and numbers.fullmatch(w))]
+
+
+async def list_matching(
+    archive: Archive, parameters: SearchParameters, flags: Filters, terms: Sequence[Term], call: Call
+) -> Listing:
+    """Every packet the filters (and the topic words) let through. Raises what the archive raises."""
+    filters = listing_filters(parameters, flags)
+    topic = [term for term in terms if term.word in topic_words(parameters)]
+    if topic:
+        filters = await _narrow(archive, parameters, filters, topic, call)
+        if not filters.packet_ids:
+            return Listing(packets=(), leads={}, total=0)
+    found: list[PacketSummary] = []
+    while True:
+        page = await archive.list_packets(
+            PacketFilter(tenant=call.tenant, filters=filters, order="earliest", limit=200, offset=len(found)), call
+        )
+        found += page
+        if len(page) < 200:
+            break
+    shown = found[:LISTED_MAX]
+    leads = {packet.packet_id: await _lead(archive, packet, call) for packet in shown}
+    kept = {packet_id: lead for packet_id, lead in leads.items() if lead is not None}
+    return Listing(packets=tuple(shown), leads=kept, total=len(found))
+
+
+async def _narrow(
+    archive: Archive, parameters: SearchParameters, filters: Filters, topic: Sequence[Term], call: Call
+) -> Filters:
+    """The filters with the ids of the packets that speak of the topic words."""
+    pool = Pool(archive, call, topic)
+    request = SearchRequest(
+        query=parameters.search_text,
+        tenant=call.tenant,
+        limit=DEEP_LIMIT * 2,
+        filters=filters,
+        phrases=list(parameters.phrases),
+        explain=True,
+    )
+    await pool.search([request])
+    about = [item.page.packet_id for item in pool.evidence if item.lexical >= ABOUT]
+    return msgspec.structs.replace(filters, packet_ids=list(dict.fromkeys(about)))
+
+
+async def _lead(archive: Archive, packet: PacketSummary, call: Call) -> Citation | None:
+    """The packet's first words: of its summary when it has one, else of its content."""
+    pages = await archive.section_pages(packet.packet_id, "full_context", call)
+    for section in _LEAD_SECTIONS:
+        for page in pages:
+            if page.section == section and page.text.strip():
+                return _first_words(page)
+    return _first_words(pages[0]) if pages and pages[0].text.strip() else None
+
+
+def _first_words(page: Page) -> Citation:
+    sentences = split(page.text)
+    end = sentences[0].end
+    for sentence in sentences[1:]:
+        if sentence.end - sentences[0].start > LEAD_MAX:
+            break
+        end = sentence.end
+    return cite(page, sentences[0].start, end)

@@ -1,0 +1,202 @@
+"""The iteration controller (GAM 6): search, reflect, refine, at most `max_iterations` times, then a checked answer.
+
+sufficient evidence          -> SUCCESS
+limit, or nothing new to try -> PARTIAL when something relevant was found, else NOT_FOUND
+nothing to look up           -> CLARIFY
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gaiad.clock import Clock
+from gaiad.config import ResearchConfig
+from gaiad.errors import BadInput
+from gaiad.ports import Archive, Call
+from gaiad.research.answer import Answer, clarify_answer, found_answer, listing_answer, not_found_answer
+from gaiad.research.citations import verifies
+from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
+from gaiad.research.gather import Pool
+from gaiad.research.listing import list_matching
+from gaiad.research.query import SearchParameters, process_query
+from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
+from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
+from gaiad.research.selection import select
+from gaiad.research.synthesis import Statement, plan_statements
+from gaiad.schemas import Citation, Facets, ResearchRequest, ResearchResult
+
+OnEvent = Callable[[str, dict[str, Any]], None]
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loop ended with; `refinements` names every change of the search, in order."""
+
+    selected: list[Evidence]
+    reflection: ReflectionResult
+    iterations: int
+    refinements: tuple[str, ...]
+    degraded: tuple[str, ...]
+
+
+class Researcher:
+    """Answers questions from one archive by quoting it; holds no state between questions."""
+
+    def __init__(self, archive: Archive, clock: Clock, config: ResearchConfig) -> None:
+        self._archive = archive
+        self._clock = clock
+        self._config = config
+
+    async def research(self, request: ResearchRequest, call: Call, on_event: OnEvent | None = None) -> ResearchResult:
+        """Research one question. `on_event(name, data)` hears searching, found, reflected, refined, synthesizing.
+
+        Raises BadInput for an empty question or a bad `now`, Cancelled, DeadlineExceeded, and what the archive raises.
+        """
+        started = self._clock.monotonic()
+        if not request.query.strip():
+            raise BadInput('the question is empty; ask one, for example: gaiad ask "What did we discuss last week?"')
+        run = _Run(self._archive, self._clock, self._config, request, call, on_event or _ignore)
+        answer = await run.answer()
+        took_ms = round((self._clock.monotonic() - started) * 1000, 3)
+        return answer.result(run.max_iterations, took_ms)
+
+
+def _ignore(_name: str, _data: dict[str, Any]) -> None:
+    """For callers that do not listen."""
+
+
+class _Run:
+    """One question on its way."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        clock: Clock,
+        config: ResearchConfig,
+        request: ResearchRequest,
+        call: Call,
+        on_event: OnEvent,
+    ) -> None:
+        self._archive = archive
+        self._clock = clock
+        self._config = config
+        self._request = request
+        self._call = call
+        self._on_event = on_event
+        cap = config.max_iterations
+        self.max_iterations = min(request.max_iterations, cap) if request.max_iterations > 0 else cap
+
+    async def answer(self) -> Answer:
+        facets = await self._archive.facets(self._call)
+        parameters = process_query(self._request.query, facets, self._now(), self._clock.zone)
+        if parameters.ambiguous:
+            return clarify_answer(parameters)
+        frequencies = await self._archive.document_frequency(lookup_words(parameters), self._call)
+        terms = make_terms(parameters, frequencies, facets.packets)
+        if parameters.kind == "listing":
+            return await self._list(parameters, terms, facets)
+        found = await self._loop(parameters, terms, frequencies)
+        if not found.reflection.is_relevant:
+            return not_found_answer(parameters, found.iterations, found.refinements, _missing(found, facets))
+        self._tell("synthesizing", packets=_packet_ids(found.selected))
+        return await self._synthesize(parameters, terms, found)
+
+    def _now(self) -> datetime:
+        if not self._request.now:
+            return self._clock.now()
+        try:
+            now = datetime.fromisoformat(self._request.now)
+        except ValueError as error:
+            raise BadInput(f"now = {self._request.now!r}: write it as ISO 8601, 2025-12-15T12:00:00Z") from error
+        return now if now.tzinfo else now.replace(tzinfo=self._clock.zone)
+
+    async def _loop(self, parameters: SearchParameters, terms: Sequence[Term], frequencies: dict[str, int]) -> Found:
+        pool = Pool(self._archive, self._call, terms)
+        attempt: Attempt | None = first_attempt(parameters, self._request.filters)
+        iteration = 0
+        while attempt is not None:
+            iteration += 1
+            last = attempt
+            self._call.check(self._clock.monotonic())
+            self._tell("searching", iteration=iteration, query=attempt.query, refinements=list(attempt.done))
+            new = await pool.search(search_requests(attempt, self._call.tenant))
+            config = self._config
+            selected = select(parameters, pool.evidence, attempt.floor, config.max_pages, config.max_sources)
+            self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
+            reflection = evaluate_sufficiency(parameters, terms, selected)
+            self._tell(
+                "reflected",
+                iteration=iteration,
+                sufficient=reflection.is_sufficient,
+                confidence=round(reflection.confidence, 2),
+                missing=list(reflection.missing_aspects),
+            )
+            if reflection.is_sufficient or iteration == self.max_iterations:
+                break
+            attempt = refine(attempt, reflection, frequencies, self._config.expand_days)
+        return Found(
+            selected=selected,
+            reflection=reflection,
+            iterations=iteration,
+            refinements=last.done,
+            degraded=tuple(pool.degraded),
+        )
+
+    async def _synthesize(self, parameters: SearchParameters, terms: Sequence[Term], found: Found) -> Answer:
+        statements = plan_statements(parameters, found.selected, terms, self._config.max_pages)
+        verified = await self._verified([statement.citation for statement in statements])
+        kept = [statement for statement in statements if statement.citation in verified]
+        self._call.check(self._clock.monotonic())
+        if not kept:
+            return not_found_answer(parameters, found.iterations, found.refinements, found.reflection.missing_aspects)
+        sources = await self._archive.packet_summaries(_cited(kept), self._call)
+        return found_answer(
+            parameters,
+            kept,
+            len(statements) - len(kept),
+            sources,
+            found.reflection,
+            found.iterations,
+            found.refinements,
+            found.degraded,
+            self._clock.zone,
+        )
+
+    async def _list(self, parameters: SearchParameters, terms: Sequence[Term], facets: Facets) -> Answer:
+        self._tell("searching", iteration=1, query=parameters.search_text, refinements=[])
+        listing = await list_matching(self._archive, parameters, self._request.filters, terms, self._call)
+        self._tell("found", iteration=1, packets=[packet.packet_id for packet in listing.packets])
+        self._call.check(self._clock.monotonic())
+        if not listing.packets:
+            unknown = tuple(f"{word}: no such model here" for word in parameters.model_words if not parameters.models)
+            return not_found_answer(parameters, 1, (), unknown or _period_gap(parameters, facets))
+        verified = await self._verified(list(listing.leads.values()))
+        return listing_answer(parameters, listing, verified, self._clock.zone)
+
+    async def _verified(self, citations: Sequence[Citation]) -> list[Citation]:
+        """Those the archive still confirms, read afresh."""
+        page_ids = list(dict.fromkeys(citation.page_id for citation in citations))
+        stored = {page.page_id: page for page in await self._archive.pages(page_ids, self._call)} if page_ids else {}
+        return [citation for citation in citations if verifies(citation, stored)]
+
+    def _tell(self, name: str, **data: Any) -> None:
+        self._on_event(name, data)
+
+
+def _packet_ids(evidence: Sequence[Evidence]) -> list[str]:
+    return list(dict.fromkeys(item.page.packet_id for item in evidence))
+
+
+def _cited(statements: Sequence[Statement]) -> list[str]:
+    return list(dict.fromkeys(statement.citation.packet_id for statement in statements))
+
+
+def _missing(found: Found, facets: Facets) -> tuple[str, ...]:
+    return found.reflection.missing_aspects if facets.packets else ("any packet: the archive is empty",)
+
+
+def _period_gap(parameters: SearchParameters, facets: Facets) -> tuple[str, ...]:
+    if not parameters.dated or not facets.first:
+        return ()
+    return (f"packets {parameters.date_text}; the archive holds {facets.first[:10]} to {facets.last[:10]}",)

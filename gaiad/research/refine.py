@@ -1,0 +1,121 @@
+"""Refinement (GAM 6, failure mode 1): each attempt differs from the one before by one named change, and no attempt is
+made twice. When nothing new can be tried the loop stops early.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from gaiad.clock import to_iso
+from gaiad.research.query import SearchParameters
+from gaiad.research.reflect import ADD_TERM, DROP_FILTERS, EXPAND_DATES, LOWER_THRESHOLD, WIDEN_FOCUS, ReflectionResult
+from gaiad.research.words import synonyms
+from gaiad.schemas import Filters, SearchRequest
+
+FIRST_LIMIT, DEEP_LIMIT = 24, 60
+FIRST_FLOOR, LOW_FLOOR = 0.3, 0.2
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One way of searching. `floor` is the relevance a page needs to be used; `done` names the refinements so far."""
+
+    parameters: SearchParameters
+    query: str
+    filters: Filters
+    phrases: tuple[str, ...]
+    limit: int = FIRST_LIMIT
+    floor: float = FIRST_FLOOR
+    done: tuple[str, ...] = ()
+
+
+def first_attempt(parameters: SearchParameters, filters: Filters) -> Attempt:
+    """The question as asked. `filters` are the user's own flags; they hold through every refinement."""
+    return Attempt(parameters=parameters, query=parameters.search_text, filters=filters, phrases=parameters.phrases)
+
+
+def boosts(parameters: SearchParameters) -> Filters:
+    """What the words of the question prefer: period, models, topics, metric ranges (ARCHITECTURE decision 18)."""
+    return Filters(
+        since=to_iso(parameters.since) if parameters.since else "",
+        until=to_iso(parameters.until) if parameters.until else "",
+        models=list(parameters.models),
+        topics=list(parameters.topics),
+        metrics=list(parameters.metrics),
+    )
+
+
+def search_requests(attempt: Attempt, tenant: str) -> list[SearchRequest]:
+    """The searches of one attempt: the question, one for each side of a comparison, one in time order when asked."""
+    parameters = attempt.parameters
+    base = SearchRequest(
+        query=attempt.query,
+        tenant=tenant,
+        limit=attempt.limit,
+        filters=attempt.filters,
+        boosts=boosts(parameters),
+        phrases=list(attempt.phrases),
+        people=list(parameters.people),
+        focus=parameters.focus,
+        adjacent=1,
+        explain=True,
+    )
+    requests = [base]
+    for subject in parameters.subjects:
+        others = [other for other in parameters.subjects if other != subject]
+        topic = " ".join(word for word in parameters.keywords if word not in " ".join(others).lower().split())
+        requests.append(msgspec.structs.replace(base, query=f"{subject} {topic}"))
+    if parameters.order != "relevance" and parameters.keywords:
+        in_order = msgspec.structs.replace(
+            base, query=" ".join(parameters.keywords), mode="bm25", order=parameters.order, limit=DEEP_LIMIT
+        )
+        requests.append(in_order)
+    return requests
+
+
+def refine(
+    attempt: Attempt, reflection: ReflectionResult, frequencies: Mapping[str, int], expand_days: int
+) -> Attempt | None:
+    """The next attempt, or None when every suggestion has been tried or has nothing to try."""
+    added = [s.removeprefix(ADD_TERM) for s in reflection.refinement_suggestions if s.startswith(ADD_TERM)]
+    for suggestion in reflection.refinement_suggestions:
+        if suggestion == EXPAND_DATES and not _tried(attempt, EXPAND_DATES):
+            return _with_wider_dates(attempt, expand_days)
+        if suggestion == WIDEN_FOCUS and not _tried(attempt, WIDEN_FOCUS):
+            wider = msgspec.structs.replace(attempt.parameters, focus="full_context")
+            return _step(attempt, f"{WIDEN_FOCUS}: all sections", parameters=wider)
+        if suggestion.startswith(ADD_TERM) and not _tried(attempt, ADD_TERM):
+            other = _alternatives(added, frequencies)
+            if other:
+                return _step(attempt, ADD_TERM + ", ".join(other), query=f"{attempt.query} {' '.join(other)}")
+        if suggestion == LOWER_THRESHOLD and attempt.floor > LOW_FLOOR:
+            name = f"{LOWER_THRESHOLD}: {attempt.floor} to {LOW_FLOOR}"
+            return _step(attempt, name, floor=LOW_FLOOR, limit=DEEP_LIMIT)
+        if suggestion == DROP_FILTERS and attempt.phrases:
+            return _step(attempt, f"{DROP_FILTERS}: quoted phrase", phrases=())
+    return None
+
+
+def _tried(attempt: Attempt, refinement: str) -> bool:
+    return any(name.startswith(refinement) for name in attempt.done)
+
+
+def _step(attempt: Attempt, name: str, **changes: object) -> Attempt:
+    return msgspec.structs.replace(attempt, done=(*attempt.done, name), **changes)
+
+
+def _with_wider_dates(attempt: Attempt, days: int) -> Attempt:
+    """Prefer a wider period. What counts as inside stays what the user asked; this only finds its neighbourhood."""
+    since, until, margin = attempt.parameters.since, attempt.parameters.until, timedelta(days=days)
+    wider = msgspec.structs.replace(
+        attempt.parameters,
+        since=since - margin if since else None,
+        until=until + margin if until else None,
+    )
+    return _step(attempt, f"{EXPAND_DATES}: {days} days on both sides", parameters=wider)
+
+
+def _alternatives(words: Sequence[str], frequencies: Mapping[str, int]) -> list[str]:
+    """Synonyms of `words` that stand somewhere in the archive, rarest first, at most six."""
+    found = {other for word in words for other in synonyms(word) if frequencies.get(other, 0)}
+    return sorted(found, key=lambda word: (frequencies[word], word))[:6]

@@ -1,0 +1,151 @@
+"""The reflection engine (GAM 4): does what was found answer the question, by coverage, specificity, temporality and
+completeness; what is missing; how to search better. Rules, no model; the result is the type a model would give too.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gaiad.research.confidence import combine
+from gaiad.research.evidence import Evidence, Term, names_subject, union, weighted
+from gaiad.research.query import SearchParameters
+from gaiad.research.selection import in_period
+
+# Coverage from which a question counts as answered, and below which nothing relevant was found.
+ENOUGH = 0.62
+RELEVANT = 0.42
+# A page this near in meaning answers a paraphrase although its words differ; see evidence.semantic_score.
+SAME_MEANING = 0.64
+# The share of the question's weight in words that stand nowhere from which the question is about something else.
+FOREIGN = 0.45
+
+EXPAND_DATES = "expand date range"
+LOWER_THRESHOLD = "lower threshold"
+DROP_FILTERS = "drop filters"
+WIDEN_FOCUS = "widen focus"
+ADD_TERM = "add term: "
+
+
+class ReflectionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """GAM 4. `confidence` and the four criteria are 0 to 1; `is_relevant` is false when what was found is about
+    something else, so that no answer may be made of it."""
+
+    is_sufficient: bool
+    is_relevant: bool
+    confidence: float
+    missing_aspects: tuple[str, ...]
+    refinement_suggestions: tuple[str, ...]
+    coverage: float = 0.0
+    specificity: float = 0.0
+    temporality: float = 0.0
+    completeness: float = 0.0
+
+
+def evaluate_sufficiency(
+    parameters: SearchParameters, terms: Sequence[Term], selected: Sequence[Evidence]
+) -> ReflectionResult:
+    """Judge the evidence an answer would be made of (`selected`, best first)."""
+    if not selected:
+        return ReflectionResult(
+            is_sufficient=False,
+            is_relevant=False,
+            confidence=0.0,
+            missing_aspects=tuple(term.word for term in terms),
+            refinement_suggestions=_suggestions(parameters, terms, [], 0.0, 0.0),
+        )
+    covered, near = _coverage(parameters, terms, selected), max(item.semantic for item in selected)
+    coverage = max(covered, near if near >= SAME_MEANING else 0.0)
+    temporality = _temporality(parameters, selected)
+    completeness, gaps = _completeness(parameters, selected)
+    missing = [*_missing_terms(terms, selected, near), *gaps]
+    if temporality == 0.0:
+        missing.append(f"anything {parameters.date_text}")
+    relevant = _is_relevant(terms, covered, near)
+    return ReflectionResult(
+        is_sufficient=relevant and coverage >= ENOUGH and temporality > 0 and completeness >= 0.5,
+        is_relevant=relevant,
+        confidence=combine(coverage, _specificity(terms, selected), temporality, completeness),
+        missing_aspects=tuple(dict.fromkeys(missing)),
+        refinement_suggestions=_suggestions(parameters, terms, selected, coverage, temporality),
+        coverage=coverage,
+        specificity=_specificity(terms, selected),
+        temporality=temporality,
+        completeness=completeness,
+    )
+
+
+def foreign_share(terms: Sequence[Term]) -> float:
+    """The share of the question's weight in words that stand nowhere in the archive, 0 to 1."""
+    total = sum(term.weight for term in terms)
+    return sum(term.weight for term in terms if term.unknown) / total if total else 0.0
+
+
+def _is_relevant(terms: Sequence[Term], covered: float, near: float) -> bool:
+    if not terms:
+        return True
+    if foreign_share(terms) >= FOREIGN:
+        return near >= SAME_MEANING
+    return covered >= RELEVANT or near >= SAME_MEANING
+
+
+def _coverage(parameters: SearchParameters, terms: Sequence[Term], selected: Sequence[Evidence]) -> float:
+    """The best single place for a fact; for what needs several places, half that and half all together."""
+    if not terms:
+        return 1.0
+    best = max(item.lexical for item in selected)
+    if parameters.kind == "factual":
+        return best
+    return 0.5 * best + 0.5 * weighted(union(selected), terms)
+
+
+def _specificity(terms: Sequence[Term], selected: Sequence[Evidence]) -> float:
+    """How much of the rarer half of the question the best page covers: generic pages cover the common words only."""
+    rare = sorted(terms, key=lambda term: -term.weight)[: max(1, (len(terms) + 1) // 2)]
+    if not rare:
+        return 1.0
+    return max(max(weighted(item.credits, rare), item.semantic) for item in selected)
+
+
+def _temporality(parameters: SearchParameters, selected: Sequence[Evidence]) -> float:
+    """The share of the selected pages that lie in the period asked about."""
+    inside = [in_period(item.page.timestamp, parameters) for item in selected]
+    return sum(inside) / len(inside)
+
+
+def _completeness(parameters: SearchParameters, selected: Sequence[Evidence]) -> tuple[float, list[str]]:
+    """Logical gaps by kind: a side of the comparison without a page, a history with one moment."""
+    if len(parameters.subjects) == 2:
+        lacking = [s for s in parameters.subjects if not any(names_subject(item, s) for item in selected)]
+        return 1.0 - 0.6 * len(lacking), [f"anything about {subject}" for subject in lacking]
+    moments = {item.page.packet_id for item in selected}
+    if parameters.kind == "evolution" and len(moments) < 2:
+        return 0.4, ["a second point in time"]
+    return 1.0, []
+
+
+def _missing_terms(terms: Sequence[Term], selected: Sequence[Evidence], near: float) -> list[str]:
+    """Terms that earned nothing; forgiven for common words when the meaning is the same."""
+    earned = union(selected)
+    return [term.word for term in terms if not earned.get(term.word) and (term.unknown or near < SAME_MEANING)]
+
+
+def _suggestions(
+    parameters: SearchParameters,
+    terms: Sequence[Term],
+    selected: Sequence[Evidence],
+    coverage: float,
+    temporality: float,
+) -> tuple[str, ...]:
+    found: list[str] = []
+    if parameters.dated and temporality < 1:
+        found.append(EXPAND_DATES)
+    if parameters.focus != "full_context":
+        found.append(WIDEN_FOCUS)
+    if coverage < ENOUGH:
+        earned = union(selected)
+        weak = [term.word for term in terms if earned.get(term.word, 0.0) < 1.0]
+        found += [f"{ADD_TERM}{word}" for word in weak]
+        found.append(LOWER_THRESHOLD)
+    if parameters.phrases:
+        found.append(DROP_FILTERS)
+    return tuple(found)

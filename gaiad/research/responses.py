@@ -1,0 +1,49 @@
+"""The seed's words for each failure mode (GAM, "Failure modes & mitigation"), filled in."""
+
+import msgspec
+
+from constants.load import load
+from gaiad.research.citations import shown
+
+
+class _Responses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    not_found: str
+    suggestions: tuple[str, ...]
+    partial: str
+    partial_note: str
+    safeguard: str
+    clarify: str
+
+
+def _table() -> _Responses:
+    return load("responses.toml", _Responses)
+
+
+def not_found(query: str) -> str:
+    """Failure mode 1, suggestions included."""
+    lines = [_table().not_found.format(query=shown(query)), "", "Suggestions:"]
+    return "\n".join([*lines, *(f"- {suggestion}" for suggestion in _table().suggestions)])
+
+
+def suggestions() -> list[str]:
+    return list(_table().suggestions)
+
+
+def partial(packet_ids: list[str]) -> str:
+    """Failure mode 2."""
+    sources = ", ".join(f"[Packet: {packet_id}]" for packet_id in packet_ids)
+    return f"{_table().partial}\n\nSources: {sources}" if sources else _table().partial
+
+
+def partial_note() -> str:
+    return _table().partial_note
+
+
+def safeguard() -> str:
+    """Failure mode 3, shown below high confidence."""
+    return _table().safeguard
+
+
+def clarify(query: str) -> str:
+    """The question back to the person when theirs names nothing."""
+    return _table().clarify.format(vague=shown(query))

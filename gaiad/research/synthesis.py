@@ -1,0 +1,145 @@
+"""The synthesis layer (GAM 5), extractive: quotes in the order and shape the kind of question wants, with packet ids.
+
+Pure. Text is composed from verified quotes only; nothing is said that no packet says, apart from dates, speakers,
+counts and the words that hold quotes together.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+
+import msgspec
+
+from gaiad.research.citations import cite, inline, shown
+from gaiad.research.evidence import Evidence, Term, names_subject
+from gaiad.research.query import SearchParameters
+from gaiad.research.quotes import Quote, pick, wanted
+from gaiad.research.words import content_words, stem
+from gaiad.schemas import Citation, PacketSummary
+
+THREADS_MAX = 5
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One quote, its citation, and the side of a comparison it stands on, "" when none."""
+
+    quote: Quote
+    citation: Citation
+    side: str = ""
+
+
+def _state(quote: Quote, side: str = "") -> Statement:
+    return Statement(quote, cite(quote.page, quote.start, quote.end), side)
+
+
+def plan_statements(
+    parameters: SearchParameters, selected: Sequence[Evidence], terms: Sequence[Term], max_quotes: int
+) -> list[Statement]:
+    """Which quotes the answer is made of, in the order they will stand."""
+    if not selected:
+        return []
+    if len(parameters.subjects) == 2:
+        return _for_each_side(parameters, selected, terms, max_quotes)
+    one_place = parameters.kind == "factual"
+    quotes = pick(selected, terms, parameters.text, 2 if one_place else 3, 3 if one_place else max_quotes)
+    if parameters.kind in ("evolution", "conceptual") or parameters.dated:
+        quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.page.sequence, quote.start))
+    return [_state(quote) for quote in quotes]
+
+
+def _for_each_side(
+    parameters: SearchParameters, selected: Sequence[Evidence], terms: Sequence[Term], max_quotes: int
+) -> list[Statement]:
+    chosen: list[Statement] = []
+    for subject in parameters.subjects:
+        side = [item for item in selected if names_subject(item, subject)]
+        quotes = pick(side, terms, parameters.text, 2, max(2, max_quotes // 2 + 1))
+        used = [(s.quote.page.page_id, s.quote.start) for s in chosen]
+        fresh = [quote for quote in quotes if (quote.page.page_id, quote.start) not in used]
+        fresh.sort(key=lambda quote: (quote.page.timestamp, quote.page.sequence, quote.start))
+        chosen += [_state(quote, subject) for quote in fresh]
+    return chosen
+
+
+def compose(parameters: SearchParameters, statements: Sequence[Statement], zone: tzinfo) -> str:
+    """The answer's text. Dates are days of `zone`."""
+    if len(parameters.subjects) == 2:
+        return _compare(parameters.subjects, statements, zone)
+    if parameters.order != "relevance":
+        return _end_of_time(parameters, statements, zone)
+    if parameters.kind == "evolution":
+        return "\n".join(f"- {_dated(statement.quote, zone)}" for statement in statements)
+    if parameters.kind == "conceptual":
+        return _concept(parameters, statements, zone)
+    with_dates = parameters.dated or wanted(parameters.text) == "time"
+    return "\n".join(_dated(s.quote, zone) if with_dates else _said(s.quote) for s in statements)
+
+
+def _said(quote: Quote) -> str:
+    """The quote, its speaker outside of it, and its packet."""
+    text = shown(quote.text)
+    if quote.page.speaker:
+        return f'{shown(quote.page.speaker)}: "{text}" {inline(quote.page.packet_id)}'
+    return f"{text} {inline(quote.page.packet_id)}"
+
+
+def _dated(quote: Quote, zone: tzinfo) -> str:
+    return f"{show_day(quote.page.timestamp, zone)}: {_said(quote)}"
+
+
+def _compare(subjects: Sequence[str], statements: Sequence[Statement], zone: tzinfo) -> str:
+    parts = []
+    for subject in subjects:
+        lines = [f"- {_dated(s.quote, zone)}" for s in statements if s.side == subject]
+        parts.append("\n".join([f"{shown(subject)}:", *(lines or ["- Nothing found on this side that is not above."])]))
+    return "\n\n".join(parts)
+
+
+def _end_of_time(parameters: SearchParameters, statements: Sequence[Statement], zone: tzinfo) -> str:
+    page = statements[0].quote.page
+    which = "First" if parameters.order == "earliest" else "Last"
+    topic = f' ("{shown(page.topic)}")' if page.topic else ""
+    head = f"{which} discussed in {inline(page.packet_id)} on {show_day(page.timestamp, zone)}{topic}."
+    return "\n".join([head, *(_said(statement.quote) for statement in statements)])
+
+
+def _concept(parameters: SearchParameters, statements: Sequence[Statement], zone: tzinfo) -> str:
+    threads = common_threads(parameters, [statement.quote for statement in statements])
+    lines = [f"- {_dated(statement.quote, zone)}" for statement in statements]
+    return "\n".join([*([f"Common threads: {', '.join(threads)}."] if threads else []), *lines])
+
+
+def common_threads(parameters: SearchParameters, quotes: Sequence[Quote]) -> list[str]:
+    """Words that stand in the quotes of two packets or more and are not the question's, most shared first."""
+    asked = {stem(word) for word in (*parameters.keywords, *content_words(parameters.text))}
+    packets: dict[str, set[str]] = {}
+    written: dict[str, Counter[str]] = {}
+    for quote in quotes:
+        for word in content_words(quote.text):
+            if len(word) > 3 and not any(character.isdigit() for character in word) and stem(word) not in asked:
+                packets.setdefault(stem(word), set()).add(quote.page.packet_id)
+                written.setdefault(stem(word), Counter())[word] += 1
+    shared = sorted((key for key, ids in packets.items() if len(ids) > 1), key=lambda key: (-len(packets[key]), key))
+    return [written[key].most_common(1)[0][0] for key in shared[:THREADS_MAX]]
+
+
+def list_packets(found: Sequence[PacketSummary], leads: dict[str, Citation], total: int, zone: tzinfo) -> str:
+    """A listing, in the order given: day, topic, model, and each packet's own first words with its citation mark."""
+    lines = [f"{total} packets, oldest first:" if total != 1 else "1 packet:"]
+    for packet in found:
+        model = f" ({shown(packet.model)})" if packet.model else ""
+        lead = leads.get(packet.packet_id)
+        words = f" {shown(lead.quote)}" if lead else ""
+        topic = f' "{shown(packet.topic)}"' if packet.topic else ""
+        lines.append(f"- {show_day(packet.timestamp, zone)}:{topic}{model}{words} {inline(packet.packet_id)}")
+    if total > len(found):
+        lines.append(f"({total - len(found)} more; narrow the question to see them.)")
+    lines.append("Open one with: gaiad packets show PACKET_ID")
+    return "\n".join(lines)
+
+
+def show_day(timestamp: str, zone: tzinfo) -> str:
+    """`Nov 27, 2025`: the day of a UTC timestamp in `zone`."""
+    moment = datetime.fromisoformat(timestamp).astimezone(zone)
+    return f"{_MONTHS[moment.month - 1]} {moment.day}, {moment.year}"
