@@ -1,0 +1,104 @@
+"""Where things lie in a home, and where its socket is: one answer for the daemon and for the client that looks for it.
+
+Nothing is opened here and nothing heavy is imported, for the command line starts through this module.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from gaiad.errors import Conflict
+
+SOCKET_PATH_MAX_BYTES = 107
+SOCKET_NAME = "gaiad.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home directory (absolute, links resolved) and the unix socket that belongs to it."""
+
+    root: Path
+    socket: Path
+
+    @property
+    def lock(self) -> Path:
+        """Holds the running daemon's pid, under its flock."""
+        return self.root / "daemon.lock"
+
+    @property
+    def token(self) -> Path:
+        """Bearer tokens, one a line; the owner's first."""
+        return self.root / "token"
+
+    @property
+    def inbox(self) -> Path:
+        """Always watched, for tenant `local`."""
+        return self.root / "inbox"
+
+    @property
+    def state_database(self) -> Path:
+        """Jobs; the archive's own files are its tenants'."""
+        return self.root / "state.db"
+
+    @property
+    def config_file(self) -> Path:
+        return self.root / "config.toml"
+
+
+def find_home(argument: str | None, environment: Mapping[str, str]) -> Home:
+    """The home named by `argument` (`--home`), else GAIAD_HOME, else gaiad in the XDG data directory.
+
+    The socket lies in the home when `argument` is given, else under XDG_RUNTIME_DIR. Without a runtime directory, or
+    when that path is longer than a socket's may be, it is one under the temporary directory, named after the home.
+    """
+    root = Path(os.path.realpath(Path(argument).expanduser() if argument else _default_root(environment)))
+    runtime = Path(environment.get("XDG_RUNTIME_DIR", ""))
+    if argument:
+        wanted = root / SOCKET_NAME
+    elif runtime.is_absolute():
+        wanted = runtime / "gaiad" / SOCKET_NAME
+    else:
+        wanted = _temporary_socket(root, environment)
+    if len(os.fsencode(wanted)) > SOCKET_PATH_MAX_BYTES:
+        wanted = _temporary_socket(root, environment)
+    return Home(root, wanted)
+
+
+def _default_root(environment: Mapping[str, str]) -> Path:
+    if environment.get("GAIAD_HOME"):
+        return Path(environment["GAIAD_HOME"]).expanduser()
+    data = Path(environment.get("XDG_DATA_HOME", ""))
+    if not data.is_absolute():
+        data = Path(environment.get("HOME") or Path.home()) / ".local" / "share"
+    return data / "gaiad"
+
+
+def _temporary_socket(root: Path, environment: Mapping[str, str]) -> Path:
+    name = f"{sha256(os.fsencode(root)).hexdigest()[:16]}.sock"
+    path = Path(environment.get("TMPDIR", "")) / f"gaiad-{os.getuid()}" / name
+    if path.is_absolute() and len(os.fsencode(path)) <= SOCKET_PATH_MAX_BYTES:
+        return path
+    return Path("/tmp") / f"gaiad-{os.getuid()}" / name
+
+
+def make_private_directory(path: Path) -> None:
+    """Make `path` a directory of ours with mode 0700. Raises Conflict when it is somebody else's or a link."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Conflict(f"{path}: cannot be made a directory ({error.strerror}); choose another with --home") from error
+    check_owned_directory(path)
+    if stat.S_IMODE(path.stat().st_mode) != 0o700:
+        path.chmod(0o700)
+
+
+def check_owned_directory(path: Path) -> None:
+    """Raise Conflict unless `path` is a real directory that belongs to this user: anyone may write in /tmp."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise Conflict(f"{path}: is not a directory; move it away")
+    if status.st_uid != os.getuid():
+        raise Conflict(f"{path}: belongs to uid {status.st_uid}, not to you; move it away or set another with --home")

@@ -1,0 +1,298 @@
+"""The HTTP application: who asks, which route, within which time and size, and how errors look on the wire.
+
+The same table of routes (`http.py`) is served on both listeners; they differ in how they know the caller (`Door`).
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from socket import socket
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, NotFound, Unavailable
+from gaiad.intake.auth import Caller, PeerCheck, TokenCheck
+from gaiad.intake.sse import STREAM, STREAMS, end_streams
+from gaiad.ports import Call, Priority
+from gaiad.schemas import ErrorBody
+from gaiad.service import Service
+
+_log = structlog.get_logger("gaiad.http")
+_JSON = "application/json"
+_METHODS = "GET, POST"
+
+T = TypeVar("T")
+
+
+class TooLarge(BadInput):
+    """The request body is above http.max_body_bytes."""
+
+    http_status = 413
+    code = "too_large"
+
+
+class MethodNotAllowed(BadInput):
+    """The route exists, for another method."""
+
+    http_status = 405
+    code = "method_not_allowed"
+
+
+class Answer(NamedTuple):
+    """A body to encode, with a status other than 200."""
+
+    status: int
+    body: object
+
+
+Reply = object  # a struct or plain value to encode, an Answer, or a finished aiohttp response
+
+
+class Exchange:
+    """One request under way: its checked body, its caller, and the calls made for it."""
+
+    __slots__ = ("_calls", "_deadline", "_max_body_bytes", "caller", "request", "service")
+
+    def __init__(
+        self, service: Service, request: web.Request, caller: Caller, deadline: float | None, max_body_bytes: int
+    ) -> None:
+        self.service = service
+        self.request = request
+        self.caller = caller
+        self._deadline = deadline
+        self._max_body_bytes = max_body_bytes
+        self._calls: list[Call] = []
+
+    async def body(self, kind: type[T]) -> T:
+        """The JSON body as `kind`. Raises TooLarge, BadInput naming the path of what is wrong."""
+        try:
+            if (self.request.content_length or 0) > self._max_body_bytes:
+                raise _too_large(self._max_body_bytes)
+            content = await self.request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise _too_large(self._max_body_bytes) from error
+        try:
+            return msgspec.json.decode(content or b"{}", type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadInput(f"{self.request.path}: the body does not fit: {error}") from error
+
+    def call(self, tenant: str) -> Call:
+        """A call for `tenant`, cancelled when the client departs. Raises Forbidden when the caller may not use it."""
+        self.caller.require_tenant(tenant)
+        call = Call(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
+        self._calls.append(call)
+        return call
+
+    def cancel(self) -> None:
+        """Nobody waits for the answer any more."""
+        for call in self._calls:
+            call.cancel()
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the request body is larger than {limit} bytes; split it or raise http.max_body_bytes")
+
+
+Handler = Callable[[Exchange], Awaitable[Reply]]
+
+
+class Route(NamedTuple):
+    """`public` needs no credential; `owner` names what only the owner may do; `timed` false has no time limit."""
+
+    method: str
+    path: str
+    handler: Handler
+    owner: str = ""
+    public: bool = False
+    timed: bool = True
+
+
+class Door(Protocol):
+    """How a listener knows who asks."""
+
+    def check(self, request: web.Request) -> None:
+        """Refuse what may not even ask, whatever the route."""
+        ...
+
+    def caller(self, request: web.Request) -> Caller: ...
+
+
+class UnixDoor:
+    """Callers by peer uid."""
+
+    def __init__(self, peers: PeerCheck) -> None:
+        self._peers = peers
+
+    def check(self, request: web.Request) -> None:
+        """Nothing to look at before the uid: browsers cannot reach a unix socket."""
+
+    def caller(self, request: web.Request) -> Caller:
+        return self._peers.caller(_connection(request))
+
+
+class TcpDoor:
+    """Callers by bearer token, after Host and Origin."""
+
+    def __init__(self, tokens: TokenCheck) -> None:
+        self._tokens = tokens
+
+    def check(self, request: web.Request) -> None:
+        self._tokens.check_host(request.headers.get("Host", ""))
+        if self._tokens.check_origin(request.headers.get("Origin", "")):
+            request["foreign_origin"] = request.headers["Origin"]
+
+    def caller(self, request: web.Request) -> Caller:
+        return self._tokens.caller(request.headers.get("Authorization", ""))
+
+
+def _connection(request: web.Request) -> socket:
+    if request.transport is None:
+        raise Cancelled("the client went away")
+    connection: socket = request.transport.get_extra_info("socket")
+    return connection
+
+
+# ------------------------------------------------------------------------------------------------------ application
+
+
+def build_app(service: Service, door: Door, routes: Sequence[Route]) -> web.Application:
+    """An application that serves `routes` to the callers `door` lets in."""
+    limits = service.config.http
+    app = web.Application(client_max_size=limits.max_body_bytes)
+    app[STREAMS] = set()
+    app.on_shutdown.append(end_streams)
+    app.on_response_prepare.append(_add_headers)
+    for route in routes:
+        app.router.add_route(route.method, route.path, _Endpoint(service, door, route).answer)
+    paths = {route.path for route in routes}
+    unknown = Route("*", "/{anything:.*}", _unknown(paths), public=True)
+    app.router.add_route("OPTIONS", "/{anything:.*}", _Endpoint(service, door, _PREFLIGHT).answer)
+    app.router.add_route("*", unknown.path, _Endpoint(service, door, unknown).answer)
+    return app
+
+
+async def start_listener(app: web.Application, listener: socket, stop_grace_s: float) -> web.AppRunner:
+    """Serve `app` on `listener` until the runner's cleanup, which waits `stop_grace_s` for running requests."""
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=stop_grace_s)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    return runner
+
+
+class _Endpoint:
+    """A route with everything around its handler."""
+
+    def __init__(self, service: Service, door: Door, route: Route) -> None:
+        self._service = service
+        self._door = door
+        self._route = route
+        self._timeout_s = service.config.http.request_timeout_s if route.timed else None
+        self._max_body_bytes = service.config.http.max_body_bytes
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        started = self._service.clock.monotonic()
+        response = await self._guarded(request, started)
+        took_ms = round((self._service.clock.monotonic() - started) * 1000, 2)
+        _log.debug("request", method=request.method, path=request.path, status=response.status, took_ms=took_ms)
+        return response
+
+    async def _guarded(self, request: web.Request, started: float) -> web.StreamResponse:
+        exchange: Exchange | None = None
+        deadline = None if self._timeout_s is None else started + self._timeout_s
+        timer = asyncio.timeout(self._timeout_s)
+        try:
+            async with timer:
+                self._door.check(request)
+                caller = _NOBODY if self._route.public else self._door.caller(request)
+                if self._route.owner:
+                    caller.require_owner(self._route.owner)
+                exchange = Exchange(self._service, request, caller, deadline, self._max_body_bytes)
+                return _respond(await self._route.handler(exchange))
+        except asyncio.CancelledError:
+            self._service.metrics.count("requests_abandoned")
+            _cancel(exchange)
+            raise
+        except TimeoutError as error:
+            _cancel(exchange)
+            late = DeadlineExceeded(f"{request.path}: no answer within {self._timeout_s:g} s (http.request_timeout_s)")
+            return await _failed(request, late if timer.expired() else error)
+        except Exception as error:  # noqa: BLE001  (translated for the caller; an unexpected one is logged with its id)
+            return await _failed(request, error)
+
+
+async def _failed(request: web.Request, error: Exception) -> web.StreamResponse:
+    """The error as an answer, or as the last event of a stream that has begun."""
+    if (stream := request.get(STREAM)) is None:
+        return error_response(error, request.path)
+    response: web.StreamResponse = stream.response
+    try:
+        await stream.send("error", error_body(error, request.path)[1])
+    except ConnectionResetError:
+        _log.debug("reader_gone", path=request.path)
+    return response
+
+
+def _cancel(exchange: Exchange | None) -> None:
+    if exchange is not None:
+        exchange.cancel()
+
+
+def _respond(reply: Reply) -> web.StreamResponse:
+    if isinstance(reply, web.StreamResponse):
+        return reply
+    status, body = reply if isinstance(reply, Answer) else (200, reply)
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON)
+
+
+def error_body(error: Exception, where: str) -> tuple[int, ErrorBody]:
+    """HTTP status and body for any error; one that is not ours is logged under an id the body names."""
+    if isinstance(error, GaiadError):
+        retry_after_s = error.retry_after_s if isinstance(error, Unavailable) else None
+        return error.http_status, ErrorBody(code=error.code, message=error.message, retry_after_s=retry_after_s)
+    error_id = secrets.token_hex(4)
+    _log.error("unexpected_error", error_id=error_id, path=where, exc_info=error)
+    message = f"{where}: unexpected {type(error).__name__}; the daemon's log has it under {error_id}"
+    return 500, ErrorBody(code="internal", message=message)
+
+
+def error_response(error: Exception, where: str) -> web.Response:
+    """The error as an answer."""
+    status, body = error_body(error, where)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if body.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, round(body.retry_after_s)))
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON, headers=headers)
+
+
+_NOBODY = Caller(name="nobody", owner=False)
+
+
+def _unknown(paths: set[str]) -> Handler:
+    async def unknown(exchange: Exchange) -> Reply:
+        path, method = exchange.request.path, exchange.request.method
+        if path in paths:
+            raise MethodNotAllowed(f"{path} does not take {method}")
+        raise NotFound(f"{method} {path}: no such route; see GET /status, POST /search, POST /research, POST /ingest")
+
+    return unknown
+
+
+async def _preflight(exchange: Exchange) -> Reply:
+    """A browser asks whether a page of an allowed foreign origin may call; the door has checked the origin."""
+    allowed = {"Allow": _METHODS, "Access-Control-Allow-Methods": _METHODS, "Access-Control-Max-Age": "600"}
+    return web.Response(
+        status=204, headers={**allowed, "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID"}
+    )
+
+
+_PREFLIGHT = Route("OPTIONS", "/{anything:.*}", _preflight, public=True)
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    if origin := request.get("foreign_origin"):
+        response.headers["Access-Control-Allow-Origin"] = origin
+        response.headers["Vary"] = "Origin"

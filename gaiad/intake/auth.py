@@ -1,0 +1,166 @@
+"""Who is asking, and for which tenants: uids on the unix socket, bearer tokens on TCP (decision 23).
+
+A browser page can reach a loopback port, so TCP also checks the Host header (DNS rebinding) and the Origin. Other uids
+reach the socket only where the system lets them in (a systemd socket unit with a group, say): gaiad's own is 0600.
+"""
+
+import hmac
+import os
+import secrets
+import socket
+import stat
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gaiad.errors import ConfigError, Forbidden, Unauthorized
+
+_PEER_CREDENTIALS = struct.Struct("3i")
+_TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A credential: the owner may do everything; others only use their tenants."""
+
+    name: str
+    owner: bool
+    tenants: frozenset[str] = frozenset()
+
+    def may_use(self, tenant: str) -> bool:
+        return self.owner or tenant in self.tenants
+
+    def require_tenant(self, tenant: str) -> None:
+        """Raise Forbidden unless the credential covers `tenant`."""
+        if not self.may_use(tenant):
+            covered = ", ".join(sorted(self.tenants)) or "none"
+            raise Forbidden(f"{self.name} may not use tenant {tenant!r}; its tenants: {covered}")
+
+    def require_owner(self, what: str) -> None:
+        """Raise Forbidden unless this is the owner."""
+        if not self.owner:
+            raise Forbidden(f"{what} is for the owner; {self.name} may use tenants, not administer the daemon")
+
+
+# ------------------------------------------------------------------------------------------------- unix socket
+
+
+class PeerCheck:
+    """Callers of the unix socket by the uid the kernel names; `uids` gives the live access.uids setting."""
+
+    def __init__(self, uids: Callable[[], Mapping[str, Sequence[str]]]) -> None:
+        self._uids = uids
+
+    def caller(self, connection: socket.socket) -> Caller:
+        """Raise Forbidden for a uid without an entry."""
+        packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+        _, uid, _ = _PEER_CREDENTIALS.unpack(packed)
+        return self.caller_of(uid)
+
+    def caller_of(self, uid: int) -> Caller:
+        """The caller with this uid: the daemon's own is the owner."""
+        if uid == os.getuid():
+            return Caller(name=f"uid {uid}", owner=True)
+        tenants = self._uids().get(str(uid))
+        if tenants is None:
+            raise Forbidden(f'uid {uid} may not use this socket; the owner can add access.uids = {{"{uid}" = [...]}}')
+        return Caller(name=f"uid {uid}", owner=False, tenants=frozenset(tenants))
+
+
+# ---------------------------------------------------------------------------------------------------- bearer token
+
+
+class Tokens:
+    """The token file: `TOKEN [tenant ...]` a line; a token without tenants is the owner's, `#` starts a comment."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._callers: list[tuple[bytes, Caller]] = []
+
+    def load(self) -> None:
+        """Read the file, making it with one owner's token when there is none. Raises ConfigError, keeping the last."""
+        if not self._path.exists():
+            _write_private(self._path, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+        self._callers = _parse_tokens(_read_private(self._path), self._path)
+
+    def caller(self, presented: str) -> Caller | None:
+        """Whose token it is, comparing with every one in constant time."""
+        given, found = presented.encode("utf-8", "surrogateescape"), None
+        for token, caller in self._callers:
+            if hmac.compare_digest(token, given):
+                found = caller
+        return found
+
+
+def _parse_tokens(text: str, path: Path) -> list[tuple[bytes, Caller]]:
+    callers = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        token, *tenants = words
+        if len(token) < 16:
+            raise ConfigError(f"{path} line {number}: a token has 16 characters or more")
+        name = "the owner's token" if not tenants else f"token of {path.name} line {number}"
+        callers.append((token.encode(), Caller(name=name, owner=not tenants, tenants=frozenset(tenants))))
+    if not callers:
+        raise ConfigError(f"{path}: holds no token; remove the file and the next start makes one")
+    return callers
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _read_private(path: Path) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}); remove it and the next start makes one"
+        ) from error
+    with os.fdopen(descriptor, encoding="ascii", errors="surrogateescape") as file:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            raise ConfigError(f"{path}: others can read it; make new tokens (remove the file) or chmod 600 it")
+        return file.read()
+
+
+class TokenCheck:
+    """Callers of the TCP listener on `port`: Host, Origin, then the bearer token."""
+
+    def __init__(self, tokens: Tokens, port: int, allowed_origins: Sequence[str]) -> None:
+        self._tokens = tokens
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self._hosts = frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
+        self._own_origins = frozenset(f"http://{host}" for host in self._hosts)
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in allowed_origins)
+
+    def check_host(self, host: str) -> None:
+        """Raise Forbidden for a Host header that is not this machine's loopback with our port (DNS rebinding)."""
+        if host.lower() not in self._hosts:
+            raise Forbidden(f"Host {host!r} is not this daemon; use http://127.0.0.1 with its port")
+
+    def check_origin(self, origin: str) -> bool:
+        """Whether a browser page's Origin is a foreign one that is allowed. Raises Forbidden for the others."""
+        if not origin or origin.lower() in self._own_origins:
+            return False
+        if origin.lower() in self._origins:
+            return True
+        raise Forbidden(f"Origin {origin!r} is not allowed; the owner can add it to http.allowed_origins")
+
+    def caller(self, authorization: str) -> Caller:
+        """Raise Unauthorized without a bearer token that somebody issued."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Unauthorized("this listener wants `Authorization: Bearer TOKEN`; the token stands in <home>/token")
+        caller = self._tokens.caller(token.strip())
+        if caller is None:
+            raise Unauthorized("the bearer token is not one of this daemon's; the token stands in <home>/token")
+        return caller

@@ -1,0 +1,275 @@
+"""The routes: each decodes a struct, checks the tenant by making a call, asks the service and hands back its answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+from aiohttp import web
+
+import gaiad
+from gaiad.errors import BadInput, NotFound
+from gaiad.events import Event
+from gaiad.intake.app import Answer, Exchange, Reply, Route, error_body
+from gaiad.intake.sse import EventStream, last_event_id, wants_events
+from gaiad.schemas import DEFAULT_TENANT, IngestRequest, Input, Job, PacketFilter, ResearchRequest, SearchRequest
+from gaiad.tasks import TaskGroup
+
+_ENDED = ("done", "failed", "cancelled")
+_INGEST_PATIENCE = 0.9  # of the request's time, after which a waiting ingest answers with the job as it stands
+
+
+class TenantBody(Input, frozen=True):
+    tenant: str = DEFAULT_TENANT
+
+
+class PacketBody(Input, frozen=True):
+    packet_id: str
+    revision: int = 0
+    tenant: str = DEFAULT_TENANT
+
+
+class VerifyBody(Input, frozen=True):
+    packet_ids: list[str] = msgspec.field(default_factory=list)
+    tenant: str = DEFAULT_TENANT
+
+
+class DirectoryBody(Input, frozen=True):
+    directory: str
+
+
+# ------------------------------------------------------------------------------------------------ state and settings
+
+
+async def healthz(exchange: Exchange) -> Reply:
+    return {"ok": True, "version": gaiad.__version__}
+
+
+async def status(exchange: Exchange) -> Reply:
+    """Of one tenant, or of all the caller may use."""
+    asked = exchange.request.query.get("tenant", "")
+    tenants = [asked] if asked else None if exchange.caller.owner else sorted(exchange.caller.tenants)
+    for tenant in tenants or ():
+        exchange.caller.require_tenant(tenant)
+    call = exchange.call(tenants[0] if tenants else DEFAULT_TENANT)
+    return await exchange.service.status(call, tenants)
+
+
+async def doctor(exchange: Exchange) -> Reply:
+    return {"checks": await exchange.service.doctor(exchange.call(DEFAULT_TENANT))}
+
+
+async def settings(exchange: Exchange) -> Reply:
+    return exchange.service.config_values()
+
+
+async def reload_settings(exchange: Exchange) -> Reply:
+    return await exchange.service.reload()
+
+
+async def stop(exchange: Exchange) -> Reply:
+    """Answer first, stop right after."""
+    asyncio.get_running_loop().call_soon(exchange.service.request_stop)
+    return {"stopping": True}
+
+
+# -------------------------------------------------------------------------------------------------- ingest and jobs
+
+
+async def ingest(exchange: Exchange) -> Reply:
+    """Paths (the owner's only, for the daemon would read its owner's files) or documents."""
+    request = await exchange.body(IngestRequest)
+    call = exchange.call(request.tenant)
+    if bool(request.paths) == bool(request.documents):
+        raise BadInput("/ingest: send either `paths` or `documents`, with at least one entry")
+    if request.paths:
+        exchange.caller.require_owner("`paths`: reading the daemon's files (send `documents`)")
+    newest = exchange.service.hub.last_id
+    job = await exchange.service.ingest(msgspec.structs.replace(request, wait=False), call)
+    if request.wait and job.state not in _ENDED:
+        patience = exchange.service.config.http.request_timeout_s * _INGEST_PATIENCE
+        job = await _ended_job(exchange, job, newest, patience)
+    if job.state not in _ENDED:
+        return Answer(202, {"job": job, "outcomes": []})
+    return {"job": job, "outcomes": await exchange.service.outcomes(job.job_id, 0, call)}
+
+
+async def _ended_job(exchange: Exchange, job: Job, after: int, patience_s: float) -> Job:
+    """The job once it has ended, or as it stands after `patience_s`."""
+    call = exchange.call(job.tenant)
+    events = exchange.service.hub.follow(after)
+    try:
+        async with asyncio.timeout(patience_s):
+            async for event in events:
+                ended = event.kind == "job_ended" and event.data.get("job_id") == job.job_id
+                if (ended or event.missed) and (job := await exchange.service.job(job.job_id, call)).state in _ENDED:
+                    break
+    except TimeoutError:
+        return await exchange.service.job(job.job_id, call)
+    return job
+
+
+async def _tenants(exchange: Exchange) -> list[str]:
+    """The tenants a request without `?tenant=` is about."""
+    if asked := exchange.request.query.get("tenant", ""):
+        return [asked]
+    if not exchange.caller.owner:
+        return sorted(exchange.caller.tenants)
+    return (await exchange.service.status(exchange.call(DEFAULT_TENANT))).tenants or [DEFAULT_TENANT]
+
+
+async def list_jobs(exchange: Exchange) -> Reply:
+    jobs = [job for tenant in await _tenants(exchange) for job in await exchange.service.jobs(exchange.call(tenant))]
+    return {"jobs": sorted(jobs, key=lambda job: job.job_id, reverse=True)}
+
+
+async def _job(exchange: Exchange) -> Job:
+    """The job in the path, in whichever of the caller's tenants it is."""
+    job_id = exchange.request.match_info["job_id"]
+    for tenant in await _tenants(exchange):
+        try:
+            return await exchange.service.job(job_id, exchange.call(tenant))
+        except NotFound:
+            continue
+    raise NotFound(f"no job is called {job_id!r}; `gaiad jobs` lists them")
+
+
+async def show_job(exchange: Exchange) -> Reply:
+    return await _job(exchange)
+
+
+async def job_outcomes(exchange: Exchange) -> Reply:
+    job, after = await _job(exchange), exchange.request.query.get("after", "0")
+    if not (after.isascii() and after.isdigit()):
+        raise BadInput(f"after={after!r}: give the number of outcomes already read")
+    return {"outcomes": await exchange.service.outcomes(job.job_id, int(after), exchange.call(job.tenant))}
+
+
+async def cancel_job(exchange: Exchange) -> Reply:
+    job = await _job(exchange)
+    return await exchange.service.cancel_job(job.job_id, exchange.call(job.tenant))
+
+
+async def reindex(exchange: Exchange) -> Reply:
+    return await exchange.service.reindex(exchange.call((await exchange.body(TenantBody)).tenant))
+
+
+async def sweep(exchange: Exchange) -> Reply:
+    return await exchange.service.sweep(exchange.call((await exchange.body(TenantBody)).tenant))
+
+
+async def backup(exchange: Exchange) -> Reply:
+    request = await exchange.body(DirectoryBody)
+    return await exchange.service.backup(request.directory, exchange.call(DEFAULT_TENANT))
+
+
+async def restore(exchange: Exchange) -> Reply:
+    request = await exchange.body(DirectoryBody)
+    return await exchange.service.restore(request.directory, exchange.call(DEFAULT_TENANT))
+
+
+# ----------------------------------------------------------------------------------------------------------- memory
+
+
+async def search(exchange: Exchange) -> Reply:
+    request = await exchange.body(SearchRequest)
+    return await exchange.service.search(request, exchange.call(request.tenant))
+
+
+async def research(exchange: Exchange) -> Reply:
+    """One answer, or with `Accept: text/event-stream` its steps as events and the answer as the event `result`."""
+    request = await exchange.body(ResearchRequest)
+    call = exchange.call(request.tenant)
+    if not wants_events(exchange.request):
+        return await exchange.service.research(request, call)
+    async with EventStream(exchange.request) as stream, TaskGroup("research") as tasks:
+        events: asyncio.Queue[tuple[str, object]] = asyncio.Queue()
+
+        async def run() -> None:
+            try:
+                result = await exchange.service.research(request, call, lambda *event: events.put_nowait(event))
+                events.put_nowait(("result", result))
+            except Exception as error:  # noqa: BLE001  (told to the reader; an unexpected one is logged with its id)
+                events.put_nowait(("error", error_body(error, exchange.request.path)[1]))
+
+        tasks.start("run", run())
+        kind = ""
+        while kind not in ("result", "error"):
+            kind, data = await events.get()
+            await stream.send(kind, data)
+    return stream.response
+
+
+async def list_packets(exchange: Exchange) -> Reply:
+    request = await exchange.body(PacketFilter)
+    return {"packets": await exchange.service.packets(request, exchange.call(request.tenant))}
+
+
+async def show_packet(exchange: Exchange) -> Reply:
+    request = await exchange.body(PacketBody)
+    return await exchange.service.packet(request.packet_id, exchange.call(request.tenant))
+
+
+async def export_packet(exchange: Exchange) -> Reply:
+    """The original bytes; a browser is told to save them, never to show them."""
+    request = await exchange.body(PacketBody)
+    content, media_type = await exchange.service.original(
+        request.packet_id, request.revision, exchange.call(request.tenant)
+    )
+    return web.Response(body=content, content_type=media_type, headers={"Content-Disposition": "attachment"})
+
+
+async def verify_packets(exchange: Exchange) -> Reply:
+    request = await exchange.body(VerifyBody)
+    return await exchange.service.verify(request.packet_ids, exchange.call(request.tenant))
+
+
+async def quarantine(exchange: Exchange) -> Reply:
+    tenant = exchange.request.query.get("tenant", "") or DEFAULT_TENANT
+    return {"quarantined": await exchange.service.quarantined(exchange.call(tenant))}
+
+
+# ----------------------------------------------------------------------------------------------------------- events
+
+
+async def events(exchange: Exchange) -> Reply:
+    """What happens, as it happens, in the tenants the caller may use; goes on after `Last-Event-ID`."""
+    async with EventStream(exchange.request) as stream:
+        async for event in _visible(exchange):
+            await stream.send(event.kind, event, event.id)
+    return stream.response
+
+
+async def _visible(exchange: Exchange) -> AsyncIterator[Event]:
+    async for event in exchange.service.hub.follow(last_event_id(exchange.request)):
+        if event.missed or exchange.caller.may_use(event.tenant):
+            yield event
+
+
+def table() -> list[Route]:
+    """Every route of the API, the same on both listeners."""
+    job = "/jobs/{job_id}"
+    return [
+        Route("GET", "/healthz", healthz, public=True),
+        Route("GET", "/status", status),
+        Route("POST", "/ingest", ingest),
+        Route("GET", "/jobs", list_jobs),
+        Route("GET", job, show_job),
+        Route("GET", f"{job}/outcomes", job_outcomes),
+        Route("POST", f"{job}/cancel", cancel_job),
+        Route("POST", "/search", search),
+        Route("POST", "/research", research),
+        Route("POST", "/packets/list", list_packets),
+        Route("POST", "/packets/show", show_packet),
+        Route("POST", "/packets/export", export_packet),
+        Route("POST", "/packets/verify", verify_packets, timed=False),
+        Route("GET", "/quarantine", quarantine),
+        Route("POST", "/reindex", reindex, owner="reindex"),
+        Route("POST", "/sweep", sweep, owner="sweep"),
+        Route("POST", "/backup", backup, owner="backup", timed=False),
+        Route("POST", "/restore", restore, owner="restore", timed=False),
+        Route("POST", "/stop", stop, owner="stop"),
+        Route("GET", "/config", settings, owner="reading the settings"),
+        Route("POST", "/config/reload", reload_settings, owner="reloading the settings"),
+        Route("GET", "/doctor", doctor, owner="doctor", timed=False),
+        Route("GET", "/events", events, timed=False),
+    ]

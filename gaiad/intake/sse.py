@@ -1,0 +1,82 @@
+"""Server-sent events: a stream that keeps its connection alive and ends quietly when either side goes."""
+
+import asyncio
+import re
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from aiohttp import web
+
+from gaiad.tasks import TaskGroup
+
+KEEP_ALIVE_S = 15.0
+STREAMS = web.AppKey("streams", set["asyncio.Task[Any]"])
+STREAM = "stream"
+_LINE_BREAK = re.compile(r"[\r\n]")
+
+
+def wants_events(request: web.Request) -> bool:
+    """Whether the caller asked for a stream in place of one answer."""
+    return "text/event-stream" in request.headers.get("Accept", "")
+
+
+def last_event_id(request: web.Request) -> int | None:
+    """Where to go on: Last-Event-ID, else `?after=`; None is from now on."""
+    text = request.headers.get("Last-Event-ID") or request.query.get("after", "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+class EventStream:
+    """`async with EventStream(request) as stream`, then `send`. A stop of the listener cancels the open streams."""
+
+    def __init__(self, request: web.Request, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+        self._request = request
+        self._keep_alive_s = keep_alive_s
+        self._tasks = TaskGroup("sse")
+        self.response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream; charset=utf-8",
+                "Cache-Control": "no-store",
+                "X-Accel-Buffering": "no",
+            }
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.response.prepare(self._request)
+        task = asyncio.current_task()
+        assert task is not None
+        self._request.app[STREAMS].add(task)
+        self._request[STREAM] = self
+        self._tasks.start("keep-alive", self._keep_alive())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        task = asyncio.current_task()
+        if task is not None:
+            self._request.app[STREAMS].discard(task)
+        await self._tasks.stop()
+        return isinstance(error, ConnectionResetError)
+
+    async def send(self, event: str, data: object, identifier: int | None = None) -> None:
+        """Send one event with `data` as JSON. Raises ConnectionResetError when the reader has gone."""
+        name = _LINE_BREAK.sub(" ", event).encode()
+        head = b"" if identifier is None else b"id: %d\n" % identifier
+        await self.response.write(head + b"event: " + name + b"\ndata: " + msgspec.json.encode(data) + b"\n\n")
+
+    async def _keep_alive(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(self._keep_alive_s)
+                await self.response.write(b": keep-alive\n\n")
+        except ConnectionResetError:
+            return
+
+
+async def end_streams(app: web.Application) -> None:
+    """Cancel every open stream, so that a stop need not wait for readers who never leave."""
+    streams = app[STREAMS]
+    for task in list(streams):
+        task.cancel()
