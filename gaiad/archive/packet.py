@@ -4,6 +4,7 @@ Pure values. The document tree (`document.py`) knows bytes; a dialect (`dialects
 rule (`pages.py`) cuts its sections into pages.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -28,23 +29,39 @@ SectionKind = Literal[
 class Text(msgspec.Struct, frozen=True):
     """Decoded text and where each piece of it stands in the original bytes.
 
-    `segments` are (character offset, byte offset) in rising order: characters from
-    one segment's offset up to the next stand literally at its byte offset, in the document's encoding; a segment of one
-    character may stand for an escape such as `&amp;`. `end` is the byte offset after the last character.
+    Three rows of equal length describe its segments: segment i begins at character `offsets[i]` and covers the
+    original bytes from `starts[i]` up to the absolute value of `ends[i]`. A positive end: the characters stand there
+    literally, in the document's encoding. A negative end: they stand for those bytes as a whole (an escape such as
+    `&amp;`, a CRLF, or a label made from a start tag or a key). Offsets and starts rise.
     """
 
     value: str
-    segments: tuple[tuple[int, int], ...]
-    end: int
+    offsets: Sequence[int]
+    starts: Sequence[int]
+    ends: Sequence[int]
+
+    @property
+    def start(self) -> int:
+        """Byte offset of the first character; 0 for no text."""
+        return self.starts[0] if self.starts else 0
+
+    @property
+    def end(self) -> int:
+        """Byte offset after the last character; 0 for no text."""
+        return abs(self.ends[-1]) if self.ends else 0
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of text in the packet, in document order. `path` is its element path, such as body/content."""
+    """A run of text in the packet, in document order. `path` is its element path, such as body/content.
+
+    `composed`: several small elements as `name: value` lines; otherwise the text of one element.
+    """
 
     kind: SectionKind
     path: str
     text: Text
     speaker: str = ""
+    composed: bool = False
 
 
 class IntegrityEntry(msgspec.Struct, frozen=True, kw_only=True):
