@@ -1,0 +1,124 @@
+"""`gaiad ask` and `gam-research`: a question to the archive, answered with verified citations."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.errors import NOT_FOUND, end
+from gaiad.cli.flags import filter_options, filters_from, moment, user_zone
+from gaiad.cli.output import dim, terminal_width, write_json
+
+if TYPE_CHECKING:
+    from gaiad.schemas import ResearchRequest, ResearchResult
+
+
+def _question_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    options: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
+        click.option("--now", default="", metavar="TIME", help='The time "last week" is counted from; default: now.'),
+        click.option(
+            "--max-iterations",
+            default=0,
+            type=click.IntRange(0, 5),
+            help="Most rounds of search and reflection; 0 is the setting research.max_iterations.",
+        ),
+        filter_options,
+        click.option("--exit-status", is_flag=True, help="Exit 3 when the status is NOT_FOUND or CLARIFY."),
+        tenant_option,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad ask what did we say about the enumeration protocol
+        gaiad ask --since 2025-11-01 --quotes "who proposed the law of consent?"
+        gaiad ask --json "what changed last week?" | jq -r .answer
+        echo "what is RTC?" | gaiad ask
+    """,
+)
+@click.argument("question", nargs=-1)
+@click.option("--quotes", is_flag=True, help="Show the quoted passages with page, span and hash.")
+@_question_options
+def ask(question: tuple[str, ...], quotes: bool, **given: Any) -> None:
+    """Ask the archive, get an answer with citations.
+
+    Without QUESTION it is read from standard input.
+
+    Exits 0 whenever the archive gave an answer, be it that nothing was found: see the status. With --exit-status
+    NOT_FOUND and CLARIFY exit 3.
+    """
+    from gaiad.cli.research_layout import engine_line, result_text
+
+    request = _request(question, given)
+    result = _research(request)
+    if not invocation().as_json:
+        click.echo(result_text(result, request.query, terminal_width(), confidence=True, quotes=quotes))
+        click.echo(dim(engine_line(result)))
+    _end_with_status(result, given["exit_status"])
+
+
+@click.command(
+    cls=Verb,
+    name="gam-research",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    example="""
+        gam-research "Find packets about enumeration protocol"
+    """,
+)
+@click.argument("query", nargs=-1)
+@_question_options
+def gam_research(query: tuple[str, ...], **given: Any) -> None:
+    """Research a query in the Transmission Packets; the same as `gaiad ask`, printed as the GAM document shows it."""
+    from gaiad.cli.research_layout import engine_line, result_text
+
+    request = _request(query, given)
+    result = _research(request)
+    if not invocation().as_json:
+        click.echo(result_text(result, request.query, terminal_width(), confidence=False))
+        click.echo(engine_line(result), err=True)
+    _end_with_status(result, given["exit_status"])
+
+
+def _request(words: tuple[str, ...], given: dict[str, Any]) -> "ResearchRequest":
+    from gaiad.schemas import ResearchRequest
+
+    return ResearchRequest(
+        query=_question(words),
+        tenant=given["tenant"],
+        max_iterations=given["max_iterations"],
+        filters=filters_from(given),
+        now=moment(given["now"], user_zone()) if given["now"] else "",
+    )
+
+
+def _question(words: tuple[str, ...]) -> str:
+    text = " ".join(words).strip()
+    if not text and not words and not sys.stdin.isatty():
+        text = sys.stdin.read().strip()
+    if not text:
+        raise click.UsageError("Missing QUESTION: give it as words, or on standard input")
+    return text
+
+
+def _research(request: "ResearchRequest") -> "ResearchResult":
+    from gaiad.cli.research_layout import SEARCHING
+
+    as_json = invocation().as_json
+    if not as_json:
+        click.echo(SEARCHING)
+    with invocation().client() as client:
+        result = client.research(request)
+    if as_json:
+        write_json(result)
+    return result
+
+
+def _end_with_status(result: "ResearchResult", exit_status: bool) -> None:
+    if exit_status and result.status in ("NOT_FOUND", "CLARIFY"):
+        end(NOT_FOUND)

@@ -1,0 +1,62 @@
+"""`gaiad backup` and `gaiad restore`: the whole memory to a folder and back, on a running daemon."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gaiad.cli.command import Verb, invocation
+from gaiad.cli.output import plain, table, write_json
+from gaiad.errors import BadInput
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad backup ~/backups/$(date +%F)
+    """,
+)
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
+def backup(directory: str) -> None:
+    """Copy all packets to DIR while the daemon works.
+
+    The copy is consistent: it shows one moment of each memory.
+    """
+    target = Path(directory).expanduser().absolute()
+    with invocation().client() as client:
+        _show(client.backup(target), f"backed up to {target}")
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad restore ~/backups/2025-11-30
+    """,
+)
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
+def restore(directory: str) -> None:
+    """Put the backup in DIR in place.
+
+    What is there now is moved aside within the home and never deleted.
+    """
+    source = Path(directory).expanduser().absolute()
+    if not source.is_dir():
+        raise BadInput(f"{source}: no such folder; give one that gaiad backup made")
+    with invocation().client() as client:
+        _show(client.restore(source), f"restored from {source}")
+
+
+def _show(facts: dict[str, Any], headline: str) -> None:
+    if invocation().as_json:
+        write_json(facts)
+        return
+    rows = [(name.replace("_", " "), _value_text(value)) for name, value in facts.items()]
+    click.echo("\n".join(part for part in (headline, table(rows)) if part))
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_value_text(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_value_text(item)}" for name, item in value.items())
+    return plain(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))

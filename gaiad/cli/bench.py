@@ -1,0 +1,23 @@
+"""`gaiad bench`: measurements on this machine; they bring their own daemon and their own data."""
+
+import click
+
+from gaiad.cli.command import Verb, invocation
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad bench                  everything, as a table
+        gaiad bench search ingest    two of the measures
+    """,
+)
+@click.argument("names", nargs=-1, metavar="[MEASURE]...")
+def bench(names: tuple[str, ...]) -> None:
+    """Measure speed and memory on this machine.
+
+    Ingest, search, start and embedding, as a table with the aims. A running daemon is left alone; --home has no effect here. It takes some minutes.
+    """
+    from gaiad.bench.main import run
+
+    run(names, as_json=invocation().as_json)

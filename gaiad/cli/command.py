@@ -1,0 +1,158 @@
+"""What all verbs share: --home, --json and --tenant after every verb and before it, and the way to the daemon.
+
+A verb is a `Verb`, a family of verbs a `VerbGroup`; both take the common options by themselves. The options land in
+one `Invocation`, the click context's object, so that the place where they stand makes no difference.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gaiad.client import Client
+    from gaiad.home import Home
+
+
+@dataclass
+class Invocation:
+    """The common options of one run. `home` is None when --home was not given."""
+
+    home: str | None = None
+    as_json: bool = False
+
+    def client(self) -> "Client":
+        """A client for the daemon of this home; nothing is opened yet."""
+        from gaiad.client import Client
+
+        return Client(self.home)
+
+    def find_home(self) -> "Home":
+        """The home in force: --home, GAIAD_HOME, else the XDG data directory."""
+        from gaiad.home import find_home
+
+        return find_home(self.home, os.environ)
+
+
+def invocation(context: click.Context | None = None) -> Invocation:
+    """The common options in force."""
+    return (context or click.get_current_context()).find_root().ensure_object(Invocation)
+
+
+def _set_home(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        invocation(context).home = value
+
+
+def _set_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        invocation(context).as_json = True
+
+
+def _common_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--home"],
+            metavar="DIR",
+            expose_value=False,
+            callback=_set_home,
+            type=click.Path(file_okay=False),
+            help="The daemon's home. Default: $GAIAD_HOME, else the user's data directory.",
+        ),
+        click.Option(
+            ["--json"],
+            is_flag=True,
+            expose_value=False,
+            callback=_set_json,
+            help="Print JSON for programs; errors become JSON on stderr.",
+        ),
+    ]
+
+
+class _Documented:
+    """Keeps an example for the end of a verb's help."""
+
+    example: str
+
+    def show_example(self, formatter: click.HelpFormatter) -> None:
+        if not self.example:
+            return
+        with formatter.section("Examples"):
+            for line in self.example.strip().splitlines():
+                formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
+
+
+class Verb(_Documented, click.Command):
+    """A command with the common options, and examples in its help."""
+
+    def __init__(self, *arguments: Any, example: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.example = example
+        self.params.extend(_common_options())
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        self.show_example(formatter)
+        super().format_epilog(context, formatter)
+
+
+class VerbGroup(_Documented, click.Group):
+    """Verbs under one word, with the common options."""
+
+    command_class = Verb
+
+    def __init__(self, *arguments: Any, example: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.example = example
+        self.params.extend(_common_options())
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        self.show_example(formatter)
+        super().format_epilog(context, formatter)
+
+
+class LazyGroup(VerbGroup):
+    """The top level: a verb's module is imported when the verb is used. `sections` are title -> verb -> module:name."""
+
+    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.sections = sections
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return [verb for verbs in self.sections.values() for verb in verbs]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        for verbs in self.sections.values():
+            if name in verbs:
+                module, _, attribute = verbs[name].partition(":")
+                command: click.Command = getattr(import_module(module), attribute)
+                return command
+        return None
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, and with the nearest verb named when there is none of that name."""
+        name = arguments[0]
+        if self.get_command(context, name) is None and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, self.list_commands(context), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"verbs: {', '.join(self.list_commands(context))}"
+            raise click.UsageError(f"no verb is called {name!r}; {hint}", context)
+        return super().resolve_command(context, arguments)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, verbs in self.sections.items():
+            with formatter.section(title):
+                commands = [(verb, self.get_command(context, verb)) for verb in verbs]
+                formatter.write_dl([(verb, found.get_short_help_str(70)) for verb, found in commands if found])
+
+
+def tenant_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --tenant, passed as `tenant`."""
+    return click.option(
+        "--tenant", default="local", show_default=True, metavar="NAME", help="The memory to use; nothing crosses it."
+    )(function)

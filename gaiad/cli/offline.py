@@ -1,0 +1,83 @@
+"""A home's files without a daemon: for `gaiad packets verify` and the doctor. Opened, looked at and closed.
+
+The home's lock is held meanwhile, so that no daemon starts under it.
+"""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gaiad.errors import Conflict, NotFound
+from gaiad.schemas import Check
+
+if TYPE_CHECKING:
+    from gaiad.archive.archive import LocalArchive
+    from gaiad.home import Home
+    from gaiad.schemas import VerifyReport
+
+
+def verify_packets(home: "Home", packet_ids: Sequence[str], tenant: str) -> "VerifyReport":
+    """Hold packets of a home against their stored originals. Raises NotFound for a home or tenant that is not there."""
+    if not (home.root / "tenants" / tenant / "archive.db").is_file():
+        raise NotFound(f"{home.root}: holds no memory called {tenant!r}; name another with --home or --tenant")
+    with _locked(home.lock):
+        return asyncio.run(_verify(home.root, packet_ids, tenant))
+
+
+def check_index(home: "Home") -> Check:
+    """Whether every memory of the home opens, with its numbers. Raises Conflict for a newer or foreign database."""
+    if not (home.root / "tenants").is_dir():
+        return Check(name="index", ok=True, detail=f"{home.root} holds no packets yet")
+    with _locked(home.lock):
+        return asyncio.run(_check_index(home.root))
+
+
+async def _verify(home: Path, packet_ids: Sequence[str], tenant: str) -> "VerifyReport":
+    from gaiad.ports import Call
+
+    async with _archive(home) as archive:
+        return await archive.verify_packets(list(packet_ids) or None, Call(tenant=tenant), None)
+
+
+async def _check_index(home: Path) -> Check:
+    async with _archive(home) as archive:
+        counts = await archive.counts()
+        problems = archive.degraded()
+    return Check(
+        name="index",
+        ok=not problems,
+        detail="; ".join([f"{counts['vectors']} of {counts['pages']} pages have vectors", *problems]),
+        remedy="start the daemon: it rebuilds what is damaged" if problems else "",
+    )
+
+
+@asynccontextmanager
+async def _archive(home: Path) -> "AsyncIterator[LocalArchive]":
+    from gaiad.archive.archive import LocalArchive
+    from gaiad.clock import SystemClock
+    from gaiad.config import load_config, user_files
+    from gaiad.metrics import Metrics
+
+    config = load_config(user_files(home, os.environ))
+    archive = LocalArchive(home, config, SystemClock(config.user.timezone), None, Metrics())
+    await archive.start()
+    try:
+        yield archive
+    finally:
+        await archive.close()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(
+                f"{path.parent}: a daemon is using this home; wait until it is ready, then try again"
+            ) from error
+        yield

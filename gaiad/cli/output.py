@@ -1,0 +1,123 @@
+"""What the verbs print: pure text functions, and the few that write. Archived text never reaches a terminal raw.
+
+Text from packets may hold escape sequences; `plain` takes out what could move a cursor or reverse a line. Colour is
+used on a terminal only, and not with NO_COLOR.
+"""
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_WORD = re.compile(r"\w+")
+MAX_WIDTH = 100
+
+
+def write_json(value: Any) -> None:
+    """One JSON value on one line of stdout, written out at once so that a reader of a pipe sees it."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def plain(text: str) -> str:
+    """`text` without control and direction-changing characters; line breaks and tabs stay."""
+    return _UNSAFE.sub("", text)
+
+
+def colours(stream: Any = None) -> bool:
+    """Whether to style what goes to `stream` (stdout)."""
+    target = sys.stdout if stream is None else stream
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(target.isatty())
+
+
+def bold(text: str) -> str:
+    return click.style(text, bold=True) if colours() else text
+
+
+def dim(text: str) -> str:
+    return click.style(text, dim=True) if colours() else text
+
+
+def warn(text: str) -> str:
+    return click.style(text, fg="yellow", bold=True) if colours() else text
+
+
+def terminal_width() -> int:
+    """Columns to wrap to: the terminal's, at most MAX_WIDTH; 80 when there is none."""
+    return max(40, min(shutil.get_terminal_size((80, 24)).columns, MAX_WIDTH))
+
+
+def wrap(text: str, width: int, indent: str = "") -> str:
+    """Paragraphs and lines of `text` kept, each wrapped to `width` columns; long words are not broken."""
+    lines: list[str] = []
+    for line in plain(text).splitlines():
+        margin = line[: len(line) - len(line.lstrip())]
+        wrapped = textwrap.wrap(
+            line,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent + margin,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+        lines.extend(wrapped or [""])
+    return "\n".join(lines)
+
+
+def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
+    """Left-aligned columns, two spaces apart; the last column is not padded."""
+    cells = [[plain(cell).replace("\n", " ") for cell in row] for row in ([heads, *rows] if heads else rows)]
+    if not cells:
+        return ""
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    if heads:
+        lines[0] = bold(lines[0])
+    return "\n".join(lines)
+
+
+def emphasise(text: str, terms: Iterable[str]) -> str:
+    """`text` with every word that starts with one of `terms` in bold, where there are colours."""
+    stems = [term.lower() for term in terms if len(term) > 1]
+    if not stems or not colours():
+        return text
+    return _WORD.sub(lambda match: bold(match[0]) if match[0].lower().startswith(tuple(stems)) else match[0], text)
+
+
+def date_of(timestamp: str) -> str:
+    """The date of an ISO time, or "undated"."""
+    return timestamp[:10] or "undated"
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return ""
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: the two largest units."""
+    whole = int(seconds)
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 packet`, `2 packets`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

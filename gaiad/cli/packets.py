@@ -1,0 +1,205 @@
+"""`gaiad packets`: the Transmission Packets kept, one by one: list, show, verify, export."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.errors import FAILED, end
+from gaiad.cli.flags import filter_options, filters_from
+from gaiad.cli.output import bold, counted, date_of, dim, plain, size, table, terminal_width, warn, wrap, write_json
+from gaiad.errors import BadInput, DaemonUnreachable, GaiadError
+
+if TYPE_CHECKING:
+    from gaiad.schemas import PacketDetail, PacketSummary, VerifyReport
+
+
+@click.group(
+    cls=VerbGroup,
+    example="""
+        gaiad packets list --topic consent
+        gaiad packets show tp-20251130-154500 --pages
+        gaiad packets verify
+        gaiad packets export tp-20251130-154500 --output packet.xml
+    """,
+)
+def packets() -> None:
+    """List, show, verify and export Transmission Packets."""
+
+
+@packets.command("list", cls=Verb, example="gaiad packets list --since 2025-11-01 --order earliest --json")
+@filter_options
+@click.option(
+    "--order", type=click.Choice(["earliest", "latest"]), default="latest", show_default=True, help="First to come."
+)
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10000), help="At most this many.")
+@click.option("--offset", default=0, type=click.IntRange(0), help="Leave out this many first.")
+@click.option("--quarantined", is_flag=True, help="List what could not be read instead, with the reason.")
+@tenant_option
+def list_packets(tenant: str, quarantined: bool, **given: Any) -> None:
+    """List packets, the newest first."""
+    from gaiad.schemas import PacketFilter
+
+    with invocation().client() as client:
+        if quarantined:
+            _show_quarantined(client.quarantine(tenant))
+            return
+        request = PacketFilter(
+            tenant=tenant,
+            filters=filters_from(given),
+            order=given["order"],
+            limit=given["limit"],
+            offset=given["offset"],
+        )
+        found = client.packets(request)
+    if invocation().as_json:
+        write_json({"packets": found})
+    else:
+        click.echo(list_text(found))
+
+
+def list_text(found: "list[PacketSummary]") -> str:
+    """A line a packet."""
+    rows = [
+        (packet.packet_id, date_of(packet.timestamp), packet.integrity, str(packet.pages), packet.dialect, packet.topic)
+        for packet in found
+    ]
+    return table(rows, ("packet", "date", "integrity", "pages", "dialect", "topic")) if rows else "no packets"
+
+
+def _show_quarantined(found: list[dict[str, Any]]) -> None:
+    if invocation().as_json:
+        write_json({"quarantined": found})
+        return
+    lines = [plain("  ".join(str(value) for value in row.values() if value != "")) for row in found]
+    click.echo("\n".join(lines) or "nothing is in quarantine")
+
+
+@packets.command("show", cls=Verb, example="gaiad packets show tp-20251130-154500 --original | xmllint --format -")
+@click.argument("packet_id", metavar="ID")
+@click.option("--pages", is_flag=True, help="Also the text of its pages.")
+@click.option("--original", is_flag=True, help="The stored bytes and nothing else.")
+@tenant_option
+def show(packet_id: str, pages: bool, original: bool, tenant: str) -> None:
+    """Show a packet: its fields, its integrity findings, its pages."""
+    with invocation().client() as client:
+        if original:
+            _write_bytes(client.original(packet_id, tenant))
+            return
+        found = client.packet(packet_id, tenant)
+    if invocation().as_json:
+        write_json(found)
+    else:
+        click.echo(detail_text(found, pages, terminal_width()))
+
+
+def detail_text(found: "PacketDetail", pages: bool, width: int) -> str:
+    """A packet for people."""
+    packet = found.packet
+    rows = [
+        ("date", packet.timestamp),
+        ("dialect", packet.dialect),
+        ("integrity", packet.integrity),
+        ("model", packet.model),
+        ("session", packet.session_id),
+        ("size", f"{size(packet.bytes)}, {counted(packet.pages, 'page')}"),
+        ("sha256", packet.sha256),
+        ("source", found.source),
+        ("received", found.received_at),
+        ("revision", f"{packet.revision} of {max(len(found.revisions), 1)}"),
+        *((name.replace("_", " "), _field_text(value)) for name, value in found.fields.items() if value),
+    ]
+    findings = [plain("  ".join(str(part) for part in finding.values())) for finding in found.integrity]
+    blocks = [
+        bold(plain(f"[Packet: {packet.packet_id}] {packet.topic}")),
+        "\n".join(_row_text(name, value, width) for name, value in rows if value),
+        "\n".join(["Integrity", *(f"  {line}" for line in findings)]) if findings else "",
+    ]
+    if pages:
+        blocks += [
+            dim(plain(f"{page.sequence}. {page.section}  {page.speaker}  {page.page_id}"))
+            + "\n"
+            + wrap(page.text, width, "  ")
+            for page in found.pages
+        ]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _row_text(name: str, value: str, width: int) -> str:
+    lines = wrap(value, width - 22).splitlines() or [""]
+    return "\n".join([f"{name:<20}  {lines[0]}", *(f"{'':<20}  {line}" for line in lines[1:])])
+
+
+def _field_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_field_text(item)}" for name, item in value.items() if item not in ("", [], {}))
+    if isinstance(value, list):
+        return "; ".join(_field_text(item) for item in value)
+    return str(value)
+
+
+@packets.command("verify", cls=Verb, example="gaiad packets verify tp-20251130-154500 --json")
+@click.argument("packet_ids", nargs=-1, metavar="[ID]...")
+@click.option("--offline", is_flag=True, help="Read the home's files even when a daemon runs.")
+@tenant_option
+def verify(packet_ids: tuple[str, ...], offline: bool, tenant: str) -> None:
+    """Hold packets (all, without ID) against their stored originals: hashes, pages, spans.
+
+    Works without a daemon as well. Exits 1 when a problem is found.
+    """
+    report = _verify_offline(packet_ids, tenant) if offline else _verify(packet_ids, tenant)
+    if invocation().as_json:
+        write_json(report)
+    else:
+        problems = [warn("problem: ") + plain(problem) for problem in report.problems]
+        click.echo("\n".join([*problems, f"{counted(report.checked, 'packet')} checked, {report.ok:,} fine"]))
+    if report.problems:
+        end(FAILED)
+
+
+def _verify(packet_ids: tuple[str, ...], tenant: str) -> "VerifyReport":
+    try:
+        with invocation().client() as client:
+            return client.verify(list(packet_ids), tenant)
+    except DaemonUnreachable:
+        return _verify_offline(packet_ids, tenant)
+
+
+def _verify_offline(packet_ids: tuple[str, ...], tenant: str) -> "VerifyReport":
+    from gaiad.cli.offline import verify_packets
+
+    return verify_packets(invocation().find_home(), packet_ids, tenant)
+
+
+@packets.command("export", cls=Verb, example="gaiad packets export tp-20251130-154500 --revision 1 --output old.xml")
+@click.argument("packet_id", metavar="ID")
+@click.option("--output", metavar="FILE", default="-", help="Where to write; standard output without it.")
+@click.option("--revision", default=0, type=click.IntRange(0), help="Which revision; 0 is the newest.")
+@click.option("--force", is_flag=True, help="Write over FILE when it is there.")
+@tenant_option
+def export(packet_id: str, output: str, revision: int, force: bool, tenant: str) -> None:
+    """Write a packet's original bytes, exactly as they came in."""
+    target = Path(output).expanduser()
+    if output != "-" and target.exists() and not force:
+        raise BadInput(f"{target}: is there already; choose another --output or add --force")
+    with invocation().client() as client:
+        content = client.original(packet_id, tenant, revision)
+    if output == "-":
+        _write_bytes(content)
+        return
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        raise GaiadError(f"{target}: cannot be written ({error.strerror}); choose another --output") from error
+    if invocation().as_json:
+        write_json({"packet_id": packet_id, "path": str(target.absolute()), "bytes": len(content)})
+    else:
+        click.echo(f"{target}: {size(len(content))}")
+
+
+def _write_bytes(content: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()

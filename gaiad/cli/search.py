@@ -1,0 +1,139 @@
+"""`gaiad search`: pages for a query, ranked; who found each and why, on request."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.errors import NOT_FOUND, end
+from gaiad.cli.flags import filter_options, filters_from
+from gaiad.cli.output import bold, counted, date_of, dim, emphasise, plain, terminal_width, warn, wrap, write_json
+
+if TYPE_CHECKING:
+    from gaiad.schemas import Hit, SearchResponse
+
+_INDENT = "    "
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad search consent protocol
+        gaiad search --since 2025-11-01 --until 2025-11-30 --tag governance consent
+        gaiad search --mode metadata --metric coherence:0.9.. --order latest
+        gaiad search --phrase "law of consent" --explain consent
+        gaiad search --json enumeration | jq -r '.hits[].packet_id'
+    """,
+)
+@click.argument("query", nargs=-1)
+@click.option(
+    "--mode",
+    type=click.Choice(["hybrid", "bm25", "dense", "page_id", "metadata"]),
+    default="hybrid",
+    show_default=True,
+    help="Who looks: words, meaning, both, ids, or the filters alone.",
+)
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="At most this many hits.")
+@filter_options
+@click.option("--phrase", "phrases", multiple=True, metavar="TEXT", help="The page holds these words as written.")
+@click.option(
+    "--focus",
+    type=click.Choice(["technical_content", "behavioral_state", "full_context"]),
+    default="full_context",
+    show_default=True,
+    help="Which sections of a packet to look at.",
+)
+@click.option("--adjacent", default=0, type=click.IntRange(0, 10), help="Also show this many pages around each hit.")
+@click.option("--page", "page_ids", multiple=True, metavar="ID", help="Show the page with this id; may repeat.")
+@click.option(
+    "--order",
+    type=click.Choice(["relevance", "earliest", "latest"]),
+    default="relevance",
+    show_default=True,
+    help="How to order the hits.",
+)
+@click.option("--explain", is_flag=True, help="Show each retriever's rank and score, and what was boosted.")
+@click.option("--exit-status", is_flag=True, help="Exit 3 when nothing was found.")
+@tenant_option
+def search(query: tuple[str, ...], tenant: str, exit_status: bool, **given: Any) -> None:
+    """Search the pages of all packets.
+
+    Without QUERY it needs filters, phrases or page ids. Filters are exact and exclude; words rank.
+    """
+    from gaiad.schemas import SearchRequest
+
+    request = SearchRequest(
+        query=" ".join(query),
+        mode=_mode(given, bool(query)),
+        limit=given["limit"],
+        tenant=tenant,
+        filters=filters_from(given),
+        phrases=list(given["phrases"]),
+        page_ids=list(given["page_ids"]),
+        focus=given["focus"],
+        adjacent=given["adjacent"],
+        explain=given["explain"],
+        order=given["order"],
+    )
+    with invocation().client() as client:
+        response = client.search(request)
+    if invocation().as_json:
+        write_json(response)
+    else:
+        click.echo(response_text(response, query_terms(request.query, request.phrases), terminal_width()))
+    if exit_status and not response.hits:
+        end(NOT_FOUND)
+
+
+def _mode(given: dict[str, Any], has_query: bool) -> Any:
+    """The mode asked for; ids mean page_id, and filters without words mean metadata."""
+    if given["page_ids"] and given["mode"] == "hybrid":
+        return "page_id"
+    if has_query or given["phrases"] or given["mode"] == "page_id":
+        return given["mode"]
+    if any(given[name] for name in ("since", "until", "model", "topic", "tag", "metric")):
+        return "metadata"
+    raise click.UsageError("Missing QUERY: give words, or filters such as --topic, --phrase or --page")
+
+
+def query_terms(query: str, phrases: list[str]) -> list[str]:
+    """Words to show in bold when the daemon did not explain what matched."""
+    return [word for word in re.findall(r"\w+", " ".join([query, *phrases])) if len(word) > 2]
+
+
+def response_text(response: "SearchResponse", terms: list[str], width: int) -> str:
+    """All hits for people, then how many and how long it took."""
+    blocks = [f"{warn('degraded:')} {plain(reason)}" for reason in response.degraded]
+    blocks += [hit_text(number, hit, terms, width) for number, hit in enumerate(response.hits, 1)]
+    blocks.append(dim(f"{counted(len(response.hits), 'hit')} in {response.took_ms:.0f} ms"))
+    return "\n\n".join(blocks)
+
+
+def hit_text(number: int, hit: "Hit", terms: list[str], width: int) -> str:
+    """Rank, score, date and topic; packet and speaker; the excerpt; why, when explained."""
+    matched = hit.explanation.matched_terms if hit.explanation else terms
+    head = f"{number:>2}. {bold(plain(hit.topic) or '(no topic)')}  {date_of(hit.timestamp)}  score {hit.score:.4f}"
+    where = [f"[Packet: {hit.packet_id}]", hit.speaker, hit.section, f"page {hit.page_id}"]
+    lines = [head, _INDENT + dim(plain("  ".join(part for part in where if part))), _excerpt(hit, matched, width)]
+    if hit.explanation is not None:
+        lines += [_INDENT + dim(line) for line in _explanation(hit)]
+    lines += [_excerpt(neighbour, [], width, _INDENT + "| ") for neighbour in hit.adjacent]
+    return "\n".join(lines)
+
+
+def _excerpt(hit: "Hit", terms: list[str], width: int, indent: str = _INDENT) -> str:
+    return emphasise(wrap(hit.excerpt, width, indent), terms)
+
+
+def _explanation(hit: "Hit") -> list[str]:
+    if hit.explanation is None:
+        return []
+    found = [f"{name}: rank {by.rank}, score {by.score:.4f}" for name, by in hit.explanation.retrievers.items()]
+    boosts = [f"{name} {added:+.4f}" for name, added in hit.explanation.boosts.items()]
+    matched = ", ".join(plain(term) for term in hit.explanation.matched_terms)
+    return [
+        *found,
+        *([f"boosts: {', '.join(boosts)}"] if boosts else []),
+        *([f"matched: {matched}"] if matched else []),
+    ]
