@@ -39,7 +39,7 @@ class EventHub:
         """The id of the newest event, 0 before the first."""
         return self._next_id - 1
 
-    def publish(self, kind: str, tenant: str = "local", **data: Any) -> Event:
+    def publish(self, kind: str, tenant: str = "local", /, **data: Any) -> Event:
         """Number the event, keep it in the ring, wake the readers."""
         event = Event(id=self._next_id, at=to_iso(self._clock.now()), kind=kind, tenant=tenant, data=data)
         self._next_id += 1

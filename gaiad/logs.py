@@ -18,7 +18,9 @@ def configure_logs(level: str, layout: Literal["text", "json"]) -> None:
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if layout == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     structlog.configure(
         processors=[

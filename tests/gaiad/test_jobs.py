@@ -1,0 +1,133 @@
+"""The job runner: progress, cancel, idempotency, resume after a stop, and defects that stay visible."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaiad.clock import FrozenClock
+from gaiad.errors import BadInput, Conflict, NotFound
+from gaiad.events import EventHub
+from gaiad.ids import IdMaker
+from gaiad.jobs import JobRun, JobRunner
+from gaiad.store.file import DatabaseFile
+from gaiad.store.jobs import MIGRATION_1, Jobs
+
+CLOCK = FrozenClock(datetime(2025, 11, 30, tzinfo=UTC))
+
+
+def open_file(path: Path) -> DatabaseFile:
+    return DatabaseFile.open(path, [MIGRATION_1], 0x67616A62)
+
+
+@pytest.fixture
+async def file(tmp_path: Path) -> AsyncIterator[DatabaseFile]:
+    file = open_file(tmp_path / "state.db")
+    yield file
+    file.close()
+
+
+def make_runner(file: DatabaseFile) -> JobRunner:
+    return JobRunner(Jobs(file, CLOCK, IdMaker(CLOCK)), CLOCK, EventHub(CLOCK))
+
+
+async def count_to_three(run: JobRun) -> dict[str, Any]:
+    for step in range(int(run.cursor.get("step", 0)), 3):
+        await run.report(step + 1, 3, f"step {step + 1}", {"step": step + 1}, [b'"line"'])
+    return {"counted": 3}
+
+
+async def test_a_job_runs_reports_and_ends(file: DatabaseFile) -> None:
+    runner = make_runner(file)
+    runner.register("count", count_to_three)
+    job = await runner.wait((await runner.submit("count", "local", {})).job_id)
+    assert (job.state, job.done, job.total, job.result) == ("done", 3, 3, {"counted": 3})
+    assert runner.jobs.log(job.job_id, after=1) == [b'"line"', b'"line"']
+
+
+async def test_the_same_key_gives_the_same_job(file: DatabaseFile) -> None:
+    runner = make_runner(file)
+    runner.register("count", count_to_three)
+    first = await runner.submit("count", "local", {}, key="abc")
+    await runner.wait(first.job_id)
+    again = await runner.submit("count", "local", {}, key="abc")
+    other_tenant = await runner.submit("count", "work", {}, key="abc")
+    await runner.wait(other_tenant.job_id)
+    assert again.job_id == first.job_id != other_tenant.job_id
+    assert again.state == "done"
+
+
+async def test_a_cancelled_job_stops_at_its_next_step(file: DatabaseFile) -> None:
+    runner, entered = make_runner(file), asyncio.Event()
+
+    async def endless(run: JobRun) -> dict[str, Any]:
+        while True:
+            entered.set()
+            await run.report(1, 0)
+
+    runner.register("endless", endless)
+    job = await runner.submit("endless", "local", {})
+    await entered.wait()
+    await runner.cancel(job.job_id)
+    assert (await runner.wait(job.job_id)).state == "cancelled"
+    with pytest.raises(Conflict, match="already cancelled"):
+        await runner.cancel(job.job_id)
+
+
+async def test_an_interrupted_job_resumes_from_its_cursor(tmp_path: Path) -> None:
+    file = open_file(tmp_path / "state.db")
+    runner, stuck = make_runner(file), asyncio.Event()
+
+    async def stop_after_one(run: JobRun) -> dict[str, Any]:
+        await run.report(1, 3, cursor={"step": 1}, log=[b'"line"'])
+        stuck.set()
+        await asyncio.sleep(3600)
+        raise AssertionError("unreachable")
+
+    runner.register("count", stop_after_one)
+    job = await runner.submit("count", "local", {})
+    await stuck.wait()
+    await runner.stop()
+    file.close()
+
+    file = open_file(tmp_path / "state.db")
+    runner = make_runner(file)
+    runner.register("count", count_to_three)
+    assert await runner.resume() == 1
+    ended = await runner.wait(job.job_id)
+    assert (ended.state, ended.done) == ("done", 3)
+    assert len(runner.jobs.log(job.job_id, after=0)) == 3
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [(BadInput("no such folder"), "no such folder"), (ZeroDivisionError("x"), "unexpected ZeroDivisionError: x")],
+)
+async def test_a_failing_job_says_why(file: DatabaseFile, error: Exception, note: str) -> None:
+    runner = make_runner(file)
+
+    async def fail(run: JobRun) -> dict[str, Any]:
+        raise error
+
+    runner.register("fail", fail)
+    job = await runner.wait((await runner.submit("fail", "local", {})).job_id)
+    assert (job.state, job.note) == ("failed", note)
+
+
+async def test_an_unknown_job_is_not_found(file: DatabaseFile) -> None:
+    with pytest.raises(NotFound, match="job_nope"):
+        await make_runner(file).wait("job_nope")
+
+
+async def test_old_logs_are_pruned_and_rows_stay(file: DatabaseFile) -> None:
+    runner = make_runner(file)
+    runner.register("count", count_to_three)
+    jobs = [await runner.wait((await runner.submit("count", "local", {})).job_id) for _ in range(4)]
+    runner.jobs.prune(keep=1)
+    logs = [len(runner.jobs.log(job.job_id, after=0)) for job in jobs]
+    assert logs == [0, 0, 0, 3]
+    assert len(runner.jobs.newest()) == 4

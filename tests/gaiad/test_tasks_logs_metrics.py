@@ -1,0 +1,83 @@
+"""Small parts everything stands on: owned tasks, logs without secrets, counters and latencies."""
+
+import asyncio
+import json
+
+import pytest
+import structlog
+
+from gaiad.errors import BadInput, GaiadError, PacketRejected, Unavailable
+from gaiad.logs import configure_logs, hide_secrets
+from gaiad.metrics import Metrics
+from gaiad.tasks import TaskGroup
+
+
+async def test_a_failed_task_is_reported_by_name() -> None:
+    heard: list[tuple[str, str]] = []
+    async with TaskGroup("watch", lambda name, error: heard.append((name, str(error)))) as tasks:
+
+        async def fail() -> None:
+            raise ValueError("no such folder")
+
+        tasks.start("rescan", fail())
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert heard == [("watch/rescan", "no such folder")]
+
+
+async def test_leaving_the_group_cancels_what_still_runs() -> None:
+    ended = asyncio.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+
+    async with TaskGroup("loop") as tasks:
+        task = tasks.start("forever", forever())
+        await asyncio.sleep(0)
+    assert ended.is_set()
+    assert task.cancelled()
+
+
+def test_logs_are_json_with_context_and_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", "json")
+    with structlog.contextvars.bound_contextvars(turn_id="turn_1", tenant="local"):
+        log = structlog.get_logger("test")
+        log.debug("unseen")
+        log.info("asked", token="abcdef", header="Bearer abcdefgh12345678", question="what?")
+    structlog.reset_defaults()
+    (line,) = capsys.readouterr().err.splitlines()
+    entry = json.loads(line)
+    assert (entry["turn_id"], entry["tenant"], entry["event"], entry["question"]) == (
+        "turn_1",
+        "local",
+        "asked",
+        "what?",
+    )
+    assert entry["token"] == "[hidden]"
+    assert entry["header"] == "Bearer [hidden]"
+
+
+def test_counts_of_tokens_are_not_secrets() -> None:
+    assert hide_secrets(None, "info", {"tokens": 12})["tokens"] == 12
+
+
+def test_metrics_count_and_summarise() -> None:
+    metrics = Metrics()
+    metrics.count("search")
+    metrics.count("search", 2)
+    for value in [1.0] * 90 + [50.0] * 10:
+        metrics.observe_ms("search", value)
+    summary = metrics.latencies()["search"]
+    assert metrics.counters() == {"search": 3}
+    assert (summary.count, summary.p50_ms, summary.p95_ms) == (100, 1.0, 60.0)
+    assert summary.mean_ms == pytest.approx(5.9)
+
+
+def test_every_error_knows_its_exit_code_and_status() -> None:
+    assert (BadInput("x").exit_code, BadInput("x").http_status) == (2, 400)
+    assert PacketRejected("not closed", 12).message == "line 12: not closed"
+    assert Unavailable("later", 3.0).retry_after_s == 3.0
+    assert issubclass(PacketRejected, GaiadError)
