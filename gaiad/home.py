@@ -3,6 +3,7 @@
 Nothing is opened here and nothing heavy is imported, for the command line starts through this module.
 """
 
+import fcntl
 import os
 import stat
 from collections.abc import Mapping
@@ -102,3 +103,32 @@ def check_owned_directory(path: Path) -> None:
         raise Conflict(f"{path}: is not a directory; move it away")
     if status.st_uid != os.getuid():
         raise Conflict(f"{path}: belongs to uid {status.st_uid}, not to you; move it away or set another with --home")
+
+
+class HomeLock:
+    """Held by the one daemon of a home, with its pid inside; the system lets go of it when the process ends."""
+
+    def __init__(self, home: Home) -> None:
+        self._path = home.lock
+        self._root = home.root
+        self._descriptor = -1
+
+    def take(self) -> None:
+        """Raise Conflict naming the pid when another daemon runs on this home."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "not known"
+            os.close(descriptor)
+            raise Conflict(f"a daemon is already running on {self._root} (pid {pid}); `gaiad stop` stops it") from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let the next daemon in."""
+        if self._descriptor >= 0:
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = -1

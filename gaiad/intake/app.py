@@ -7,7 +7,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from socket import socket
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -18,7 +18,9 @@ from gaiad.intake.auth import Caller, PeerCheck, TokenCheck
 from gaiad.intake.sse import STREAM, STREAMS, end_streams
 from gaiad.ports import Call, Priority
 from gaiad.schemas import ErrorBody
-from gaiad.service import Service
+
+if TYPE_CHECKING:
+    from gaiad.service import Service
 
 _log = structlog.get_logger("gaiad.http")
 _JSON = "application/json"
@@ -57,7 +59,7 @@ class Exchange:
     __slots__ = ("_calls", "_deadline", "_max_body_bytes", "caller", "request", "service")
 
     def __init__(
-        self, service: Service, request: web.Request, caller: Caller, deadline: float | None, max_body_bytes: int
+        self, service: "Service", request: web.Request, caller: Caller, deadline: float | None, max_body_bytes: int
     ) -> None:
         self.service = service
         self.request = request
@@ -158,7 +160,7 @@ def _connection(request: web.Request) -> socket:
 # ------------------------------------------------------------------------------------------------------ application
 
 
-def build_app(service: Service, door: Door, routes: Sequence[Route]) -> web.Application:
+def build_app(service: "Service", door: Door, routes: Sequence[Route]) -> web.Application:
     """An application that serves `routes` to the callers `door` lets in."""
     limits = service.config.http
     app = web.Application(client_max_size=limits.max_body_bytes)
@@ -185,7 +187,7 @@ async def start_listener(app: web.Application, listener: socket, stop_grace_s: f
 class _Endpoint:
     """A route with everything around its handler."""
 
-    def __init__(self, service: Service, door: Door, route: Route) -> None:
+    def __init__(self, service: "Service", door: Door, route: Route) -> None:
         self._service = service
         self._door = door
         self._route = route

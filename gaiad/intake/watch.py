@@ -10,6 +10,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
@@ -22,8 +23,10 @@ from gaiad.intake.scan import Folder, Refused, look_at, shown, walk
 from gaiad.intake.settle import Look, Settling, Sign
 from gaiad.ports import Call, Priority
 from gaiad.schemas import IngestOutcome
-from gaiad.service import Service
 from gaiad.tasks import TaskGroup
+
+if TYPE_CHECKING:
+    from gaiad.service import Service
 
 _log = structlog.get_logger("gaiad.watch")
 _CAPACITY = 20_000  # files waiting to settle, and as many events between two turns of the loop
@@ -54,7 +57,7 @@ def watched_folders(home: Home, config: Config) -> tuple[list[Folder], list[str]
 class FolderWatch:
     """Start with `start`, end with `stop`; `first_scan` is set once everything there at the start has been offered."""
 
-    def __init__(self, service: Service, home: Home) -> None:
+    def __init__(self, service: "Service", home: Home) -> None:
         self._service = service
         self._home = home
         self._config = service.config.intake
