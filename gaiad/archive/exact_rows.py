@@ -1,0 +1,80 @@
+"""Vectors in memory, scanned exactly: rows are only ever appended or marked dead, so readers need no lock."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+Ids = NDArray[np.int64]
+_GROWTH = 1.25
+_FIRST_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ExactRows:
+    """`count` rows of `matrix` belong to pages `ids`; `alive` is shared by all views of the same rows."""
+
+    matrix: Vectors
+    ids: Ids
+    alive: NDArray[np.bool_]
+    count: int
+
+    @classmethod
+    def of(cls, ids: Ids, matrix: Vectors) -> "ExactRows":
+        return cls(matrix, ids, np.ones(len(ids), np.bool_), len(ids))
+
+    def appended(self, ids: Ids, vectors: Vectors) -> "ExactRows":
+        """These rows and more; what readers of the old view see does not move. One appender at a time."""
+        total = self.count + len(ids)
+        matrix, all_ids, alive = self.matrix, self.ids, self.alive
+        if total > len(all_ids):
+            capacity = max(total, int(total * _GROWTH), _FIRST_ROWS)
+            matrix = np.empty((capacity, matrix.shape[1]), np.float32)
+            all_ids, alive = np.zeros(capacity, np.int64), np.zeros(capacity, np.bool_)
+            matrix[: self.count] = self.matrix[: self.count]
+            all_ids[: self.count] = self.ids[: self.count]
+            alive[: self.count] = self.alive[: self.count]
+        matrix[self.count : total] = vectors
+        all_ids[self.count : total] = ids
+        alive[self.count : total] = True
+        return ExactRows(matrix, all_ids, alive, total)
+
+    def bury(self, ids: Ids) -> int:
+        """Mark the rows of `ids` dead; how many were alive."""
+        hit = np.flatnonzero(np.isin(self.ids[: self.count], ids) & self.alive[: self.count])
+        self.alive[hit] = False
+        return len(hit)
+
+    def live(self) -> tuple[Ids, Vectors]:
+        """Copies of the living rows, rising by page id."""
+        rows = np.flatnonzero(self.alive[: self.count])
+        rows = rows[np.argsort(self.ids[rows], kind="stable")]
+        return self.ids[rows], self.matrix[rows]
+
+    def cosines(self, query: Vectors) -> Vectors:
+        """Cosine of every row with `query` (dimension,), -2 for the dead."""
+        if not self.count:
+            return np.zeros(0, np.float32)
+        cosines = self.matrix[: self.count] @ query
+        cosines[~self.alive[: self.count]] = -2.0
+        return cosines
+
+
+def best(ids: Ids, cosines: Vectors, count: int) -> tuple[Ids, Vectors]:
+    """The `count` highest cosines (dead rows aside) with their ids, best first, smaller id first among equals."""
+    if len(cosines) > count:
+        part = np.argpartition(-cosines, count - 1)
+        threshold = cosines[part[count - 1]]
+        rows = np.flatnonzero(cosines >= threshold)
+        ids, cosines = ids[rows], cosines[rows]
+    order = np.lexsort((ids, -cosines))[:count]
+    order = order[cosines[order] > -1.5]
+    return ids[order], cosines[order]
+
+
+def membership(ids: Ids, allowed: Ids) -> NDArray[np.bool_]:
+    """Which of `ids` are among `allowed`; a table lookup, for it runs over every vector of a tenant."""
+    table = np.zeros(int(max(ids.max(initial=0), allowed.max(initial=0))) + 1, np.bool_)
+    table[allowed] = True
+    return table[ids]

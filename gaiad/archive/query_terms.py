@@ -1,0 +1,101 @@
+"""From a person's query to index terms: words, without stop words, stemmed exactly as FTS5 stems pages.
+
+The stems come from FTS5 itself, over a table in memory: any other stemmer would differ from it on some word, and the
+postings of that word would never be found. Query text never reaches FTS5's query language unquoted.
+"""
+
+import re
+import sqlite3
+import threading
+from collections.abc import Sequence
+
+import msgspec
+
+TOKENIZER = "porter unicode61 remove_diacritics 2"
+MAX_WORDS = 64
+"""Distinct words of one query that take part; the rest of a longer text says little more about what is sought."""
+_MAX_QUERY_CHARS = 20_000
+_MAX_WORD_CHARS = 200
+_CACHE_WORDS = 50_000
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+_STOP_WORDS = """
+a about above after again against all also am an and any are as at be because been before being below between both
+but by can could did do does doing don down during each few for from further had has have having he her here hers
+herself him himself his how i if in into is it its itself just let me more most my myself no nor not now of off on
+once only or other our ours ourselves out over own please same shall she should so some such tell than that the
+their theirs them themselves then there these they this those through to too under until up us very was we were
+what when where which while who whom whose why will with would you your yours yourself yourselves
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+
+class QueryTerm(msgspec.Struct, frozen=True):
+    """A word as typed and the terms the index holds for it (more than one for such as `o'brien`)."""
+
+    word: str
+    stems: tuple[str, ...]
+
+
+class Stemmer:
+    """FTS5's tokenizer and stemmer, word by word; safe from any thread, caches what it has seen."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.execute(
+            f"CREATE VIRTUAL TABLE words USING fts5 (word, content = '', tokenize = '{TOKENIZER}')"
+        )
+        self._connection.execute("CREATE VIRTUAL TABLE stems USING fts5vocab ('words', 'instance')")
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def stems(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """The index terms of each word, in order; () for a word without letters or digits."""
+        with self._lock:
+            unknown = [word for word in dict.fromkeys(words) if word not in self._known]
+            if unknown:
+                if len(self._known) + len(unknown) > _CACHE_WORDS:
+                    self._known.clear()
+                    unknown = list(dict.fromkeys(words))
+                self._learn(unknown)
+            return [self._known[word] for word in words]
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def _learn(self, words: Sequence[str]) -> None:
+        found: list[list[str]] = [[] for _ in words]
+        self._connection.execute("BEGIN")
+        self._connection.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(words))
+        for number, stem in self._connection.execute("SELECT doc, term FROM stems ORDER BY doc, offset"):
+            found[number].append(stem)
+        self._connection.execute("ROLLBACK")
+        self._known.update((word, tuple(stems)) for word, stems in zip(words, found, strict=True))
+
+
+def split_words(text: str) -> list[str]:
+    """The distinct words of a text in order, lower case, at most `MAX_WORDS` of the first 20,000 characters."""
+    seen: dict[str, None] = {}
+    for match in _WORD.finditer(text[:_MAX_QUERY_CHARS].replace("\0", " ")):
+        seen.setdefault(match.group()[:_MAX_WORD_CHARS].lower())
+    return list(seen)
+
+
+def parse_query(query: str, stemmer: Stemmer) -> list[QueryTerm]:
+    """The query's terms: stop words only when there is nothing else, one term for words of the same stem."""
+    words = split_words(query)
+    words = ([word for word in words if word.removesuffix("'s").removesuffix("’s") not in STOP_WORDS] or words)[
+        :MAX_WORDS
+    ]
+    words = [word.removesuffix("'s").removesuffix("’s") for word in words]
+    distinct: dict[tuple[str, ...], QueryTerm] = {}
+    for word, stems in zip(words, stemmer.stems(words), strict=True):
+        if stems:
+            distinct.setdefault(stems, QueryTerm(word, stems))
+    return list(distinct.values())
+
+
+def quote(text: str) -> str:
+    """`text` as one FTS5 string: a phrase of its words, whatever characters it holds."""
+    return '"' + text.replace("\0", " ").replace('"', '""') + '"'
