@@ -12,7 +12,20 @@ import msgspec
 
 Days = tuple[date, date]  # first day, day after the last
 
-_FULL = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+_FULL = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 _MONTHS = {name: number for number, name in enumerate(_FULL, 1)}
 _MONTHS |= {name[:3]: number for number, name in enumerate(_FULL, 1)} | {"sept": 9}
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -234,16 +247,17 @@ def find_periods(text: str, now: datetime, zone: tzinfo) -> list[Period]:
     lower = text.lower()
     if len(lower) != len(text):  # a few letters change their length in lower case; keep the offsets true
         lower = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
+    matches = [match for pattern in (_RANGE, _OPEN, _WITHIN, _BARE) for match in pattern.finditer(lower)]
+    matches.sort(key=lambda match: match.start() - match.end())  # the longest reading of a place wins
     found: list[Period] = []
-    for pattern in (_RANGE, _OPEN, _WITHIN, _BARE):
-        for match in pattern.finditer(lower):
-            if any(match.start() < period.end and period.start < match.end() for period in found):
-                continue
-            resolved = _resolve(match, today)
-            if resolved is not None:
-                since, until = (_midnight(day, zone) if day else None for day in resolved)
-                words = text[match.start() : match.end()]
-                found.append(Period(since=since, until=until, text=words, start=match.start(), end=match.end()))
+    for match in matches:
+        if any(match.start() < period.end and period.start < match.end() for period in found):
+            continue
+        resolved = _resolve(match, today)
+        if resolved is not None:
+            since, until = (_midnight(day, zone) if day else None for day in resolved)
+            words = text[match.start() : match.end()]
+            found.append(Period(since=since, until=until, text=words, start=match.start(), end=match.end()))
     return sorted(found, key=lambda period: period.start)
 
 

@@ -1,0 +1,29 @@
+import pytest
+
+from gaiad.research.confidence import PARTIAL_CAP, band, combine, final
+
+
+@pytest.mark.parametrize(
+    ("confidence", "expected"),
+    [(0.0, "LOW"), (0.49, "LOW"), (0.5, "MEDIUM"), (0.65, "MEDIUM"), (0.74, "MEDIUM"), (0.75, "HIGH"), (1.0, "HIGH")],
+)
+def test_the_bands(confidence: float, expected: str) -> None:
+    assert band(confidence) == expected
+
+
+def test_all_criteria_met_is_certain_and_none_is_nothing() -> None:
+    assert combine(1, 1, 1, 1) == pytest.approx(1.0)
+    assert combine(0, 0, 0, 0) == 0.0
+
+
+def test_a_partial_answer_is_never_high() -> None:
+    assert final(0.95, "PARTIAL", 3, 0) == PARTIAL_CAP
+
+
+def test_citations_that_failed_lower_it() -> None:
+    assert final(0.8, "SUCCESS", 3, 1) == 0.6
+
+
+@pytest.mark.parametrize("status", ["NOT_FOUND", "CLARIFY"])
+def test_no_answer_has_no_confidence(status: str) -> None:
+    assert final(0.9, status, 1, 0) == 0.0  # type: ignore[arg-type]

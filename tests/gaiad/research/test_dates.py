@@ -1,0 +1,124 @@
+"""Dates in words against a clock that stands at Monday 15 December 2025, 12:00 UTC."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaiad.clock import FrozenClock
+from gaiad.research.dates import find_periods, hull, read_days
+
+CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+
+
+def days(text: str) -> tuple[str, str]:
+    """(since, until) of the whole question as dates, "" when open."""
+    since, until = hull(find_periods(text, CLOCK.now(), CLOCK.zone))
+    return (since.date().isoformat() if since else "", until.date().isoformat() if until else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        ("What did we discuss in November?", "2025-11-01", "2025-12-01"),
+        ("in December", "2025-12-01", "2026-01-01"),
+        ("in January", "2025-01-01", "2025-02-01"),
+        ("November 2024", "2024-11-01", "2024-12-01"),
+        ("on 27 November 2025", "2025-11-27", "2025-11-28"),
+        ("Nov 27, 2025", "2025-11-27", "2025-11-28"),
+        ("November 27th", "2025-11-27", "2025-11-28"),
+        ("the 27th of November", "2025-11-27", "2025-11-28"),
+        ("on Dec 20", "2024-12-20", "2024-12-21"),
+        ("2025-11-27", "2025-11-27", "2025-11-28"),
+        ("in 2025-11", "2025-11-01", "2025-12-01"),
+        ("today", "2025-12-15", "2025-12-16"),
+        ("yesterday", "2025-12-14", "2025-12-15"),
+        ("the day before yesterday", "2025-12-13", "2025-12-14"),
+        ("this week", "2025-12-15", "2025-12-22"),
+        ("last week", "2025-12-08", "2025-12-15"),
+        ("last month", "2025-11-01", "2025-12-01"),
+        ("last year", "2024-01-01", "2025-01-01"),
+        ("earlier this month", "2025-12-01", "2026-01-01"),
+        ("3 days ago", "2025-12-12", "2025-12-13"),
+        ("two weeks ago", "2025-12-01", "2025-12-08"),
+        ("a month ago", "2025-11-01", "2025-12-01"),
+        ("14 months ago", "2024-10-01", "2024-11-01"),
+        ("in the last 7 days", "2025-12-08", "2025-12-16"),
+        ("over the past two weeks", "2025-12-01", "2025-12-16"),
+        ("between March and May 2025", "2025-03-01", "2025-06-01"),
+        ("between November and January", "2024-11-01", "2025-02-01"),
+        ("from March 3 to April 2", "2025-03-03", "2025-04-03"),
+        ("from 2025-11-01 to 2025-11-05", "2025-11-01", "2025-11-06"),
+        ("from Wednesday to Friday", "2025-12-10", "2025-12-13"),
+        ("from Friday to today", "2025-12-12", "2025-12-16"),
+        ("since October", "2025-10-01", ""),
+        ("after November 2025", "2025-12-01", ""),
+        ("before 2025-11-01", "", "2025-11-01"),
+        ("until 5 May 2025", "", "2025-05-06"),
+        ("after March and before June", "2025-04-01", "2025-06-01"),
+        ("in 2025", "2025-01-01", "2026-01-01"),
+        ("in early 2025", "2025-01-01", "2025-05-02"),
+        ("in late 2025", "2025-09-02", "2026-01-01"),
+        ("in mid-November", "2025-11-11", "2025-11-21"),
+        ("in Q3 2025", "2025-07-01", "2025-10-01"),
+        ("on Monday", "2025-12-15", "2025-12-16"),
+        ("last Monday", "2025-12-08", "2025-12-09"),
+        ("on Thursday", "2025-12-11", "2025-12-12"),
+        ("in May", "2025-05-01", "2025-06-01"),
+        ("on 1 February, 2023", "2023-02-01", "2023-02-02"),
+        ("between May 3 and 5 May 2024", "2024-05-03", "2024-05-06"),
+    ],
+)
+def test_words_name_days(text: str, since: str, until: str) -> None:
+    assert days(text) == (since, until)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What may we conclude?",
+        "Where did they march to?",
+        "What did April say about it?",
+        "The troops march on",
+        "the 2025 roadmap",
+        "packet tp-20251127-033715",
+        "31 February 2025",
+        "2025-02-30",
+        "an august gathering",
+        "the second hand",
+        "version 2.0 of 12 sections",
+    ],
+)
+def test_words_that_are_no_dates_are_left_alone(text: str) -> None:
+    assert find_periods(text, CLOCK.now(), CLOCK.zone) == []
+
+
+def test_a_day_is_a_day_of_the_users_zone() -> None:
+    zone = ZoneInfo("America/Chicago")
+    (period,) = find_periods("yesterday", datetime(2025, 12, 15, 3, tzinfo=UTC), zone)
+    assert period.since == datetime(2025, 12, 13, 6, tzinfo=UTC)
+    assert period.until == datetime(2025, 12, 14, 6, tzinfo=UTC)
+
+
+def test_a_period_says_where_its_words_stand() -> None:
+    question = "What was said about RAG in November?"
+    (period,) = find_periods(question, CLOCK.now(), CLOCK.zone)
+    assert question[period.start : period.end] == period.text == "in November"
+
+
+def test_a_month_that_runs_counts_as_this_years() -> None:
+    (period,) = find_periods("in November", datetime(2025, 11, 2, tzinfo=UTC), UTC)
+    assert period.since == datetime(2025, 11, 1, tzinfo=UTC)
+
+
+def test_an_unknown_expression_is_none() -> None:
+    assert read_days("in a while", CLOCK.now().date()) is None
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=80))
+def test_any_text_is_read_with_true_offsets(text: str) -> None:
+    for period in find_periods(text, CLOCK.now(), CLOCK.zone):
+        assert text[period.start : period.end] == period.text
+        assert period.since is None or period.until is None or period.since < period.until

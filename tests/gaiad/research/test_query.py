@@ -1,0 +1,145 @@
+"""Questions to SearchParameters, Appendix A's among them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gaiad.clock import FrozenClock
+from gaiad.research.query import SearchParameters, process_query
+from gaiad.schemas import Facets, MetricRange
+
+CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+FACETS = Facets(
+    models={"Gemini 2.5 Pro": 5, "Claude Sonnet 4.5": 6, "GPT-5": 3},
+    topics={"Recursive Thought Committee: founding session": 1, "Greenhouse irrigation controller": 1},
+    people={"Joseph": 9, "Mara Lind": 2},
+    packets=18,
+)
+
+
+def read(text: str) -> SearchParameters:
+    return process_query(text, FACETS, CLOCK.now(), CLOCK.zone)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("What is the Codex Law of Consent?", "factual"),
+        ("How has the Transmission Packet schema evolved?", "evolution"),
+        ("History of Transmission Packet schema", "evolution"),
+        ("How did the schema change?", "evolution"),
+        ("Compare RAG vs GAM architecture", "comparative"),
+        ("Difference between RAG and GAM", "comparative"),
+        ("Compare how Gemini and Claude handled the RAG debate", "comparative"),
+        ("What were the main criticisms of GAM architecture?", "conceptual"),
+        ("What did we discuss about syntactic templates in November?", "conceptual"),
+        ("Claude, what did we discuss about GAM architecture?", "conceptual"),
+        ("Explain noun bias", "conceptual"),
+        ("Show me all Gemini conversations from November", "listing"),
+        ("Pull all conversations involving Gemini and the Recursive Thought Committee", "listing"),
+        ("list packets from November 2025", "listing"),
+        ("Which packets mention RTC?", "listing"),
+        ("What happened in November?", "listing"),
+        ("Find packets about enumeration protocol", "factual"),
+        ("Find the packet where we analyzed GAM vs RAG architecture", "factual"),
+        ("When did we first discuss the enumeration protocol?", "factual"),
+        ("Where did Mara put the microphones?", "factual"),
+    ],
+)
+def test_the_kind_of_answer_wanted(text: str, kind: str) -> None:
+    assert read(text).kind == kind
+
+
+def test_keywords_are_content_words_without_dates_and_asking() -> None:
+    parameters = read("What did we discuss about syntactic templates in November?")
+    assert parameters.keywords == ("syntactic", "templates")
+    assert {"syntax", "pattern"} <= set(parameters.expanded)
+    assert parameters.date_text == "in November"
+    assert (parameters.since, parameters.until) == (
+        datetime(2025, 11, 1, tzinfo=UTC),
+        datetime(2025, 12, 1, tzinfo=UTC),
+    )
+
+
+def test_initials_and_their_meaning_find_each_other() -> None:
+    assert {"recursive", "thought", "committee"} <= set(read("What did the RTC decide?").expanded)
+    assert "rtc" in read("What did the Recursive Thought Committee decide?").expanded
+    assert read("What did the RTC decide?").topics == ("Recursive Thought Committee: founding session",)
+
+
+def test_a_model_answers_to_its_family_name() -> None:
+    parameters = read("Show me all gemini conversations from November")
+    assert parameters.models == ("Gemini 2.5 Pro",)
+    assert parameters.model_words == ("gemini",)
+
+
+def test_a_model_nobody_recorded_is_noted() -> None:
+    parameters = read("What did Mistral say?")
+    assert parameters.models == ()
+    assert parameters.model_words == ("mistral",)
+
+
+def test_people_are_recognised_by_one_name() -> None:
+    assert read("what did mara hear?").people == ("Mara Lind",)
+    assert read("what did we hear?").people == ()
+
+
+def test_quoted_phrases_are_kept_as_written() -> None:
+    assert read('Where does "noun bias" come from?').phrases == ("noun bias",)
+
+
+@pytest.mark.parametrize(
+    ("text", "subjects"),
+    [
+        ("Compare RAG vs GAM architecture", ("RAG", "GAM architecture")),
+        ("Difference between RAG and GAM", ("RAG", "GAM")),
+        ("Compare how Gemini and Claude handled the RAG debate", ("Gemini", "Claude")),
+        ("How do Gemini and Claude differ on retrieval?", ("Gemini", "Claude")),
+        ("Compare Gemini with Claude on latency", ("Gemini", "Claude")),
+    ],
+)
+def test_the_two_sides_of_a_comparison(text: str, subjects: tuple[str, str]) -> None:
+    assert read(text).subjects == subjects
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("When did we first discuss the enumeration protocol?", "earliest"),
+        ("What is the earliest packet about consent?", "earliest"),
+        ("When was noun bias first mentioned?", "earliest"),
+        ("When did we last talk about RAG?", "latest"),
+        ("What is the latest version of the schema?", "latest"),
+        ("What was her first job?", "relevance"),
+        ("What happened last week?", "relevance"),
+    ],
+)
+def test_first_and_last(text: str, order: str) -> None:
+    assert read(text).order == order
+
+
+def test_metric_ranges() -> None:
+    assert read("Show me packets with critical thinking above 0.9").metrics == (
+        MetricRange(name="critical_thinking", minimum=0.9),
+    )
+    assert read("list packets with sycophancy level below .3").metrics == (
+        MetricRange(name="sycophancy_level", maximum=0.3),
+    )
+
+
+def test_behaviour_questions_look_at_the_behaviour_profile() -> None:
+    assert read("What was the behavior profile in October?").focus == "behavioral_state"
+    assert read("What was decided in October?").focus == "full_context"
+
+
+@pytest.mark.parametrize("text", ["Tell me about that thing", "tell me more", "What did you say?", "Why?", "it"])
+def test_a_question_that_names_nothing_is_ambiguous(text: str) -> None:
+    assert read(text).ambiguous
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["RAG", "Quantum entanglement protocol", "What did Gemini say?", "What happened yesterday?", "Who is Marvin?"],
+)
+def test_a_question_that_names_something_is_not(text: str) -> None:
+    assert not read(text).ambiguous

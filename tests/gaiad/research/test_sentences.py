@@ -1,0 +1,53 @@
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaiad.research.sentences import cut_at_word, first_sentences, split
+
+
+def texts(text: str) -> list[str]:
+    return [sentence.text for sentence in split(text)]
+
+
+def test_full_stops_end_sentences() -> None:
+    assert texts("One thing. Another thing! A third?") == ["One thing.", "Another thing!", "A third?"]
+
+
+def test_versions_numbers_and_abbreviations_do_not() -> None:
+    text = "Schema v2.0 costs 3.5 units, e.g. Dr. Smith's. It holds."
+    assert texts(text) == ["Schema v2.0 costs 3.5 units, e.g. Dr. Smith's.", "It holds."]
+
+
+def test_wrapped_lines_stay_one_sentence() -> None:
+    assert texts("A sentence that is\n    wrapped over lines.\nNext one.") == [
+        "A sentence that is\n    wrapped over lines.",
+        "Next one.",
+    ]
+
+
+def test_empty_lines_lists_and_speakers_end_sentences() -> None:
+    text = "Heading\n\n- first point\n- second point\nAnna: hello there\nBob: good day"
+    assert texts(text) == ["Heading", "- first point", "- second point", "Anna: hello there", "Bob: good day"]
+
+
+def test_first_sentences_fit_the_limit() -> None:
+    assert first_sentences("One two. Three four. Five six.", 20) == "One two. Three four."
+    assert first_sentences("A very long sentence without an end", 12) == "A very long"
+    assert first_sentences("   ", 10) == ""
+
+
+def test_a_cut_never_splits_a_word() -> None:
+    assert cut_at_word("alpha beta gamma", 0, 12) == 10
+    assert cut_at_word("alphabetagamma", 0, 5) == 5
+
+
+@given(st.text(max_size=400))
+def test_offsets_are_exact_and_nothing_is_lost(text: str) -> None:
+    sentences = split(text)
+    for sentence in sentences:
+        assert text[sentence.start : sentence.end] == sentence.text
+        assert sentence.text.strip() == sentence.text != ""
+    covered = "".join(sentence.text for sentence in sentences)
+    assert "".join(covered.split()) == "".join(text.split())
+    assert all(a.end <= b.start for a, b in itertools.pairwise(sentences))
