@@ -43,7 +43,7 @@ def load(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, Know
 
 
 def remember(connection: sqlite3.Connection, rows: Iterable[tuple[str, Stamp, str, str, str, str]]) -> None:
-    """Write down what became of files: (path, stamp, sha256, outcome, packet_id, reason), in the packets' own commit."""
+    """Write down what became of files, in their packets' commit: (path, stamp, sha256, outcome, packet_id, reason)."""
     connection.executemany(
         "INSERT OR REPLACE INTO files (path, size, modified_ns, changed_ns, sha256, outcome, packet_id, reason,"
         " derived_version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -4,11 +4,12 @@ What is derived is mended on the spot; what is not (a damaged original, a corrup
 """
 
 import os
+import random
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gaiad.archive import known_files, originals, text_index
 from gaiad.archive.derive import DERIVED_VERSION
@@ -20,12 +21,6 @@ from gaiad.store.database import connect, translate
 
 _NAMED = 5  # problems of one kind that are named one by one; the rest are counted
 _CHUNK = 500
-
-
-class CheckedIndex(Protocol):
-    """What a sweep asks of a vector index: "" or what is wrong, after mending it."""
-
-    def check(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -43,12 +38,11 @@ class SweepReport:
 def sweep(
     tenant: Tenant,
     folders: Sequence[Path],
-    vectors: CheckedIndex | None,
     check: Callable[[], None],
     budget_s: float,
     monotonic: Callable[[], float],
 ) -> SweepReport:
-    """Check one tenant; originals are re-hashed for at most `budget_s` seconds, oldest packets first by turns."""
+    """Check one tenant, vectors apart; originals are re-hashed for at most `budget_s` seconds, in random order."""
     report = SweepReport()
     _check_file(tenant, report)
     check()
@@ -57,11 +51,6 @@ def sweep(
     check()
     _check_originals(tenant, report, check, monotonic() + budget_s, monotonic)
     _check_folders(tenant, folders, report, check)
-    if vectors is not None:
-        problem = vectors.check()
-        report.checked["vector_index"] = 1
-        if problem:
-            report.repaired.append(f"vector index: {problem}")
     return report
 
 
@@ -127,6 +116,7 @@ def _check_originals(
     tenant: Tenant, report: SweepReport, check: Callable[[], None], until: float, monotonic: Callable[[], float]
 ) -> None:
     rowids = tenant.file.read(lambda connection: originals.row_ids(connection, None))
+    random.shuffle(rowids)  # so that every original has its turn when the budget does not reach for all
     checked, problems = 0, []
     for rowid in rowids:
         check()

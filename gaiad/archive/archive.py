@@ -1,0 +1,349 @@
+"""The archive as the rest of gaiad sees it: tenants by name, every call inside one of them (decisions 17 to 23).
+
+A thin shell: it finds the tenant, moves blocking work to threads, and puts backup and restore around all of them.
+"""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from gaiad.archive import backup, known_files, packets, quarantine, restore
+from gaiad.archive.disk import path_text, stamp_of
+from gaiad.archive.reindex import reindex
+from gaiad.archive.sweep import SweepReport, sweep
+from gaiad.archive.tenant import check_tenant_name, open_tenant
+from gaiad.archive.tenant_archive import TenantArchive
+from gaiad.archive.vector_index import VectorIndex
+from gaiad.archive.verify import Progress, verify
+from gaiad.clock import Clock, to_iso
+from gaiad.config import Config
+from gaiad.errors import GaiadError, NotFound, Unavailable
+from gaiad.metrics import Metrics
+from gaiad.ports import Call, Embedder
+from gaiad.schemas import (
+    DEFAULT_TENANT,
+    Facets,
+    Focus,
+    IngestOutcome,
+    PacketDetail,
+    PacketFilter,
+    PacketSummary,
+    Page,
+    SearchRequest,
+    SearchResponse,
+    VerifyReport,
+)
+from gaiad.store.file import DatabaseFile
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_THREADS = 4
+_SWEEP_BUDGET_S = 60.0  # for re-hashing originals in one sweep
+_RETRY_AFTER_S = 2.0
+
+
+class LocalArchive:
+    """Implements ports.Archive over files under `home`/tenants. Start it, and close it on the same event loop."""
+
+    def __init__(self, home: Path, config: Config, clock: Clock, embedder: Embedder | None, metrics: Metrics) -> None:
+        self._home = home
+        self._config = config
+        self._clock = clock
+        self._embedder = embedder
+        self._metrics = metrics
+        self._open: dict[str, TenantArchive] = {}
+        self._opening = threading.Lock()
+        self._maintenance = asyncio.Lock()
+        self._closed_because = "the archive is not open"
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="archive")
+
+    # ---------------------------------------------------------------------------------------------- life
+
+    async def start(self) -> None:
+        """Open every tenant found, and `local`; finish a restore that a crash interrupted. Raises Conflict."""
+        await self._run(restore.finish_interrupted, self._home)
+        await self._open_all()
+
+    async def close(self) -> None:
+        """Write vector indexes, wait for running calls, close the files."""
+        try:
+            await self._close_all("the archive is closed")
+        finally:
+            await asyncio.to_thread(self._threads.shutdown)
+
+    def tenants(self) -> list[str]:
+        """The open tenants by name."""
+        return sorted(self._open)
+
+    def set_embedder(self, embedder: Embedder | None) -> None:
+        """Embed by this model from now on; a tenant's index of its space is loaded by the next `drain_vectors`."""
+        self._embedder = embedder
+
+    def use_config(self, config: Config) -> None:
+        """Search by new settings; limits of packets and pages hold from the next start."""
+        for opened in list(self._open.values()):
+            opened.use_config(config)
+
+    def degraded(self) -> list[str]:
+        """What does not work as it should, in words."""
+        return [problem for opened in list(self._open.values()) for problem in opened.spaces.problems]
+
+    # -------------------------------------------------------------------------------------------- intake
+
+    async def ingest_files(self, paths: Sequence[Path], call: Call, root: Path | None = None) -> list[IngestOutcome]:
+        """One outcome a file, in order, each durable and lexically searchable; a bad file is an outcome, not an error.
+
+        With `root` (a watched folder), links that lead out of it are ignored. Raises Cancelled, DeadlineExceeded.
+        """
+        opened = await self._tenant_or_new(call.tenant)
+        return await self._run(opened.ingest.files, paths, call, root)
+
+    async def ingest_documents(self, documents: Sequence[tuple[str, bytes]], call: Call) -> list[IngestOutcome]:
+        """The same for (name, bytes) pairs."""
+        opened = await self._tenant_or_new(call.tenant)
+        return await self._run(opened.ingest.documents, documents, call)
+
+    async def changed_files(self, paths: Sequence[Path], call: Call) -> list[Path]:
+        """Those of `paths` that are regular files and do not look as they did when they were last judged."""
+        opened = await self._tenant_or_new(call.tenant)
+
+        def compare() -> list[Path]:
+            names = [path_text(path) for path in paths]
+            known = opened.tenant.file.read(lambda connection: known_files.load(connection, names))
+            changed = []
+            for path, name in zip(paths, names, strict=True):
+                stamp, row = stamp_of(path), known.get(name)
+                if stamp is not None and (row is None or not row.holds(stamp)):
+                    changed.append(path)
+            return changed
+
+        return await self._run(compare)
+
+    async def quarantined(self, call: Call, limit: int = 100) -> list[dict[str, Any]]:
+        """What could not be read, newest first: path, sha256, size, reason, line, at, kept."""
+        return await self._tenant(call).tenant.file.aread(lambda connection: quarantine.newest(connection, limit))
+
+    async def drain_vectors(self, call: Call) -> int:
+        """Embed one slice of waiting pages of every tenant; how many pages that were, 0 when none wait.
+
+        Raises what the embedder raises.
+        """
+        embedder, done = self._embedder, 0
+        if embedder is None:
+            return 0
+        for opened in list(self._open.values()):
+            call.check(self._clock.monotonic())
+            done += await opened.spaces.drain(embedder, call, self._config.embedder.max_backlog_pages)
+        return done
+
+    async def counts(self, tenants: Sequence[str] | None = None) -> dict[str, int]:
+        """packets, pages, vectors, queue (pages without a vector) and quarantined, of all tenants or those named."""
+        chosen = [opened for name, opened in list(self._open.items()) if tenants is None or name in tenants]
+        counts = [opened.counts() for opened in chosen]
+        waiting = await asyncio.to_thread(lambda: sum(opened.spaces.pending_count() for opened in chosen))
+        return {
+            "packets": sum(count.packets for count in counts),
+            "pages": sum(count.pages for count in counts),
+            "vectors": sum(opened.spaces.count() for opened in chosen),
+            "queue": waiting,
+            "quarantined": sum(count.quarantined for count in counts),
+        }
+
+    # -------------------------------------------------------------------------------------------- memory
+
+    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+        """Pages for a query; see `Searcher.search`."""
+        return await self._tenant(call).searcher.search(request, call, self._embedder)
+
+    async def facets(self, call: Call) -> Facets:
+        """What the tenant knows by name."""
+        return await self._tenant(call).searcher.facets(call)
+
+    async def document_frequency(self, words: Sequence[str], call: Call) -> dict[str, int]:
+        """On how many pages each word stands; 0 when nowhere."""
+        return await self._tenant(call).searcher.document_frequency(words, call)
+
+    async def pages(self, page_ids: Sequence[str], call: Call) -> list[Page]:
+        """In the order asked for, superseded revisions included. Raises NotFound for an unknown or foreign id."""
+        return await self._tenant(call).tenant.file.aread(lambda connection: packets.pages(connection, page_ids))
+
+    async def section_pages(self, packet_id: str, focus: Focus, call: Call) -> list[Page]:
+        """The packet's pages for a focus (GAM 3), in reading order. Raises NotFound."""
+        return await self._tenant(call).tenant.file.aread(
+            lambda connection: packets.section_pages(connection, packet_id, focus)
+        )
+
+    async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
+        """Current revisions by time. Raises BadInput."""
+        return await self._tenant(call).tenant.file.aread(lambda connection: packets.list_packets(connection, request))
+
+    async def packet_summaries(self, packet_ids: Sequence[str], call: Call) -> list[PacketSummary]:
+        """In the order asked for. Raises NotFound."""
+        return await self._tenant(call).tenant.file.aread(lambda connection: packets.summaries(connection, packet_ids))
+
+    async def packet_detail(self, packet_id: str, call: Call) -> PacketDetail:
+        """The current revision whole. Raises NotFound."""
+        return await self._tenant(call).tenant.file.aread(lambda connection: packets.detail(connection, packet_id))
+
+    async def original(self, packet_id: str, call: Call, revision: int = 0) -> tuple[bytes, str]:
+        """(bytes as they came, media type); revision 0 is the current one. Raises NotFound, Conflict when damaged."""
+        return await self._tenant(call).tenant.file.aread(
+            lambda connection: packets.original(connection, packet_id, revision)
+        )
+
+    # --------------------------------------------------------------------------------------- maintenance
+
+    async def verify_packets(
+        self, packet_ids: Sequence[str] | None, call: Call, progress: Progress | None = None
+    ) -> VerifyReport:
+        """Packets (None: all), every revision, held against their originals. Raises NotFound, Cancelled."""
+        opened = self._tenant(call)
+        return await self._run(
+            verify, opened.tenant.file, packet_ids, self._config, self._clock.zone, self._checker(call), progress
+        )
+
+    async def reindex(self, call: Call, progress: Progress) -> dict[str, Any]:
+        """Everything derived, anew from the originals; vectors of changed pages follow by the queue."""
+        opened = self._tenant(call)
+        return await self._run(
+            reindex,
+            opened.tenant.file,
+            self._config,
+            self._clock.zone,
+            opened.changed,
+            self._checker(call),
+            progress,
+        )
+
+    async def sweep(self, folders: Sequence[Path], call: Call) -> dict[str, Any]:
+        """{checked, problems, repaired}; `folders` are the tenant's watched ones. Raises Cancelled."""
+        opened = self._tenant(call)
+
+        def work() -> dict[str, Any]:
+            report = sweep(opened.tenant, folders, self._checker(call), _SWEEP_BUDGET_S, self._clock.monotonic)
+            for index in opened.spaces.indexes():
+                report.checked["vectors"] = report.checked.get("vectors", 0) + index.count
+                _mend_vectors(index, report)
+            opened.recount()
+            return report.as_dict()
+
+        return await self._run(work)
+
+    async def backup(self, directory: Path, state: DatabaseFile | None = None) -> dict[str, Any]:
+        """A consistent copy of every tenant (and `state`) in a new folder. Raises Conflict, BadInput."""
+        async with self._maintenance:
+            counts = await self.counts()
+            return await self._run(
+                backup.write_backup,
+                directory,
+                [opened.tenant for opened in self._open.values()],
+                {} if state is None else {"state.db": state},
+                to_iso(self._clock.now()),
+                counts,
+            )
+
+    async def restore(self, directory: Path) -> dict[str, Any]:
+        """Put the tenants of a backup in place of the present ones, which move to before-restore-<time>.
+
+        Calls meanwhile get Unavailable. Raises NotFound, BadInput, Conflict; then everything is as it was.
+        """
+        async with self._maintenance:
+            manifest = await self._run(backup.read_manifest, directory)
+            await self._run(restore.stage, self._home, directory, manifest)
+            try:
+                await self._close_all("a restore is running")
+                stamp = self._clock.now().strftime("%Y%m%dT%H%M%S%f")
+                aside = await asyncio.to_thread(restore.exchange, self._home, stamp)
+            except GaiadError:
+                await self._open_all()
+                raise
+            try:
+                await self._open_all()
+            except GaiadError:
+                await self._close_all("a restore failed")
+                await asyncio.to_thread(restore.undo, self._home, aside)
+                await self._open_all()
+                raise
+        return {
+            "directory": str(directory),
+            "tenants": manifest.tenants,
+            "counts": manifest.counts,
+            "created_at": manifest.created_at,
+            "previous": str(aside),
+        }
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    async def _open_all(self) -> None:
+        root = self._home / "tenants"
+        found = await asyncio.to_thread(lambda: sorted(file.parent.name for file in root.glob("*/archive.db")))
+        for name in dict.fromkeys([DEFAULT_TENANT, *found]):
+            await self._run(self._open_one, name)
+        self._closed_because = ""
+
+    def _open_one(self, name: str) -> TenantArchive:
+        with self._opening:
+            if name in self._open:
+                return self._open[name]
+            tenant = open_tenant(self._home, name, self._config.archive.readers)
+            opened = TenantArchive(tenant, self._config, self._clock, self._metrics)
+            try:
+                opened.open(self._embedder)
+            except BaseException:
+                tenant.file.close()
+                raise
+            self._open[name] = opened
+            return opened
+
+    async def _close_all(self, reason: str) -> None:
+        self._closed_because = reason
+        closing, self._open = list(self._open.values()), {}
+        results = await asyncio.gather(*(opened.close() for opened in closing), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _tenant(self, call: Call) -> TenantArchive:
+        call.check(self._clock.monotonic())
+        opened = self._open.get(call.tenant)
+        if opened is None:
+            self._refuse_closed()
+            raise NotFound(
+                f"tenant {check_tenant_name(call.tenant)!r} holds nothing yet; ingest a packet into it first"
+            )
+        return opened
+
+    async def _tenant_or_new(self, name: str) -> TenantArchive:
+        check_tenant_name(name)
+        self._refuse_closed()
+        opened = self._open.get(name)
+        return opened if opened is not None else await self._run(self._open_one, name)
+
+    def _refuse_closed(self) -> None:
+        if self._closed_because:
+            raise Unavailable(f"{self._closed_because}; try again shortly", _RETRY_AFTER_S)
+
+    def _checker(self, call: Call) -> Callable[[], None]:
+        return lambda: call.check(self._clock.monotonic())
+
+    async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            future = self._threads.submit(functools.partial(work, *args, **kwargs))
+        except RuntimeError as error:  # shut down by close()
+            raise Unavailable("the archive is closed") from error
+        return await asyncio.wrap_future(future)
+
+
+def _mend_vectors(index: VectorIndex, report: SweepReport) -> None:
+    """Load an index anew from file and database when it disagrees with them."""
+    problems = index.check()
+    if not problems:
+        return
+    index.load()
+    left = index.check()
+    report.repaired += [f"{problem}: loaded anew from the database" for problem in problems if problem not in left]
+    report.problems += left
