@@ -125,7 +125,6 @@ def _add_metadata(writer: Any, shape: BertShape, pieces: Sequence[str]) -> None:
     writer.add_pooling_type(_pooling_mean())
     writer.add_file_type(_FILE_ALL_F32)
     writer.add_tokenizer_model("bert")
-    writer.add_tokenizer_pre("bert-bge")
     writer.add_token_type_count(2)
     ids = {piece: index for index, piece in enumerate(pieces)}
     writer.add_pad_token_id(ids["[PAD]"])
