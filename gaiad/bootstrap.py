@@ -42,7 +42,9 @@ LOG_TAIL_LINES = 25
 NO_AMX = ("-mno-amx-tile", "-mno-amx-int8", "-mno-amx-bf16")
 CPU_NAMES = ("model name", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer", "CPU part", "isa")
 X86 = ("x86_64", "AMD64", "amd64")
-DIED_OF_CODE = re.compile(r"SIG(ILL|SEGV|BUS|ABRT|FPE|TRAP)|illegal instruction|signal (4|5|6|7|8|11)\b", re.IGNORECASE)
+DIED_OF_CODE = re.compile(
+    r"SIG(ILL|SEGV|BUS|ABRT|FPE|TRAP)|illegal instruction|(signal |exit code -)(4|5|6|7|8|11)\b", re.IGNORECASE
+)
 PROVE_HNSWLIB = (
     "import numpy, hnswlib; i = hnswlib.Index(space='ip', dim=384); i.init_index(max_elements=64);"
     "v = numpy.random.default_rng(0).random((64, 384), dtype=numpy.float32); i.add_items(v);"
@@ -423,7 +425,7 @@ def climb_down(state: dict[str, Any], key: str, entries: list[str], builds: list
         say(f"      this build does not run here ({died})")
         remember(state, rung=number + 1, rung_key=key)
     raise SetupFailed(
-        f"no build of llama.cpp runs on this machine; see {WORK.name}/native.log and report it with `lscpu`"
+        f"no build of llama.cpp runs on this machine; see {WORK.name}/native.log; `make clean` to try them all again"
     )
 
 

@@ -1,5 +1,6 @@
 """The set-up: it resumes after a kill, steps down from a build that dies, costs nothing twice, and says what to do."""
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -145,6 +146,19 @@ def test_when_no_build_runs_it_says_so(checkout: Checkout) -> None:
     result = checkout.set_up()
     assert result.returncode == 1
     assert "no build of llama.cpp runs on this machine" in result.stderr
+
+
+def test_a_second_set_up_waits_for_the_first(checkout: Checkout) -> None:
+    with (checkout.root / ".setup" / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        command = [sys.executable, "-I", "gaiad/bootstrap.py"]
+        with subprocess.Popen(command, cwd=checkout.root, stdout=subprocess.PIPE, text=True) as waiting:
+            assert waiting.stdout is not None
+            assert "another set-up of this checkout is still running" in waiting.stdout.readline()
+            assert checkout.called() == []
+            fcntl.flock(held, fcntl.LOCK_UN)
+            assert "set-up finished" in waiting.stdout.read()
+        assert waiting.returncode == 0
 
 
 def test_a_failure_shows_the_end_of_its_log_and_the_remedy(checkout: Checkout) -> None:
