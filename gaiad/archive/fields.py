@@ -134,12 +134,12 @@ def _keep(found: dict[str, float], parent: str, name: str, value: str) -> None:
 
 def _numbers(root: Node) -> Iterator[tuple[str, str, str]]:
     """(parent, name, text) of everything below `root` that may be a metric."""
-    stack = [root]
+    stack = [(root, root.name)]
     while stack:
-        node = stack.pop()
+        node, parent = stack.pop()
         children = {child.key: child for child in node.children}
         if "name" in children and "value" in children:
-            yield node.name, children["name"].text.value, children["value"].text.value
+            yield parent, children["name"].text.value, children["value"].text.value
             continue
         name = node.attribute("name") or node.attribute("metric") or node.name
         for attribute, value in node.attributes.items():
@@ -147,8 +147,8 @@ def _numbers(root: Node) -> Iterator[tuple[str, str, str]]:
             if key not in _ORDINALS:
                 yield node.name, name if key in ("value", "score", "level") else attribute, value
         if node.text.value and node.name != TEXT_RUN:
-            yield node.name, name, node.text.value
-        stack.extend(reversed(node.children))
+            yield parent, name, node.text.value
+        stack.extend((child, node.name) for child in reversed(node.children))
 
 
 def artifacts(index: Index, paths: Sequence[str]) -> tuple[Artifact, ...]:

@@ -1,7 +1,8 @@
 """The integrity verdict of a packet (GAM Appendix B, ARCHITECTURE decision 21): a verdict, never a gate.
 
 `broken`: a link or a recomputed hash does not hold. `verified`: at least one hash was recomputed and matches, and
-nothing is broken. `unverifiable`: all else, links that hold without a recomputable hash among it, for anyone can write those.
+nothing is broken. `unverifiable`: all else, links that hold without a recomputable hash among it, for anyone can
+write those.
 """
 
 import hashlib
@@ -198,9 +199,10 @@ def _links(entries: Sequence[IntegrityEntry]) -> Iterator[Finding]:
             yield Finding(what=f"link of entry {entry.index}", verdict="broken", detail=detail)
         else:
             checked += 1
-    linked = [entry for entry in entries if _bare(entry.previous_hash) not in _GENESIS]
-    if any(after.index <= before.index for before, after in pairwise(linked)):
-        yield Finding(what="index order", verdict="broken", detail="indexes of linked entries do not rise")
+    for before, entry in pairwise(entries):
+        if entry.index <= before.index and _bare(entry.previous_hash) not in _GENESIS:
+            detail = f"entry {entry.index} follows entry {before.index}; indexes of linked entries must rise"
+            yield Finding(what="index order", verdict="broken", detail=detail)
     if checked:
         yield Finding(what="links", verdict="verified", detail=f"{checked} links name the hash of the entry before")
 
@@ -208,17 +210,17 @@ def _links(entries: Sequence[IntegrityEntry]) -> Iterator[Finding]:
 def _formats(entries: Sequence[IntegrityEntry], claimed: set[str]) -> Iterator[Finding]:
     for entry in entries:
         value = _bare(entry.hash)
-        problem = _format_problem(value, "") if value not in claimed else ""
+        problem = _format_problem(value, "", entry.hash) if value not in claimed else ""
         if problem:
             yield Finding(
                 what=f"hash of entry {entry.index} ({entry.note[:80]})", verdict="unverifiable", detail=problem
             )
 
 
-def _format_problem(value: str, algorithm: str) -> str:
-    """Why `value` cannot be a hash of `algorithm` ("" is any known); "" when it can."""
+def _format_problem(value: str, algorithm: str, stated: str = "") -> str:
+    """Why `value`, written as `stated`, cannot be a hash of `algorithm` ("" is any known); "" when it can."""
     if not re.fullmatch(r"[0-9a-f]+", value):
-        return f"{value[:80]!r} is a placeholder, not a hash"
+        return f"{(stated or value)[:80]!r} is a placeholder, not a hash"
     if set(value) == {"0"}:
         return "all zeros: a placeholder, not a hash"
     known = _BY_LENGTH.get(len(value))

@@ -114,7 +114,7 @@ def _restart(text: str, start: int, stop: int, overlap_chars: int) -> int:
 
 
 class _Place:
-    """Characters of a Text to bytes of the original; steps forward from the last answer, so a long text stays linear."""
+    """Characters of a Text to bytes of the original; steps on from the last answer: a long text stays linear."""
 
     def __init__(self, text: Text, encoding: str) -> None:
         self.text, self.encoding = text, encoding

@@ -15,7 +15,6 @@ from gaiad.archive.packet import Text
 from gaiad.config import PacketLimits
 from gaiad.errors import PacketRejected
 
-_TAG = re.compile(rb"""<(?:[^>"']+|"[^"]*"|'[^']*')*>""")
 _QUOTE_OR_END = re.compile(rb"""["'>]""")
 _START_TAG = re.compile(rb"<[A-Za-z_:\x80-\xff]")
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
@@ -114,6 +113,7 @@ class _Builder:
         self.max_nodes, self.max_depth = limits.max_nodes, limits.max_depth
         self.max_text_chars = limits.max_text_chars
         self.ampersand, self.carriage, self.newline = (each.encode(encoding) for each in "&\r\n")
+        self.empty_end = "/>".encode(encoding)
         self.unit = len(self.ampersand)
         self.low = self.unit - 1 if encoding == "utf-16-be" else 0
         self.single_byte = encoding != "utf-8" and self.unit == 1
@@ -188,9 +188,10 @@ class _Builder:
         return self.names[raw_name]
 
     def _attributes(self, ordered: list[str]) -> dict[str, str]:
-        """Attributes by local name; namespace and schema plumbing is dropped, on a clash the later keeps its prefix."""
+        """Attributes by local name; namespace and schema plumbing is dropped, on a clash a prefix stays."""
         found: dict[str, str] = {}
-        for raw_name, value in zip(ordered[::2], ordered[1::2], strict=True):
+        pairs = list(zip(ordered[::2], ordered[1::2], strict=True))
+        for raw_name, value in sorted(pairs, key=lambda pair: ":" in pair[0]):
             self.characters += len(value)
             prefix, _, local = raw_name.rpartition(":")
             if prefix in ("xmlns", "xsi", "xml") or raw_name == "xmlns":
@@ -204,11 +205,14 @@ class _Builder:
         if self.parts or self.blank:
             self._flush(bool(node.children), node)
         index = self.parser.CurrentByteIndex
-        if self.unit > 1:
+        if (
+            not node.children
+            and not node.text.value
+            and self.data[index - len(self.empty_end) : index] == self.empty_end
+        ):
+            node.end = index
+        elif self.unit > 1:
             node.end = self._find_after(">", index)
-        elif index == node.start and node.attributes:
-            tag = _TAG.match(self.data, index)
-            node.end = tag.end() if tag else index
         else:
             node.end = self.data.find(b">", index) + 1
 
@@ -249,7 +253,7 @@ class _Builder:
         self._new_segment(self.blank_start)
         self.parts.append(value)
         self.count += len(value)
-        literal = len(value.encode(self.encoding)) == end - self.blank_start
+        literal = self.data[self.blank_start : end] == value.encode(self.encoding)
         if literal:
             self.expected = end
         else:

@@ -111,7 +111,7 @@ class _Walk:
         structure = place.compared in self.dialect.section_parents
         if not structure and place.kind in ("transcript", "content", "other") and self._turn(place):
             return True
-        if not structure and place.kind in _PROSE and "/" in place.path and _is_mixed(node):
+        if not structure and place.kind in _PROSE and place.path and _is_mixed(node):
             self._leaf(place, _flatten(self.document, node))
             return True
         if place.kind == "behavior" and self._metric(place):

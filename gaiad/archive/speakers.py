@@ -20,64 +20,17 @@ _LINE = re.compile(
 _ROLES = frozenset(
     ["user", "human", "assistant", "ai", "model", "bot", "system", "tool", "interviewer", "interviewee", "q", "a"]
 )
-_LABELS = frozenset(
-    [
-        "note",
-        "notes",
-        "warning",
-        "caution",
-        "error",
-        "result",
-        "results",
-        "summary",
-        "status",
-        "date",
-        "time",
-        "topic",
-        "example",
-        "examples",
-        "step",
-        "output",
-        "input",
-        "purpose",
-        "goal",
-        "todo",
-        "fix",
-        "cause",
-        "reason",
-        "source",
-        "file",
-        "url",
-        "http",
-        "https",
-        "ps",
-        "nb",
-        "tip",
-        "hint",
-        "important",
-        "version",
-        "title",
-        "subject",
-        "from",
-        "to",
-        "re",
-        "cc",
-        "name",
-        "id",
-        "type",
-        "scope",
-        "context",
-        "content",
-        "description",
-        "author",
-        "tags",
-        "phase",
-        "session",
-        "function",
-        "rationale",
-    ]
-)
+# fmt: off
+_LABELS = frozenset((
+    "note", "notes", "warning", "caution", "error", "result", "results", "summary", "status", "date", "time",
+    "topic", "example", "examples", "step", "output", "input", "purpose", "goal", "todo", "fix", "cause", "reason",
+    "source", "file", "url", "http", "https", "ps", "nb", "tip", "hint", "important", "version", "title", "subject",
+    "from", "to", "re", "cc", "name", "id", "type", "scope", "context", "content", "description", "author", "tags",
+    "phase", "session", "function", "rationale",
+))
+# fmt: on
 _LEAD_SHARE = 0.2
+_LEAD_MAX_CHARS = 80
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -109,7 +62,7 @@ def _is_speaker(name: str, counts: Counter[str], lines: int) -> bool:
 
 
 def _is_dialogue(text: str, marks: list[re.Match[str]], counts: Counter[str], kind: SectionKind) -> bool:
-    if len(text[: marks[0].start()].strip()) > _LEAD_SHARE * len(text):
+    if len(text[: marks[0].start()].strip()) > max(_LEAD_MAX_CHARS, _LEAD_SHARE * len(text)):
         return False
     if all(name in _ROLES for name in counts) and len(counts) > 1:
         return True
