@@ -74,7 +74,10 @@ def ask(question: tuple[str, ...], quotes: bool, **given: Any) -> None:
 @click.argument("query", nargs=-1)
 @_question_options
 def gam_research(query: tuple[str, ...], **given: Any) -> None:
-    """Research a query in the Transmission Packets; the same as `gaiad ask`, printed as the GAM document shows it."""
+    """Research a query in the Transmission Packets.
+
+    The same as `gaiad ask`, printed as the GAM document shows it.
+    """
     from gaiad.cli.research_layout import engine_line, result_text
 
     request = _request(query, given)

@@ -16,7 +16,8 @@ from gaiad.cli.command import Verb, invocation
 def bench(names: tuple[str, ...]) -> None:
     """Measure speed and memory on this machine.
 
-    Ingest, search, start and embedding, as a table with the aims. A running daemon is left alone; --home has no effect here. It takes some minutes.
+    Ingest, search, start and embedding, as a table with the aims. A running daemon is left alone; --home has no
+    effect here. It takes some minutes.
     """
     from gaiad.bench.main import run
 

@@ -120,7 +120,10 @@ def path() -> None:
 
 @config.command("check", cls=Verb, example="gaiad config check --json")
 def check() -> None:
-    """Read all files and variables; exit 2 naming the file, the key and the remedy when something is wrong."""
+    """Check files and variables without a daemon.
+
+    Exits 2 naming the file, the key and the remedy when something is wrong.
+    """
     from gaiad.config import load_config
 
     files = _files()
@@ -135,7 +138,10 @@ def check() -> None:
 
 @config.command("reload", cls=Verb, example="gaiad config reload")
 def reload() -> None:
-    """Have the daemon read its settings again; when they do not fit it keeps the last good ones and this exits 2."""
+    """Have the daemon read its settings again.
+
+    When they do not fit it keeps the last good ones, and this exits 2.
+    """
     with invocation().client() as client:
         report = client.reload_config()
     if invocation().as_json:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def doctor() -> None:
     """Check what gaiad stands on, say what to do.
 
-    Looks at Python, llama.cpp, the embedding model, settings, home, disk, socket and index. Works without a daemon; with one it adds what the daemon knows. Exits 1 unless all is well.
+    Looks at Python, llama.cpp, the embedding model, settings, home, disk, socket and index. Works without a daemon;
+    with one it adds what the daemon knows. Exits 1 unless all is well.
     """
     home = invocation().find_home()
     checks = merge(_offline_checks(home), _daemon_checks(home))

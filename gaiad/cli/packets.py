@@ -145,9 +145,9 @@ def _field_text(value: Any) -> str:
 @click.option("--offline", is_flag=True, help="Read the home's files even when a daemon runs.")
 @tenant_option
 def verify(packet_ids: tuple[str, ...], offline: bool, tenant: str) -> None:
-    """Hold packets (all, without ID) against their stored originals: hashes, pages, spans.
+    """Hold packets against their stored originals.
 
-    Works without a daemon as well. Exits 1 when a problem is found.
+    Hashes, pages and spans, of all packets without ID. Works without a daemon as well. Exits 1 when a problem is found.
     """
     report = _verify_offline(packet_ids, tenant) if offline else _verify(packet_ids, tenant)
     if invocation().as_json:

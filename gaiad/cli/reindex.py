@@ -22,7 +22,8 @@ from gaiad.errors import Cancelled, GaiadError
 def reindex(detach: bool, tenant: str) -> None:
     """Rebuild all that is derived from the originals.
 
-    That is fields, pages, text index and vectors. The archive stays searchable meanwhile; vectors follow from their queue. Ctrl-C cancels.
+    That is fields, pages, text index and vectors. The archive stays searchable meanwhile; vectors follow from their
+    queue. Ctrl-C cancels.
     """
     with invocation().client() as client:
         job, interrupted = client.reindex(tenant), False

@@ -27,7 +27,7 @@ def result_text(result: "ResearchResult", query: str, width: int, confidence: bo
         *([SYNTHESIZING] if answered else []),
         f"{RULE}\nRESEARCH RESULT",
         _body(result, query, width),
-        *(_confidence(result, confidence) if answered else []),
+        *(_confidence(result, confidence) if answered and "CONFIDENCE:" not in result.answer else []),
         *([_quotes(result.citations, width)] if quotes and result.citations else []),
         *([f"SOURCES:\n{source_lines(result)}"] if result.source_packets else []),
         f"Iterations: {result.iterations_used}/{result.max_iterations} | Status: {result.status}\n{RULE}",

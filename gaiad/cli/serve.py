@@ -23,7 +23,8 @@ from gaiad.cli.errors import end
 def serve(samples: bool, assignments: tuple[str, ...], no_http: bool, log_level: str | None) -> None:
     """Run the daemon in the foreground.
 
-    Until Ctrl-C or `gaiad stop`; a second Ctrl-C forces. Prints one ready line with socket, URL and packet count. A second daemon on the same home refuses to start.
+    Until Ctrl-C or `gaiad stop`; a second Ctrl-C forces. Prints one ready line with socket, URL and packet count. A
+    second daemon on the same home refuses to start.
     """
     from gaiad.daemon import serve as run_daemon
 

@@ -1,0 +1,66 @@
+"""Dates and metric ranges on flags."""
+
+from datetime import UTC, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+import pytest
+
+from gaiad.cli.flags import filters_from, metric_range, moment
+from gaiad.schemas import MetricRange
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("text", "after_day", "expected"),
+    [
+        ("2025-11-30", False, "2025-11-29T23:00:00Z"),
+        ("2025-11-30", True, "2025-11-30T23:00:00Z"),
+        ("2025-03-30", True, "2025-03-30T22:00:00Z"),
+        ("2025-11-30T15:45", True, "2025-11-30T14:45:00Z"),
+        ("2025-11-30T15:45:00Z", False, "2025-11-30T15:45:00Z"),
+        ("2025-11-30T15:45:00-05:00", False, "2025-11-30T20:45:00Z"),
+    ],
+)
+def test_a_date_is_a_day_of_the_users_zone_and_summer_time_is_minded(text: str, after_day: bool, expected: str) -> None:
+    assert moment(text, BERLIN, after_day) == expected
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2025-02-30", "30.11.2025", "", "9999-12-31"])
+def test_what_is_no_date_is_named(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is no date"):
+        moment(text, timezone(-timedelta(hours=12)) if text == "9999-12-31" else UTC, after_day=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "minimum", "maximum"),
+    [("c:0.5..0.9", 0.5, 0.9), ("c:0.5..", 0.5, None), ("c:..0.9", None, 0.9), ("c:0.7", 0.7, 0.7), ("c:-1..1", -1, 1)],
+)
+def test_a_metric_range_may_be_open_or_one_value(text: str, minimum: float, maximum: float) -> None:
+    assert metric_range(text) == MetricRange(name="c", minimum=minimum, maximum=maximum)
+
+
+def test_a_metric_name_may_hold_a_colon() -> None:
+    assert metric_range("a:b:1..2").name == "a:b"
+
+
+@pytest.mark.parametrize("text", ["c", "c:", "c:..", ":1..2", "c:x..y", "c:2..1", "c:1...2"])
+def test_a_wrong_metric_range_is_named(text: str) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        metric_range(text)
+    assert repr(text) in caught.value.message
+
+
+def test_filters_without_dates_read_no_settings() -> None:
+    given: dict[str, Any] = {
+        "since": "",
+        "until": "",
+        "model": ("m",),
+        "topic": (),
+        "tag": ("a", "b"),
+        "metric": ("c:1",),
+    }
+    found = filters_from(given)
+    assert (found.models, found.tags, found.metrics[0].name, found.since) == (["m"], ["a", "b"], "c", "")
