@@ -79,3 +79,8 @@ def text_of(node: Node) -> str:
 def line_of(data: bytes, offset: int) -> int:
     """The 1-based line of a byte offset."""
     return data.count(b"\n", 0, offset) + 1
+
+
+def over_limit(what: str, setting: str, limit: int) -> str:
+    """The reason for refusing a packet with more `what` than a setting of [packets] allows."""
+    return f"has more {what} than packets.{setting} = {limit} allows; split the packet or raise the setting"

@@ -9,7 +9,7 @@ import json
 import re
 from array import array
 
-from gaiad.archive.document import NO_TEXT, Document, Node, line_of, plain
+from gaiad.archive.document import NO_TEXT, Document, Node, line_of, over_limit, plain
 from gaiad.archive.packet import Text
 from gaiad.config import PacketLimits
 from gaiad.errors import PacketRejected
@@ -209,8 +209,7 @@ class _Scanner:
             raise self._over("characters of text", "max_text_chars", self.limits.max_text_chars)
 
     def _over(self, what: str, setting: str, limit: int) -> PacketRejected:
-        reason = f"has more {what} than packets.{setting} = {limit} allows; split the packet or raise the setting"
-        return self._rejected(reason, self.position)
+        return self._rejected(over_limit(what, setting, limit), self.position)
 
     def _rejected(self, reason: str, position: int) -> PacketRejected:
         return PacketRejected(reason, line_of(self.data, position))

@@ -4,34 +4,32 @@ No entity is ever declared or fetched (ARCHITECTURE decision 21): a declaration 
 undeclared ones tolerated; the namespace of the root is kept for telling dialects apart.
 """
 
-import codecs
-import re
 from array import array
 from collections.abc import Callable
 from xml.parsers import expat
 
-from gaiad.archive.document import NO_TEXT, TEXT_RUN, Document, Node, line_of, plain
+from gaiad.archive.document import NO_TEXT, TEXT_RUN, Document, Node, over_limit, plain
 from gaiad.archive.packet import Text
+from gaiad.archive.screen_xml import explain, find_encoding, refuse_attribute_flood
 from gaiad.config import PacketLimits
 from gaiad.errors import PacketRejected
 
-_QUOTE_OR_END = re.compile(rb"""["'>]""")
-_START_TAG = re.compile(rb"<[A-Za-z_:\x80-\xff]")
-_DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _ESCAPE_BYTES = b"&\r"
-_WIDE = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}
 
 
 def read_xml(data: bytes, limits: PacketLimits) -> Document:
     """Parse `data`. Raises PacketRejected with the line: malformed, entities declared, a limit passed."""
-    encoding = _encoding(data)
-    _refuse_attribute_flood(data, encoding, limits.max_nodes)
-    builder = _Builder(data, encoding, limits)
+    encoding = find_encoding(data)
+    refuse_attribute_flood(data, encoding, limits.max_nodes)
     try:
-        builder.parser.Parse(data, True)
+        builder = _Builder(data, encoding, limits)
+        try:
+            builder.parser.Parse(data, True)
+        finally:
+            del builder.parser  # it holds the builder's methods: a cycle that would keep the file in memory
     except expat.ExpatError as error:
-        raise PacketRejected(_explain(error, data, encoding), error.lineno) from error
-    except (LookupError, ValueError) as error:
+        raise PacketRejected(explain(error, data, encoding), error.lineno) from error
+    except (LookupError, ValueError, TypeError) as error:
         raise PacketRejected(f"encoding {encoding!r} cannot be read ({error}); save the packet as UTF-8", 1) from error
     return Document(
         root=builder.root,
@@ -40,64 +38,6 @@ def read_xml(data: bytes, limits: PacketLimits) -> Document:
         encoding=encoding,
         namespace=builder.namespace,
     )
-
-
-def _encoding(data: bytes) -> str:
-    """The document's encoding as a Python codec without byte order mark; rejects NUL bytes and UTF-32."""
-    if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff", b"<\0\0\0", b"\0\0\0<")):
-        raise PacketRejected("is UTF-32; save the packet as UTF-8", 1)
-    wide = _WIDE.get(data[:2])
-    if wide:
-        return wide
-    nul = data.find(b"\0")
-    if nul >= 0:
-        raise PacketRejected(f"has a NUL byte at offset {nul}; the file is damaged or not text", line_of(data, nul))
-    declared = _DECLARED.match(data.removeprefix(codecs.BOM_UTF8)[:400])
-    if not declared or data.startswith(codecs.BOM_UTF8):
-        return "utf-8"
-    name = declared[1].decode("ascii")
-    try:
-        codec = codecs.lookup(name).name
-    except LookupError as error:
-        raise PacketRejected(f"declares encoding {name!r}, which is unknown; save the packet as UTF-8", 1) from error
-    if codec.startswith(("utf-16", "utf-32")):
-        raise PacketRejected(f"declares {name} but is not; correct the XML declaration", 1)
-    return codec
-
-
-def _refuse_attribute_flood(data: bytes, encoding: str, limit: int) -> None:
-    """Expat builds all attributes of a tag before it reports the tag, so a tag with too many is found beforehand."""
-    if data.count(b"=") <= limit:
-        return
-    ascii_data = data.decode(encoding, "replace").encode() if encoding.startswith("utf-16") else data
-    for tag in _START_TAG.finditer(ascii_data):
-        position, quotes, end = tag.end(), 0, min(tag.end(), len(ascii_data))
-        following = ascii_data.find(b"<", end)
-        if ascii_data.count(b"=", end, following if following >= 0 else len(ascii_data)) <= limit:
-            continue
-        while (found := _QUOTE_OR_END.search(ascii_data, position)) and found[0] != b">":
-            quotes += 1
-            closing = ascii_data.find(found[0], found.end())
-            position = closing + 1 if closing >= 0 else len(ascii_data)
-            if quotes > limit:
-                raise PacketRejected(_over("attributes of one element", "max_nodes", limit), line_of(ascii_data, end))
-
-
-def _over(what: str, setting: str, limit: int) -> str:
-    return f"has more {what} than packets.{setting} = {limit} allows; split the packet or raise the setting"
-
-
-def _explain(error: expat.ExpatError, data: bytes, encoding: str) -> str:
-    reason = f"not well-formed XML: {expat.ErrorString(error.code)}, column {error.offset + 1}"
-    if encoding == "utf-8" and error.code == expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN]:
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError as wrong:
-            return (
-                f"is not UTF-8: byte 0x{data[wrong.start]:02X} at offset {wrong.start}; "
-                "save it as UTF-8 or declare its encoding"
-            )
-    return reason
 
 
 class _Builder:
@@ -167,9 +107,9 @@ class _Builder:
         stack = self.stack
         self.nodes += 1 + len(attributes) // 2
         if self.nodes > self.max_nodes:
-            raise self._rejected(_over("elements and attributes", "max_nodes", self.limits.max_nodes))
+            raise self._rejected(over_limit("elements and attributes", "max_nodes", self.limits.max_nodes))
         if len(stack) > self.max_depth:
-            raise self._rejected(_over("levels of nesting", "max_depth", self.limits.max_depth))
+            raise self._rejected(over_limit("levels of nesting", "max_depth", self.limits.max_depth))
         name, key = self.names.get(raw_name) or self._local(raw_name)
         start = self.parser.CurrentByteIndex
         node = Node(name, key, start, start, self._attributes(attributes) if attributes else {}, [], NO_TEXT)
@@ -308,7 +248,7 @@ class _Builder:
 
     def _check_characters(self) -> None:
         if self.characters > self.max_text_chars:
-            raise self._rejected(_over("characters of text", "max_text_chars", self.limits.max_text_chars))
+            raise self._rejected(over_limit("characters of text", "max_text_chars", self.limits.max_text_chars))
 
 
 def _compact(row: "array[int]") -> "array[int] | tuple[int, ...]":

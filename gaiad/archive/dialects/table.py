@@ -7,7 +7,7 @@ has items.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 
 import msgspec
 
@@ -59,8 +59,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset(parents)
 
 
+@cache
 def compared(path: str) -> str:
-    """A path with every step in the compared spelling."""
+    """A path of a table with every step in the compared spelling."""
     return "/".join(plain(step) for step in path.split("/"))
 
 

@@ -47,6 +47,8 @@ def smaller(**changes: int) -> PacketLimits:
         (b'<?xml version="1.0" encoding="no-such-thing"?><a>t</a>', "unknown"),
         (b'<?xml version="1.0" encoding="shift_jis"?><a>t</a>', "save the packet as UTF-8"),
         (b'<?xml version="1.0" encoding="UTF-16"?><a>t</a>', "declares UTF-16 but is not"),
+        (b'<?xml version="1.0" encoding="unicode_escape"?><a>t</a>', "is not read"),
+        (b'<?xml version="1.0" encoding="cp932"?><a>t</a>', "save the packet as UTF-8"),
         ("<a>t</a>".encode("utf-32"), "UTF-32"),
         ('{"a": "b"}'.encode("utf-16"), "UTF-16"),
         ('{"a": "b"}'.encode("utf-16-le"), "UTF-16"),
