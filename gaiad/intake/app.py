@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, NotFound, Unavailable
 from gaiad.intake.auth import Caller, PeerCheck, TokenCheck
-from gaiad.intake.sse import STREAM, STREAMS, end_streams
+from gaiad.intake.sse import STREAM, STREAMS, encode_event, end_streams
 from gaiad.ports import Call, Priority
 from gaiad.schemas import ErrorBody
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("gaiad.http")
 _JSON = "application/json"
 _METHODS = "GET, POST"
+_FOREIGN_ORIGIN = web.RequestKey("foreign_origin", str)
 
 T = TypeVar("T")
 
@@ -144,7 +145,7 @@ class TcpDoor:
     def check(self, request: web.Request) -> None:
         self._tokens.check_host(request.headers.get("Host", ""))
         if self._tokens.check_origin(request.headers.get("Origin", "")):
-            request["foreign_origin"] = request.headers["Origin"]
+            request[_FOREIGN_ORIGIN] = request.headers["Origin"]
 
     def caller(self, request: web.Request) -> Caller:
         return self._tokens.caller(request.headers.get("Authorization", ""))
@@ -227,14 +228,14 @@ class _Endpoint:
 
 async def _failed(request: web.Request, error: Exception) -> web.StreamResponse:
     """The error as an answer, or as the last event of a stream that has begun."""
-    if (stream := request.get(STREAM)) is None:
+    if STREAM not in request:
         return error_response(error, request.path)
-    response: web.StreamResponse = stream.response
+    stream = request[STREAM]
     try:
-        await stream.send("error", error_body(error, request.path)[1])
+        await stream.write(encode_event("error", error_body(error, request.path)[1]))
     except ConnectionResetError:
         _log.debug("reader_gone", path=request.path)
-    return response
+    return stream
 
 
 def _cancel(exchange: Exchange | None) -> None:
@@ -295,6 +296,6 @@ _PREFLIGHT = Route("OPTIONS", "/{anything:.*}", _preflight, public=True)
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["X-Content-Type-Options"] = "nosniff"
-    if origin := request.get("foreign_origin"):
+    if origin := request.get(_FOREIGN_ORIGIN):
         response.headers["Access-Control-Allow-Origin"] = origin
         response.headers["Vary"] = "Origin"

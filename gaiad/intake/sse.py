@@ -11,8 +11,8 @@ from aiohttp import web
 from gaiad.tasks import TaskGroup
 
 KEEP_ALIVE_S = 15.0
+STREAM = web.RequestKey("stream", web.StreamResponse)
 STREAMS = web.AppKey("streams", set["asyncio.Task[Any]"])
-STREAM = "stream"
 _LINE_BREAK = re.compile(r"[\r\n]")
 
 
@@ -27,12 +27,18 @@ def last_event_id(request: web.Request) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
+def encode_event(event: str, data: object, identifier: int | None = None) -> bytes:
+    """One event with `data` as JSON on its single line."""
+    name = _LINE_BREAK.sub(" ", event).encode()
+    head = b"" if identifier is None else b"id: %d\n" % identifier
+    return head + b"event: " + name + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
 class EventStream:
     """`async with EventStream(request) as stream`, then `send`. A stop of the listener cancels the open streams."""
 
-    def __init__(self, request: web.Request, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+    def __init__(self, request: web.Request) -> None:
         self._request = request
-        self._keep_alive_s = keep_alive_s
         self._tasks = TaskGroup("sse")
         self.response = web.StreamResponse(
             headers={
@@ -47,7 +53,7 @@ class EventStream:
         task = asyncio.current_task()
         assert task is not None
         self._request.app[STREAMS].add(task)
-        self._request[STREAM] = self
+        self._request[STREAM] = self.response
         self._tasks.start("keep-alive", self._keep_alive())
         return self
 
@@ -62,14 +68,12 @@ class EventStream:
 
     async def send(self, event: str, data: object, identifier: int | None = None) -> None:
         """Send one event with `data` as JSON. Raises ConnectionResetError when the reader has gone."""
-        name = _LINE_BREAK.sub(" ", event).encode()
-        head = b"" if identifier is None else b"id: %d\n" % identifier
-        await self.response.write(head + b"event: " + name + b"\ndata: " + msgspec.json.encode(data) + b"\n\n")
+        await self.response.write(encode_event(event, data, identifier))
 
     async def _keep_alive(self) -> None:
         try:
             while True:
-                await asyncio.sleep(self._keep_alive_s)
+                await asyncio.sleep(KEEP_ALIVE_S)
                 await self.response.write(b": keep-alive\n\n")
         except ConnectionResetError:
             return

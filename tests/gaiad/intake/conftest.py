@@ -116,6 +116,9 @@ class MemoryService:
     async def outcomes(self, job_id: str, after: int, call: Call) -> list[IngestOutcome]:
         return [IngestOutcome(path="one", outcome="accepted")][after:]
 
+    async def quarantined(self, call: Call, limit: int = 100) -> list[dict[str, Any]]:
+        return []
+
     async def original(self, packet_id: str, revision: int, call: Call) -> tuple[bytes, str]:
         return b"<packet/>", "application/xml"
 

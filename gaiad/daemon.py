@@ -1,0 +1,292 @@
+"""The composition root: builds every part in order, says when it is ready, and stops them in reverse.
+
+One stop event ends it: a signal or `POST /stop`. Intake opens last and closes first. What takes long to import is
+imported where it is first needed, so that a refused start is quick.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import structlog
+from msgspec import structs
+
+from gaiad.clock import SystemClock
+from gaiad.config import Config, load_config, user_files
+from gaiad.draining import drain_vectors
+from gaiad.errors import BadInput, ConfigError
+from gaiad.events import EventHub
+from gaiad.home import Home, HomeLock, find_home, make_private_directory
+from gaiad.ids import IdMaker
+from gaiad.intake.notify import Notifier
+from gaiad.intake.sockets import adopt_sockets
+from gaiad.logs import configure_logs
+from gaiad.metrics import Metrics
+from gaiad.ports import Call, Priority
+from gaiad.tasks import OnFailure, TaskGroup
+from gaiad.welcome import copy_samples, ready_text
+
+if TYPE_CHECKING:
+    from gaiad.archive.archive import LocalArchive
+    from gaiad.intake.auth import Tokens
+    from gaiad.intake.watch import FolderWatch
+    from gaiad.models.embedder import WorkerEmbedder
+    from gaiad.service import Service
+    from gaiad.store.jobs import Jobs
+
+_log = structlog.get_logger("gaiad.daemon")
+FORCED = 130
+_STATE_APPLICATION_ID = 0x67616973  # "gais"
+_FIRST_SCAN_S = 0.2  # how long the ready line waits for what lies in the folders
+_SAMPLES_SCAN_S = 20.0  # and when it has just put the samples there
+
+
+def serve(home: str | None = None, samples: bool = False, assignments: Sequence[str] = ()) -> int:
+    """Run the daemon of `home` until it is stopped; the exit code. `assignments` are section.key=value settings.
+
+    With `samples` the shipped packets are put into the inbox of a new home. Raises ConfigError, Conflict (a daemon runs
+    there already; a socket or port is taken).
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a vector scan is memory-bound: more threads only cost memory
+    os.umask(0o077)
+    place = find_home(home, os.environ)
+    make_private_directory(place.root)
+
+    def load() -> Config:
+        return load_config(user_files(place.root, os.environ), os.environ, assignments)
+
+    config = load()
+    lock = HomeLock(place)
+    lock.take()
+    try:
+        return asyncio.run(Daemon(place, config, load, samples=samples, explicit_home=home is not None).run())
+    finally:
+        lock.release()
+
+
+class Daemon:
+    """One daemon, run once. `explicit_home` only changes the commands it proposes."""
+
+    def __init__(
+        self, home: Home, config: Config, load: Callable[[], Config], *, samples: bool, explicit_home: bool
+    ) -> None:
+        self._home = home
+        self._config = config
+        self._load = load
+        self._samples = samples
+        self._explicit_home = explicit_home
+        self._clock = SystemClock(config.user.timezone)
+        self._hub = EventHub(self._clock)
+        self._metrics = Metrics()
+        self._stop = asyncio.Event()
+        self._notifier = Notifier(os.environ, os.getpid())
+        self._adopted = adopt_sockets(os.environ, os.getpid())
+
+    async def run(self) -> int:
+        """Start, say so, wait for the stop event, stop."""
+        configure_logs(self._config.daemon.log_level, self._config.daemon.log_format)
+        self._catch_signals()
+        async with AsyncExitStack() as stack, TaskGroup("heartbeat") as heartbeat:
+            heartbeat.start("watchdog", self._feed_watchdog())
+            service, archive = await self._open_memory(stack)
+            tasks = await stack.enter_async_context(TaskGroup("daemon", _noting(service)))
+            fresh = self._samples and copy_samples(self._home.inbox)
+            watch = await self._open_folders(stack, service, archive)
+            tasks.start("vectors", drain_vectors(archive, self._hub, service.note))
+            tokens = await self._open_listeners(stack, service)
+            service.on_reload.append(lambda config: _apply(config, service, archive, watch, tokens))
+            asyncio.get_running_loop().add_signal_handler(
+                signal.SIGHUP, lambda: tasks.start("reload", self._reload(service))
+            )
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(watch.first_scan.wait(), _SAMPLES_SCAN_S if fresh else _FIRST_SCAN_S)
+            self._say_ready(service, (await archive.counts())["packets"])
+            await self._stop.wait()
+            self._notify("STOPPING=1")
+            _log.info("stopping")
+            await stack.aclose()
+        _log.info("stopped")
+        return 0
+
+    # --------------------------------------------------------------------------------------------------- start order
+
+    async def _open_memory(self, stack: AsyncExitStack) -> "tuple[Service, LocalArchive]":
+        """Jobs, embedder, archive, service."""
+        from gaiad.archive.archive import LocalArchive
+        from gaiad.jobs import JobRunner
+        from gaiad.research.loop import Researcher
+        from gaiad.service import Place, Service
+
+        jobs = self._open_jobs(stack)
+        embedder, trouble = await self._open_embedder(stack)
+        archive = LocalArchive(self._home.root, self._config, self._clock, embedder, self._metrics)
+        stack.push_async_callback(archive.close)
+        await archive.start()
+        service = Service(
+            place=Place(home=self._home.root, socket=self._home.socket),
+            load_config=self._load,
+            config=self._config,
+            clock=self._clock,
+            archive=archive,
+            researcher=Researcher(archive, self._clock, self._config.research),
+            embedder=embedder,
+            runner=JobRunner(jobs, self._clock, self._hub),
+            hub=self._hub,
+            metrics=self._metrics,
+            request_stop=self._request_stop,
+        )
+        service.note("embedder", trouble)
+        stack.push_async_callback(service.stop)
+        await service.start()
+        return service, archive
+
+    def _open_jobs(self, stack: AsyncExitStack) -> "Jobs":
+        from gaiad.store.file import DatabaseFile
+        from gaiad.store.jobs import MIGRATION_1, Jobs
+
+        file = DatabaseFile.open(self._home.state_database, [MIGRATION_1], _STATE_APPLICATION_ID)
+        stack.callback(file.close)
+        return Jobs(file, self._clock, IdMaker(self._clock))
+
+    async def _open_embedder(self, stack: AsyncExitStack) -> "tuple[WorkerEmbedder | None, str]":
+        """The embedder, which goes on loading in its child; or None and what is wrong with its model."""
+        settings = self._config.embedder
+        if settings.kind == "none":
+            return None, ""
+        from gaiad.models.embedder import WorkerEmbedder
+        from gaiad.models.provision import default_model_path
+
+        def make() -> WorkerEmbedder:
+            own = Path(settings.path).expanduser()
+            path = own if settings.kind == "gguf" else default_model_path(os.environ)
+            return WorkerEmbedder(path, settings, self._clock)
+
+        try:
+            embedder = await asyncio.to_thread(make)
+        except BadInput as error:
+            _log.error("embedder_missing", error=error.message, remedy="`make` provisions the default model")
+            return None, f"embedder: {error.message}; `make` provisions the default model. Search is lexical"
+        stack.push_async_callback(embedder.close)
+        await embedder.start()
+        return embedder, ""
+
+    async def _open_folders(self, stack: AsyncExitStack, service: "Service", archive: "LocalArchive") -> "FolderWatch":
+        """The folder watch and the timer that keeps it complete."""
+        from gaiad.intake.schedule import Schedule
+        from gaiad.intake.watch import FolderWatch
+
+        watch = FolderWatch(service, self._home)
+        stack.push_async_callback(watch.stop)
+        await watch.start()
+
+        async def rescan() -> None:
+            watch.rescan()
+
+        async def sweep() -> None:
+            for tenant in archive.tenants():
+                await service.sweep(Call(tenant=tenant, priority=Priority.BACKGROUND))
+
+        schedule = Schedule(service.note)
+        schedule.every("rescan", self._config.intake.rescan_s, rescan)
+        schedule.daily("sweep", self._config.schedule.sweep_at, self._config.user.timezone, sweep)
+        schedule.start()
+        stack.callback(schedule.stop)
+        return watch
+
+    async def _open_listeners(self, stack: AsyncExitStack, service: "Service") -> "Tokens":
+        """Both listeners; from here on the world can ask."""
+        from gaiad.intake.auth import Tokens
+        from gaiad.intake.listeners import open_listeners
+
+        tokens = Tokens(self._home.token)
+        tokens.load()
+        socket, url = await open_listeners(stack, service, self._home.socket, tokens, self._adopted)
+        service.place = structs.replace(service.place, socket=socket, url=url)
+        return tokens
+
+    # ------------------------------------------------------------------------------------------------------- signals
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._request_stop)
+        loop.add_signal_handler(signal.SIGINT, self._request_stop)
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)  # until there is something to reload
+
+    def _request_stop(self) -> None:
+        """Stop in order; from now on a Ctrl-C does not wait, not even for a loop that is stuck."""
+        if not self._stop.is_set():
+            self._stop.set()
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, _force)
+
+    async def _reload(self, service: "Service") -> None:
+        self._notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        try:
+            report = await service.reload()
+            service.note("config", "")
+            _log.info("reloaded", changed=report.changed, restart_needed=report.restart_needed)
+        except ConfigError as error:
+            service.note("config", f"settings not reloaded: {error.message}")
+            _log.error("reload_refused", error=error.message, remedy="the last good settings stay in force")
+        finally:
+            self._notify("READY=1")
+
+    # ---------------------------------------------------------------------------------------------------- background
+
+    async def _feed_watchdog(self) -> None:
+        """Tell systemd twice per interval that the loop turns; a stuck loop falls silent and is restarted."""
+        while self._notifier.watchdog_s:
+            self._notify("WATCHDOG=1")
+            await asyncio.sleep(self._notifier.watchdog_s / 2)
+
+    # ---------------------------------------------------------------------------------------------------------- ready
+
+    def _notify(self, *assignments: str) -> None:
+        try:
+            self._notifier.send(*assignments)
+        except OSError as error:
+            _log.warning("notify_failed", error=str(error))
+
+    def _say_ready(self, service: "Service", packets: int) -> None:
+        place = service.place
+        try:
+            sys.stdout.write(
+                ready_text(place.socket, place.url, packets, self._home.root if self._explicit_home else None)
+            )
+            sys.stdout.flush()
+        except OSError as error:  # whoever started us does not read; serving goes on
+            _log.warning("ready_line_not_written", error=str(error))
+        self._notify("READY=1", f"STATUS={packets} packets")
+
+
+def _noting(service: "Service") -> OnFailure:
+    """Show a background task that ended by an error; its log line has the traceback."""
+
+    def note(task: str, error: BaseException) -> None:
+        service.note(task, f"{task} ended ({error!r}); restart gaiad and see the log")
+
+    return note
+
+
+def _apply(config: Config, service: "Service", archive: "LocalArchive", watch: "FolderWatch", tokens: "Tokens") -> None:
+    """What a reload changes outside the service."""
+    configure_logs(config.daemon.log_level, config.daemon.log_format)
+    archive.use_config(config)
+    watch.rescan()
+    try:
+        tokens.load()
+        service.note("token", "")
+    except ConfigError as error:
+        service.note("token", error.message)
+
+
+def _force(_signal: int, _frame: FrameType | None) -> None:
+    os._exit(FORCED)
