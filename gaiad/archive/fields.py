@@ -11,6 +11,8 @@ INDEX_DEPTH = 5
 NEAR_DEPTH = 4
 SHORT_MAX_CHARS = 300
 LONG_MAX_CHARS = 4000
+NUMBER_MAX_CHARS = 60
+NEAR_MAX_PATHS = 1000
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?\s*$", re.ASCII)
 _ORDINALS = frozenset(("id", "index", "step", "version", "order", "vectorstep", "unit", "min", "max"))
 _SEPARATORS = re.compile(r"[,|;\n]")
@@ -43,8 +45,9 @@ class Index:
             found.append(node)
             return
         self.paths[path] = [node]
-        if depth <= NEAR_DEPTH:
-            self.by_last.setdefault(node.key, []).append(path)
+        near = self.by_last.setdefault(node.key, [])
+        if depth <= NEAR_DEPTH and len(near) < NEAR_MAX_PATHS:
+            near.append(path)
 
     def nodes(self, path: str) -> list[Node]:
         """The nodes at a table path, without its attribute step; `**/` finds the nearest to the root."""
@@ -126,7 +129,7 @@ def metrics(index: Index, dialect: Dialect) -> dict[str, float]:
 
 
 def _keep(found: dict[str, float], parent: str, name: str, value: str) -> None:
-    if name and _NUMBER.match(value):
+    if name and len(value) <= NUMBER_MAX_CHARS and _NUMBER.match(value):
         number = float(value)
         if abs(number) != float("inf"):
             found.setdefault(name if name not in found else f"{clean(parent, 100)}.{name}", number)

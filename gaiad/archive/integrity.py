@@ -19,6 +19,7 @@ from gaiad.schemas import IntegrityVerdict
 HEX_DIGITS = {"md5": 32, "sha1": 40, "sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}
 _BY_LENGTH = {digits: name for name, digits in HEX_DIGITS.items()}
 ENTRIES_MAX = 2000
+RECOMPUTED_MAX = 32
 _HASH = ("hashvalue", "hash", "digest", "checksum", "value", "sha256")
 _PREVIOUS = ("prevhash", "previoushash", "parenthash", "prev", "previous", "previousentryhash")
 _NOTE = ("note", "comment", "description", "event", "action")
@@ -125,8 +126,11 @@ def assess(
     document: Document, entries: Sequence[IntegrityEntry], claims: Sequence[HashClaim]
 ) -> tuple[IntegrityVerdict, tuple[Finding, ...]]:
     """The verdict and everything it rests on."""
-    recomputed = [_recompute(document, claim) for claim in claims]
+    recomputed = [_recompute(document, claim) for claim in claims[:RECOMPUTED_MAX]]
     findings = [*recomputed, *_links(entries), *_formats(entries, {claim.hash for claim in claims})]
+    if len(claims) > RECOMPUTED_MAX:
+        detail = f"only the first {RECOMPUTED_MAX} of {len(claims)} stated hashes are recomputed"
+        findings.append(Finding(what="hashes", verdict="unverifiable", detail=detail))
     if not entries:
         findings.append(Finding(what="hashes", verdict="unverifiable", detail="the packet states no hashes"))
     elif not claims:

@@ -1,7 +1,6 @@
 """Bytes to Packet, whatever the dialect: the one entrance to reading (GAM Schema Integration, Appendix B)."""
 
 import hashlib
-import re
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
@@ -27,7 +26,7 @@ _SCHEMA = frozenset((".xsd", ".dtd", ".rng", ".rnc", ".xsl", ".xslt"))
 _UNFINISHED = frozenset(
     (".part", ".tmp", ".temp", ".crdownload", ".download", ".partial", ".swp", ".swo", ".bak", ".orig")
 )
-_MARKUP = re.compile(r"^[\s#>*\-=_`]+|[\s*_`=]+$")
+_MARKUP = " \t#>*-=_`"
 
 
 def ignored_reason(name: str) -> str:
@@ -134,7 +133,7 @@ def _described(index: Index, dialect: Dialect) -> dict[str, Any]:
 def _first_words(text: str) -> str:
     """The first line with words in it, without markup, at most twelve words."""
     for line in text[:4000].splitlines():
-        words = _MARKUP.sub("", line).split()
+        words = line.strip(_MARKUP).split()
         if words:
             cut = " ".join(words[:TOPIC_MAX_WORDS])
             return fields.clean(f"{cut}…" if len(words) > TOPIC_MAX_WORDS else cut, SHORT_MAX_CHARS)

@@ -1,4 +1,4 @@
-"""What is looked at before expat sees an XML file, its encoding and the size of its tags; and expat's errors in words."""
+"""What is looked at before expat sees a file: its encoding, the size of its tags; and expat's errors in words."""
 
 import codecs
 import re

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gaiad.archive.packet import Packet
+from gaiad.archive.pages import cut_pages
 from gaiad.archive.reader import read_packet
 from gaiad.config import PacketLimits, load_config
 from gaiad.errors import PacketRejected
@@ -141,6 +142,28 @@ def test_big_but_allowed_input_stays_within_memory_and_time(data: bytes) -> None
     assert packet.sections
     assert peak < 40_000_000
     assert time.monotonic() - started < 10.0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<p><behavior_profile><m>" + b"1" * 1_000_000 + b"x</m></behavior_profile></p>",
+        b"<p><transcript>" + b"Ann Bo " * 200_000 + b"</transcript></p>",
+        b"<p><transcript>" + b"A" * 1_000_000 + b"</transcript></p>",
+        b"<p><summary>" + b" " * 500_000 + b"x" + b"*" * 500_000 + b"y</summary></p>",
+        b"<p><integrityChain>"
+        + b"".join(b"<entry><hash>%064d</hash><note>hash of t</note></entry>" % n for n in range(1, 3000))
+        + b"</integrityChain><t>"
+        + b"x" * 1_000_000
+        + b"</t></p>",
+        b"<p>" + b"".join(b"<a%d><b%d><id>x</id></b%d></a%d>" % (n, n, n, n) for n in range(20_000)) + b"</p>",
+    ],
+    ids=["digits", "words", "word", "space", "claims", "paths"],
+)
+def test_no_rule_takes_long_on_text_made_for_it(data: bytes) -> None:
+    started = time.monotonic()
+    assert cut_pages(read(data), 1200, 120)
+    assert time.monotonic() - started < 8.0
 
 
 def test_a_doctype_without_declarations_is_harmless() -> None:
