@@ -166,13 +166,14 @@ class Page(Output, frozen=True):
 
 
 class Facets(Output, frozen=True):
-    """What the archive knows by name; the query interface recognises these. Counts are packets."""
+    """What the archive knows by name; the query interface recognises these. Counts are packets but for `pages`."""
 
     models: dict[str, int] = {}
     topics: dict[str, int] = {}
     tags: dict[str, int] = {}
     people: dict[str, int] = {}
     packets: int = 0
+    pages: int = 0
     first: str = ""
     last: str = ""
 

@@ -28,6 +28,7 @@ def load_facets(connection: sqlite3.Connection) -> Facets:
         tags=_ranked(_metadata(connection, "tag")),
         people=_ranked(_people(connection)),
         packets=packets,
+        pages=connection.execute("SELECT count(*) FROM pages WHERE active = 1").fetchone()[0],
         first=to_iso(from_epoch_ms(first)) if packets else "",
         last=to_iso(from_epoch_ms(last)) if packets else "",
     )
