@@ -12,11 +12,11 @@ from gaiad.research.query import SearchParameters
 from gaiad.research.words import content_words, expand_initials, normalise, rarity, stem, stems, synonyms
 from gaiad.schemas import Hit, Page
 
-IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.9, 0.6, 0.6
+IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
 # MiniLM cosines: unrelated text lies around .1, a paraphrase above .5; between these the semantic score is linear.
 COSINE_FLOOR, COSINE_FULL = 0.15, 0.7
 LEXICAL_SHARE, SEMANTIC_SHARE, RANK_SHARE = 0.45, 0.35, 0.2
-_THIN_SECTIONS = {"header": 0.7, "integrity": 0.4}
+_THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0.75, "instructions": 0.75}
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     cosine: float | None
     fused: float
     relevance: float
-    neighbours: tuple[str, ...] = ()
+    neighbours: tuple[Page, ...] = ()
 
     @property
     def semantic(self) -> float:
@@ -108,12 +108,12 @@ def weigh(
     best = max((hit.score for hit in hits), default=0.0)
     found = []
     for hit in hits:
-        near = [pages[page_id].text for page_id in neighbours.get(hit.page_id, ()) if page_id in pages]
+        near = [pages[page_id] for page_id in neighbours.get(hit.page_id, ()) if page_id in pages]
         found.append(_weigh_one(hit, pages[hit.page_id], near, terms, hit.score / best if best > 0 else 0.0))
     return sorted(found, key=lambda evidence: -evidence.relevance)
 
 
-def _weigh_one(hit: Hit, page: Page, near: Sequence[str], terms: Sequence[Term], fused: float) -> Evidence:
+def _weigh_one(hit: Hit, page: Page, near: Sequence[Page], terms: Sequence[Term], fused: float) -> Evidence:
     earned = credits_of(page, near, terms)
     lexical = weighted(earned, terms)
     scores = hit.explanation.retrievers if hit.explanation else {}
@@ -130,11 +130,11 @@ def _weigh_one(hit: Hit, page: Page, near: Sequence[str], terms: Sequence[Term],
     )
 
 
-def credits_of(page: Page, near: Iterable[str], terms: Sequence[Term]) -> dict[str, float]:
+def credits_of(page: Page, near: Iterable[Page], terms: Sequence[Term]) -> dict[str, float]:
     """What each term earns in this page."""
     own = stems(page.text)
     header = stems(f"{page.topic} {page.speaker} {page.model}")
-    around = set().union(*(stems(text) for text in near))
+    around = set().union(*(stems(other.text) for other in near))
     return {term.word: _credit(term, own, header, around) for term in terms}
 
 
@@ -179,9 +179,17 @@ def union(evidence: Iterable[Evidence]) -> dict[str, float]:
     return best
 
 
+def speaks_of(text: str, subject: str) -> bool:
+    """Whether `text` names the thing compared, by its words or by what its initials stand for."""
+    standing = stems(text)
+    words = content_words(subject) or [normalise(subject)]
+    if {stem(word) for word in words} <= standing:
+        return True
+    meanings = [{stem(part) for part in _meaning(word)} or {stem(word)} for word in words]
+    return all(meaning <= standing for meaning in meanings)
+
+
 def names_subject(evidence: Evidence, subject: str) -> bool:
     """Whether the page speaks of (or comes from) the thing compared."""
-    wanted = {stem(normalise(word)) for word in content_words(subject)} or {stem(normalise(subject))}
     page = evidence.page
-    standing = stems(f"{page.text} {page.speaker} {page.model} {page.topic}")
-    return wanted <= standing or any(set(map(stem, _meaning(word))) <= standing for word in wanted if _meaning(word))
+    return speaks_of(f"{page.text} {page.speaker} {page.model} {page.topic}", subject)

@@ -93,7 +93,7 @@ class _Run:
         if parameters.ambiguous:
             return clarify_answer(parameters)
         frequencies = await self._archive.document_frequency(lookup_words(parameters), self._call)
-        terms = make_terms(parameters, frequencies, facets.packets)
+        terms = make_terms(parameters, frequencies, facets.pages)
         if parameters.kind == "listing":
             return await self._list(parameters, terms, facets)
         found = await self._loop(parameters, terms, frequencies)

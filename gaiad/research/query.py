@@ -218,6 +218,10 @@ def _subjects(question: str) -> tuple[str, ...]:
 
 
 def _bare_subject(text: str) -> str:
+    """The name in `GAM architecture` is GAM; without a name all words but articles."""
+    names = [word for word in text.strip(" \"'").split() if word[:1].isupper() and word.lower() not in stop_words()]
+    if names:
+        return " ".join(names)
     words = [word for word in text.strip(" \"'").split() if word.lower() not in ("how", "the", "a", "an")]
     return " ".join(words)
 

@@ -14,17 +14,27 @@ from gaiad.research.sentences import Sentence, cut_at_word, split
 from gaiad.research.words import stems
 from gaiad.schemas import Page
 
-TURN_MAX, QUOTE_MAX, SHORT = 400, 320, 90
-DEFINES, OPENS_PAGE, IS_FRAGMENT, TELLS_WHEN = 0.15, 0.05, 0.25, 0.1
+TURN_MAX, QUOTE_MAX, LIST_MAX, SHORT = 400, 320, 700, 90
+DEFINES, NAMES_IT, OPENS_PAGE, IS_FRAGMENT, TELLS_WHEN, ASKS, IS_PROSE = 0.35, 0.1, 0.05, 0.25, 0.1, 0.2, 0.05
+# What the turn after a question inherits of the question's score: it is likely the answer.
+ANSWERS = 0.95
 # Two quotes that share this much of the shorter one's words say the same (pages overlap).
 SAME_WORDS = 0.8
 
-Wanted = Literal["fact", "definition", "time"]
+Want = Literal["fact", "definition", "time"]
 
 _TIME = re.compile(
     r"\b(?:\d{4}|yesterday|today|tomorrow|tonight|(?:last|next|this|past) \w+|ago|since|monday|tuesday|wednesday|"
     r"thursday|friday|saturday|sunday|january|february|march|april|may|june|july|august|september|october|november|december)\b",
     re.IGNORECASE,
+)
+
+
+_COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "2": 2, "3": 3, "4": 4, "5": 5}
+_ANNOUNCES = re.compile(r"\b(two|three|four|five|[2-5])(?: \w+){0,2}[.:]?$", re.IGNORECASE)
+_PREFIX = (
+    r"\s*(?:[-*>#]+[ \t]+)?(?:\[[^\]\n]{{1,30}}\][ \t]*)?(?:\*\*|__)?{name}"
+    r"(?: \([^)\n]{{1,40}}\))?(?:\*\*|__)?:(?:\*\*|__)?\s*"
 )
 
 
@@ -41,12 +51,20 @@ class Quote(msgspec.Struct, frozen=True):
         return self.page.text[self.start : self.end]
 
 
+class Wanted(msgspec.Struct, frozen=True):
+    """What a question asks of a sentence; `name` is the thing to be defined, or the question's own phrase."""
+
+    want: Want
+    name: str
+
+
 def wanted(question: str) -> Wanted:
-    """What a question asks of a sentence: when, what it is, or anything else."""
-    lower = question.lower()
+    """When, what it is, or anything else."""
+    lower = question.lower().strip(" ?.!")
     if re.match(r"(?:when|what (?:date|day|year|month|time)|how long|since when)\b", lower):
-        return "time"
-    return "definition" if re.match(r"(?:what|who) (?:is|are|was|were|does \w+ mean)\b", lower) else "fact"
+        return Wanted("time", "")
+    match = re.match(r"(?:what|who) (?:is|are|was|were|does|do) (?:the |a |an )?(.+?)(?: mean)?$", lower)
+    return Wanted("definition", match[1]) if match else Wanted("fact", "")
 
 
 def pick(
@@ -54,10 +72,12 @@ def pick(
 ) -> list[Quote]:
     """The best quotes of the selected pages, best first: at most `per_packet` of one packet and `total` in all."""
     want = wanted(question)
-    candidates = []
+    candidates: list[tuple[float, Quote]] = []
     for item in selected:
-        for quote in _candidates(item, terms, want):
-            candidates.append((quote.score + 0.5 * item.relevance, quote))
+        found = _candidates(item.page, terms, want)
+        answers = [_answer_to(quote, item.neighbours) for quote in found if quote.text.endswith("?")]
+        found += [answer for answer in answers if answer]
+        candidates += [(quote.score + 0.5 * item.relevance, quote) for quote in found]
     candidates.sort(key=lambda pair: -pair[0])
     chosen: list[Quote] = []
     for _, quote in candidates:
@@ -67,13 +87,14 @@ def pick(
     return chosen
 
 
-def _candidates(item: Evidence, terms: Sequence[Term], want: Wanted) -> list[Quote]:
-    page = item.page
-    if page.section == "transcript" and page.speaker and len(page.text) <= TURN_MAX:
-        start = len(page.text) - len(page.text.lstrip())
-        end = len(page.text.rstrip())
-        return [Quote(page, start, end, _score(page.text, page, terms, want))] if end > start else []
-    sentences = split(page.text)
+def _candidates(page: Page, terms: Sequence[Term], want: Wanted) -> list[Quote]:
+    begin = spoken_from(page)
+    end = len(page.text.rstrip())
+    if page.speaker and end - begin <= TURN_MAX:
+        return [Quote(page, begin, end, _score(page.text[begin:end], page, terms, want))] if end > begin else []
+    sentences = [sentence for sentence in split(page.text) if sentence.end > begin]
+    if sentences and sentences[0].start < begin:
+        sentences[0] = Sentence(page.text[begin : sentences[0].end], begin, sentences[0].end)
     scores = [_score(sentence.text, page, terms, want) for sentence in sentences]
     if sentences:
         scores[0] += OPENS_PAGE
@@ -81,31 +102,81 @@ def _candidates(item: Evidence, terms: Sequence[Term], want: Wanted) -> list[Quo
     return [_extend(page, sentences, scores, index) for index in ranked[:3]]
 
 
+def spoken_from(page: Page) -> int:
+    """Where what is said begins: after white space and, on a turn's first page, after the speaker's name."""
+    if page.speaker:
+        match = re.match(_PREFIX.format(name=re.escape(page.speaker)), page.text)
+        if match:
+            return match.end()
+    return len(page.text) - len(page.text.lstrip())
+
+
+def _answer_to(quote: Quote, neighbours: Sequence[Page]) -> Quote | None:
+    """The turn after a turn that asks, quoted from its start."""
+    if not quote.page.speaker:
+        return None
+    wanted_place = (quote.page.packet_id, quote.page.section, quote.page.sequence + 1)
+    for page in neighbours:
+        if (page.packet_id, page.section, page.sequence) == wanted_place and page.speaker:
+            start, sentences = spoken_from(page), split(page.text)
+            ends = [sentence.end for sentence in sentences if sentence.end - start <= QUOTE_MAX]
+            end = max(ends, default=cut_at_word(page.text, start, start + QUOTE_MAX))
+            return Quote(page, start, end, ANSWERS * (quote.score + ASKS)) if end > start else None
+    return None
+
+
 def _score(text: str, page: Page, terms: Sequence[Term], want: Wanted) -> float:
     score = sentence_credit(text, page.speaker, terms)
-    if want == "definition" and re.search(r"\b(?:is|are|means|was|states|says|reads)\b|:\s", text):
-        score += DEFINES
-    if want == "time" and _TIME.search(text):
+    if page.section in ("content", "summary"):
+        score += IS_PROSE
+    if want.want == "definition":
+        score += _defines(text, want.name)
+    if want.want == "time" and _TIME.search(text):
         score += TELLS_WHEN
-    if len(text.split()) < 4 or text.endswith(":"):
+    if len(text.split()) < 4 or text.endswith(":") or (text[0].islower() and page.text.lstrip().startswith(text)):
         score -= IS_FRAGMENT
+    if text.endswith("?"):
+        score -= ASKS
     return score
 
 
+def _defines(text: str, name: str) -> float:
+    """More when the sentence says what `name` is than when it only names it."""
+    lower = " ".join(text.lower().split())
+    if re.search(
+        rf"\b{re.escape(name)}[\"'”’)]*\s*(?::|,? (?:is|are|means|was|were|states|says|reads|stands for)\b(?! for\b))", lower
+    ):
+        return DEFINES
+    return NAMES_IT if name in lower else 0.0
+
+
 def _extend(page: Page, sentences: Sequence[Sentence], scores: Sequence[float], index: int) -> Quote:
-    """The sentence and those after it that belong to it: while short, or while they too speak of the question."""
-    first, last = index, index
+    """The sentence and those after it in its paragraph that belong to it: while short, while they too speak of the
+    question, or as many as it announces ("The criticisms were three.")."""
+    last = index
+    announced = _announced(sentences[index].text)
+    limit = LIST_MAX if announced else QUOTE_MAX
     while last + 1 < len(sentences):
         following = sentences[last + 1]
-        length = following.end - sentences[first].start
-        short = sentences[last].end - sentences[first].start < SHORT or sentences[last].text.endswith(":")
-        if length > QUOTE_MAX or not (short or scores[last + 1] >= 0.5 * scores[index] > 0):
+        length = following.end - sentences[index].start
+        colon = sentences[last].text.endswith(":")
+        if length > limit or (not colon and "\n\n" in page.text[sentences[last].end : following.start]):
+            break
+        short = sentences[last].end - sentences[index].start < SHORT
+        on_topic = scores[last + 1] >= 0.5 * scores[index] > 0
+        if not (colon or short or on_topic or last - index < announced):
             break
         last += 1
-    start, end = sentences[first].start, sentences[last].end
-    if end - start > TURN_MAX:
-        end = cut_at_word(page.text, start, start + TURN_MAX)
+    start, end = sentences[index].start, sentences[last].end
+    if end - start > LIST_MAX:
+        end = cut_at_word(page.text, start, start + LIST_MAX)
     return Quote(page, start, end, scores[index])
+
+
+def _announced(sentence: str) -> int:
+    """How many things a short sentence says will follow; 0 for none."""
+    match = _ANNOUNCES.search(sentence) if len(sentence) <= 160 else None
+    return _COUNTS.get(match[1].lower(), 0) if match else 0
 
 
 def _repeats(quote: Quote, other: Quote) -> bool:

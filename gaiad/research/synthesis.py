@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 import msgspec
 
 from gaiad.research.citations import cite, inline, shown
-from gaiad.research.evidence import Evidence, Term, names_subject
+from gaiad.research.evidence import Evidence, Term, speaks_of
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote, pick, wanted
 from gaiad.research.words import content_words, stem
@@ -51,15 +51,27 @@ def plan_statements(
 def _for_each_side(
     parameters: SearchParameters, selected: Sequence[Evidence], terms: Sequence[Term], max_quotes: int
 ) -> list[Statement]:
+    """Quotes by the side they speak for; what names both stands on its own, after the sides."""
+    first, second = parameters.subjects
+    places = ((first, second, max(2, max_quotes // 2)), (second, first, max(2, max_quotes // 2)), ("", "", 2))
     chosen: list[Statement] = []
-    for subject in parameters.subjects:
-        side = [item for item in selected if names_subject(item, subject)]
-        quotes = pick(side, terms, parameters.text, 2, max(2, max_quotes // 2 + 1))
-        used = [(s.quote.page.page_id, s.quote.start) for s in chosen]
-        fresh = [quote for quote in quotes if (quote.page.page_id, quote.start) not in used]
-        fresh.sort(key=lambda quote: (quote.page.timestamp, quote.page.sequence, quote.start))
-        chosen += [_state(quote, subject) for quote in fresh]
+    for side, other, most in places:
+        foreign = {stem(word) for word in content_words(other)}
+        own = [term for term in terms if term.stem not in foreign] or list(terms)
+        quotes = [q for q in pick(selected, own, parameters.text, 50, 50) if _side(q, parameters.subjects) == side]
+        quotes = sorted(quotes[:most], key=lambda quote: (quote.page.timestamp, quote.page.sequence, quote.start))
+        chosen += [_state(quote, side or f"{first} and {second}") for quote in quotes]
     return chosen
+
+
+def _side(quote: Quote, subjects: Sequence[str]) -> str:
+    """Whose side a quote is on: who says it, else the one thing it names, else the one its packet is of."""
+    page = quote.page
+    for text in (page.speaker, quote.text, page.model, page.topic):
+        named = [subject for subject in subjects if speaks_of(text, subject)]
+        if named:
+            return named[0] if len(named) == 1 else ""
+    return ""
 
 
 def compose(parameters: SearchParameters, statements: Sequence[Statement], zone: tzinfo) -> str:
@@ -72,7 +84,7 @@ def compose(parameters: SearchParameters, statements: Sequence[Statement], zone:
         return "\n".join(f"- {_dated(statement.quote, zone)}" for statement in statements)
     if parameters.kind == "conceptual":
         return _concept(parameters, statements, zone)
-    with_dates = parameters.dated or wanted(parameters.text) == "time"
+    with_dates = parameters.dated or wanted(parameters.text).want == "time"
     return "\n".join(_dated(s.quote, zone) if with_dates else _said(s.quote) for s in statements)
 
 
@@ -90,9 +102,12 @@ def _dated(quote: Quote, zone: tzinfo) -> str:
 
 def _compare(subjects: Sequence[str], statements: Sequence[Statement], zone: tzinfo) -> str:
     parts = []
-    for subject in subjects:
-        lines = [f"- {_dated(s.quote, zone)}" for s in statements if s.side == subject]
-        parts.append("\n".join([f"{shown(subject)}:", *(lines or ["- Nothing found on this side that is not above."])]))
+    for side in (*subjects, " and ".join(subjects)):
+        lines = [f"- {_dated(s.quote, zone)}" for s in statements if s.side == side]
+        if side in subjects and not lines:
+            lines = ["- No statement found that is about this side alone."]
+        if lines:
+            parts.append("\n".join([f"{shown(side)}:", *lines]))
     return "\n\n".join(parts)
 
 
