@@ -45,6 +45,7 @@ X86 = ("x86_64", "AMD64", "amd64")
 DIED_OF_CODE = re.compile(
     r"SIG(ILL|SEGV|BUS|ABRT|FPE|TRAP)|illegal instruction|(signal |exit code -)(4|5|6|7|8|11)\b", re.IGNORECASE
 )
+NOT_CACHED = re.compile(r"network (connectivity )?(is|was) disabled|not found in the cache", re.IGNORECASE)
 PROVE_HNSWLIB = (
     "import numpy, hnswlib; i = hnswlib.Index(space='ip', dim=384); i.init_index(max_elements=64);"
     "v = numpy.random.default_rng(0).random((64, 384), dtype=numpy.float32); i.add_items(v);"
@@ -174,6 +175,11 @@ def step(number: int, what: str) -> Iterator[None]:
 def run(what: str, command: list[str], log: str, environment: Mapping[str, str] | None = None) -> str:
     """Run a child with its output in .setup/`log`, showing that it is alive; the output. Raises SetupFailed."""
     code, output = watch(what, command, log, environment)
+    return succeed(what, code, output, log)
+
+
+def succeed(what: str, code: int, output: str, log: str) -> str:
+    """The output of a child that ended well; else show the end of its log and raise SetupFailed with the remedy."""
     if code:
         shown = [line for line in output.splitlines() if line.strip() and not line.startswith(("DEBUG", "TRACE"))]
         say("\n".join(f"      | {line}" for line in shown[-LOG_TAIL_LINES:]))
@@ -379,22 +385,24 @@ def uv_environment() -> dict[str, str]:
     return settings | {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1"}
 
 
-def install(what: str, arguments: list[str], log: str, *options: str) -> None:
-    command = [str(UV), "pip", "install", "--python", str(PYTHON), "--no-deps", *options, *arguments]
-    run(what, command, log, uv_environment())
-
-
-def install_locked(what: str, entries: list[str], log: str, *options: str) -> None:
-    requirements = WORK / log.replace(".log", ".txt")
-    requirements.write_text("".join(entries), encoding="utf-8")
-    install(what, ["--require-hashes", "-r", str(requirements)], log, *options)
+def install_command(*arguments: str) -> list[str]:
+    return [str(UV), "pip", "install", "--python", str(PYTHON), "--no-deps", *arguments]
 
 
 def build_native(entries: list[str], build: Build, cpu: str) -> None:
-    """Compile, or take from uv's cache what was compiled for this processor in this way."""
+    """Compile, or take from uv's cache what was compiled for this processor in this way.
+
+    The cache is asked first without the network: a registry that cannot confirm that an archive is unchanged makes uv
+    compile it again.
+    """
     (WORK / "uv.toml").write_text(uv_settings(build, cpu), encoding="utf-8")
+    (WORK / "native.txt").write_text("".join(entries), encoding="utf-8")
     run("removing the old build", [str(UV), "pip", "uninstall", "--python", str(PYTHON), *NATIVE], "uninstall.log")
-    install_locked("compiling", entries, "native.log", "--verbose")
+    command = install_command("--verbose", "--require-hashes", "-r", str(WORK / "native.txt"))
+    code, output = watch("compiling", [*command, "--offline"], "native.log", uv_environment())
+    if code and NOT_CACHED.search(output):
+        code, output = watch("compiling", command, "native.log", uv_environment())
+    succeed("compiling", code, output, "native.log")
 
 
 def proof() -> str:
@@ -481,11 +489,15 @@ def run_steps(state: dict[str, Any], keys: Mapping[str, str], entries: dict[str,
 
 
 def install_packages(entries: list[str]) -> None:
-    install_locked("installing packages", entries, "packages.log")
+    requirements = WORK / "packages.txt"
+    requirements.write_text("".join(entries), encoding="utf-8")
+    command = install_command("--require-hashes", "-r", str(requirements))
+    run("installing packages", command, "packages.log", uv_environment())
 
 
 def install_project() -> None:
-    install("installing gaiad", ["--no-build-isolation", "--editable", str(ROOT)], "project.log")
+    command = install_command("--no-build-isolation", "--editable", str(ROOT))
+    run("installing gaiad", command, "project.log", uv_environment())
 
 
 def make_model() -> None:
