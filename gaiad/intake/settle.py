@@ -9,7 +9,7 @@ to read.
     seen          found by a scan or made by a link: quiet, and two looks a settle time apart show the same
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -86,11 +86,6 @@ class Settling:
             else:
                 self._files[path] = _Waiting(now + self._quiet_s(waiting.sign), waiting.sign, look)
         return whole
-
-    def forget(self, paths: Iterable[Path]) -> None:
-        """Stop waiting for `paths`."""
-        for path in paths:
-            self._files.pop(path, None)
 
     def _quiet_s(self, sign: Sign) -> float:
         if sign is Sign.MOVED_IN:

@@ -6,7 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,18 +65,18 @@ class UnixListener:
     def __init__(self, listener: socket.socket, path: Path) -> None:
         self.socket = listener
         self._path = path
-        status = path.lstat()
-        self._identity = (status.st_dev, status.st_ino)
+        self._identity = _identity(path)
 
     def remove(self) -> None:
         """Unlink the file unless it is already somebody else's."""
-        with _held(self._path.parent):
-            try:
-                status = self._path.lstat()
-            except FileNotFoundError:
-                return
-            if (status.st_dev, status.st_ino) == self._identity:
+        with _held(self._path.parent), suppress(FileNotFoundError):
+            if _identity(self._path) == self._identity:
                 self._path.unlink()
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_mtime_ns  # the time, for inodes are used again at once
 
 
 def listen_unix(path: Path) -> UnixListener:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from gaiad.errors import Unavailable
 from gaiad.home import Home
 from gaiad.intake import sse
-from gaiad.intake.app import TcpDoor, UnixDoor, build_app, start_listener
+from gaiad.intake.app import Door, TcpDoor, UnixDoor, build_app, start_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
 from gaiad.intake.http import table
 from gaiad.intake.sockets import listen_tcp, listen_unix, url_of
@@ -37,7 +38,7 @@ async def api(service: Any, home: Home) -> AsyncIterator[Api]:
     tokens.load()
     unix, tcp = listen_unix(home.socket), listen_tcp("127.0.0.1", 0)
     port = tcp.getsockname()[1]
-    doors = [
+    doors: list[tuple[Door, socket.socket]] = [
         (UnixDoor(PeerCheck(lambda: service.config.access.uids)), unix.socket),
         (TcpDoor(TokenCheck(tokens, port, ["https://friend.example"])), tcp),
     ]
