@@ -37,7 +37,7 @@ def check_python() -> Check:
 
 def check_child(name: str, module: str, arguments: list[str], remedy: str) -> Check:
     """Whether `python -m module` succeeds in a child; its last line is the detail."""
-    command = [sys.executable, "-m", module, *arguments]
+    command = [sys.executable, "-P", "-m", module, *arguments]
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
     try:
         ended = subprocess.run(
@@ -51,10 +51,10 @@ def check_child(name: str, module: str, arguments: list[str], remedy: str) -> Ch
         )
     except subprocess.TimeoutExpired:
         return Check(name=name, ok=False, detail=f"{module} did not end within {_CHILD_LIMIT_S:g} s", remedy=remedy)
-    lines = (ended.stdout if ended.returncode == 0 else ended.stderr or ended.stdout).strip().splitlines()
-    said = lines[-1] if lines else "it said nothing"
+    lines = (ended.stderr or ended.stdout if ended.returncode else ended.stdout or ended.stderr).strip().splitlines()
     if ended.returncode == 0:
-        return Check(name=name, ok=True, detail=said)
+        return Check(name=name, ok=True, detail=lines[-1] if lines else "works in a child process")
+    said = lines[-1] if lines else "it said nothing"
     reason = f"killed by signal {-ended.returncode}" if ended.returncode < 0 else f"exit {ended.returncode}"
     return Check(name=name, ok=False, detail=f"{reason}: {said}", remedy=remedy)
 
@@ -69,7 +69,7 @@ def check_model(config: "Config") -> Check:
     if config.embedder.kind == "none":
         return Check(name="embedding model", ok=True, detail="none wanted (embedder.kind = none): search is lexical")
     if config.embedder.kind == "minilm":
-        return check_child("embedding model", "gaiad.models.provision", ["--check"], "make it once: make")
+        return check_child("embedding model", "gaiad.models.provision", ["--verify"], "make it once: make")
     path = Path(config.embedder.path).expanduser()
     return Check(
         name="embedding model",

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,33 +174,21 @@ def child(arguments: list[str], environment: dict[str, str] | None = None) -> su
 
 
 def test_a_reader_that_leaves_early_is_no_error(api: Any) -> None:
-    jobs = [
-        {
-            "job_id": f"job_{number:05}",
-            "kind": "ingest",
-            "tenant": "local",
-            "state": "done",
-            "done": 1,
-            "total": 1,
-            "note": "",
-            "created_at": "",
-            "updated_at": "",
-        }
-        for number in range(4000)
-    ]
-    api.routes["GET /jobs"] = {"jobs": jobs}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gaiad.cli.main", "jobs", "--home", str(api.home)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.read(10)
-    process.stdout.close()
-    assert process.stderr is not None
-    with process.stderr:
+    gone = threading.Event()
+
+    def answer_later(_body: Any) -> Any:
+        gone.wait(10)
+        return {"jobs": []}
+
+    api.routes["GET /jobs"] = answer_later
+    command = [sys.executable, "-m", "gaiad.cli.main", "jobs", "--home", str(api.home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        gone.set()
         assert process.stderr.read() == b""
-    assert process.wait(20) == 141
+    assert process.returncode == 141
 
 
 def test_ctrl_c_ends_quietly_with_130(api: Any) -> None:
@@ -228,3 +217,40 @@ def test_status_imports_nothing_heavy(api: Any) -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_ctrl_c_during_ingest_cancels_the_job_and_ends_with_130(api: Any, tmp_path: Path) -> None:
+    job = {"job_id": "job_1", "kind": "ingest", "tenant": "local", "note": "", "created_at": "", "updated_at": ""}
+    job |= {"state": "running", "done": 1, "total": 9}
+    looked, cancelled = threading.Event(), threading.Event()
+
+    def look(_body: Any) -> Any:
+        looked.set()
+        return job | {"state": "cancelled" if cancelled.is_set() else "running"}
+
+    def cancel(_body: Any) -> Any:
+        cancelled.set()
+        return job
+
+    api.routes["POST /ingest"] = (202, {"job": job, "outcomes": []})
+    api.routes["GET /jobs/job_1?tenant=local"] = look
+    api.routes["GET /jobs/job_1/outcomes?after=0&tenant=local"] = {"outcomes": []}
+    api.routes["POST /jobs/job_1/cancel?tenant=local"] = cancel
+    command = [sys.executable, "-m", "gaiad.cli.main", "ingest", str(tmp_path), "--home", str(api.home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert looked.wait(20)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert cancelled.is_set()
+    assert process.returncode == 130
+    assert "cancelled after 1 of 9 files" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_defect_is_shown_whole_and_not_swallowed() -> None:
+    @click.command()
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(broken, "broken", [])
