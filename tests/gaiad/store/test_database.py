@@ -1,0 +1,173 @@
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gaiad.errors import Conflict, Unavailable
+from gaiad.store.database import StorageFull, connect, split_statements, translate
+from gaiad.store.file import DatabaseFile
+
+ID = 0x1234
+ONE = "CREATE TABLE things (name TEXT NOT NULL);"
+TWO = "ALTER TABLE things ADD COLUMN size INTEGER NOT NULL DEFAULT 7;"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[DatabaseFile]:
+    opened = DatabaseFile.open(tmp_path / "data" / "a.db", [ONE], ID)
+    yield opened
+    opened.close()
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_new_file_is_private_and_carries_version_and_owner(tmp_path: Path) -> None:
+    DatabaseFile.open(tmp_path / "data" / "a.db", [ONE, TWO], ID).close()
+    connection = sqlite3.connect(tmp_path / "data" / "a.db")
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("PRAGMA application_id").fetchone() == (ID,)
+    connection.close()
+    assert (tmp_path / "data" / "a.db").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_older_file_is_brought_up_with_its_rows(file: DatabaseFile) -> None:
+    file.write(lambda c: c.execute("INSERT INTO things VALUES ('kept')").rowcount)
+    file.close()
+    newer = DatabaseFile.open(file.path, [ONE, TWO], ID)
+    assert newer.read(lambda c: c.execute("SELECT name, size FROM things").fetchall()) == [("kept", 7)]
+    newer.close()
+
+
+def test_a_failing_migration_leaves_the_version_before_it(file: DatabaseFile) -> None:
+    file.close()
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE half (a)")
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError):
+        DatabaseFile.open(file.path, [ONE, TWO, fail], ID)
+    connection = sqlite3.connect(file.path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'half'").fetchone() == (0,)
+    connection.close()
+
+
+def test_a_newer_file_is_refused_and_not_a_byte_changes(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    DatabaseFile.open(path, [ONE, TWO], ID).close()
+    before = snapshot(tmp_path)
+    with pytest.raises(Conflict, match=r"schema 2, this one knows 1.*upgrade gaiad"):
+        DatabaseFile.open(path, [ONE], ID)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_newer_version_that_stands_only_in_the_log_is_refused_too(tmp_path: Path) -> None:
+    first, crashed = tmp_path / "first", tmp_path / "crashed"
+    crashed.mkdir()
+    DatabaseFile.open(first / "a.db", [ONE], ID).close()
+    writer = connect(first / "a.db")
+    writer.execute("PRAGMA user_version = 9")
+    for path in first.iterdir():
+        if not path.name.endswith("-shm"):
+            (crashed / path.name).write_bytes(path.read_bytes())
+    writer.close()
+    assert (crashed / "a.db").read_bytes()[60:64] == (1).to_bytes(4, "big")
+    before = snapshot(crashed)
+    with pytest.raises(Conflict, match="schema 9"):
+        DatabaseFile.open(crashed / "a.db", [ONE], ID)
+    after = snapshot(crashed)
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize("content", [b"not a database, only text " * 200, b""])
+def test_a_file_that_is_not_gaiads_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.db"
+    if content:
+        path.write_bytes(content)
+    else:
+        other = sqlite3.connect(path)
+        other.execute("CREATE TABLE theirs (a)")
+        other.close()
+    with pytest.raises(Conflict, match=r"a\.db"):
+        DatabaseFile.open(path, [ONE], ID)
+    if content:
+        assert path.read_bytes() == content
+
+
+def test_statements_are_split_with_triggers_whole() -> None:
+    trigger = "CREATE TRIGGER t AFTER INSERT ON a BEGIN\n  UPDATE a SET b = 1;\n  UPDATE a SET c = 2;\nEND;\n"
+    parts = list(split_statements(f"CREATE TABLE a (b, c);\n{trigger}-- the end\n"))
+    assert parts[1] == trigger
+    assert len(parts) == 3
+
+
+def test_readers_see_one_moment_and_cannot_write(file: DatabaseFile) -> None:
+    file.write(lambda c: c.execute("INSERT INTO things VALUES ('a')").rowcount)
+
+    def look_twice(connection: sqlite3.Connection) -> tuple[int, int]:
+        first = connection.execute("SELECT count(*) FROM things").fetchone()[0]
+        file.write(lambda c: c.execute("INSERT INTO things VALUES ('b')").rowcount)
+        return first, connection.execute("SELECT count(*) FROM things").fetchone()[0]
+
+    assert file.read(look_twice) == (1, 1)
+    with pytest.raises(Conflict):
+        file.read(lambda c: c.execute("DELETE FROM things"))
+    assert file.read(lambda c: c.execute("SELECT count(*) FROM things").fetchone()) == (2,)
+
+
+async def test_a_closed_file_says_so_on_every_door(file: DatabaseFile) -> None:
+    assert await file.aread(lambda c: c.execute("SELECT 1").fetchone()) == (1,)
+    assert await file.awrite(lambda c: 5) == 5
+    file.close()
+    with pytest.raises(Unavailable, match="closed"):
+        await file.aread(lambda c: None)
+    with pytest.raises(Unavailable, match="closed"):
+        await file.awrite(lambda c: None)
+    with pytest.raises(Unavailable, match="closed"):
+        file.read(lambda c: None)
+
+
+def test_a_backup_during_writes_is_one_consistent_moment(file: DatabaseFile, tmp_path: Path) -> None:
+    file.write(lambda c: c.execute("CREATE TABLE pairs (a, b)").rowcount)
+    stop = threading.Event()
+
+    def keep_writing() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            file.write(lambda c, n=number: c.execute("INSERT INTO pairs VALUES (?, ?)", (n, -n)).rowcount)  # type: ignore[misc]
+
+    thread = threading.Thread(target=keep_writing)
+    thread.start()
+    try:
+        for number in range(5):
+            file.backup(tmp_path / f"{number}.db")
+    finally:
+        stop.set()
+        thread.join()
+    copy = sqlite3.connect(tmp_path / "4.db")
+    assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert (
+        copy.execute("SELECT count(*), max(a) FROM pairs WHERE a = -b").fetchone()[0]
+        == copy.execute("SELECT max(a) FROM pairs").fetchone()[0]
+    )
+    copy.close()
+
+
+def test_errors_name_file_and_remedy(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "small.db", isolation_level=None)
+    connection.execute("CREATE TABLE a (b)")
+    connection.execute("PRAGMA max_page_count = 3")
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        connection.execute("INSERT INTO a VALUES (zeroblob(100000))")
+    error = translate(caught.value, Path("/x/small.db"))
+    assert isinstance(error, StorageFull)
+    assert "/x/small.db" in error.message
+    assert "Free some space" in error.message
+    connection.close()
