@@ -146,9 +146,10 @@ def lock_entries(lock: str) -> dict[str, str]:
     return entries
 
 
-def data_directory(environment: Mapping[str, str] = os.environ) -> str:
-    """Where gaiad keeps what it makes for a user; the embedding model is made once for each such place."""
-    return environment.get("XDG_DATA_HOME") or str(Path(environment.get("HOME", "~")).expanduser() / ".local" / "share")
+def models_place(environment: Mapping[str, str] = os.environ) -> str:
+    """What decides where the embedding model lies (gaiad.models.provision knows the rest); made once for each place."""
+    names = ("GAIAD_MODELS", "XDG_DATA_HOME", "HOME")
+    return next((f"{name}={environment[name]}" for name in names if environment.get(name)), "")
 
 
 # ------------------------------------------------------------------------------------------------- screen and children
@@ -446,7 +447,7 @@ def set_up() -> None:
     keys["project"] = digest(venv, (ROOT / "pyproject.toml").read_bytes())
     compilers = [os.environ.get("CC"), os.environ.get("CXX")]
     keys["native"] = digest(venv, cpu, *compilers, *(lock_entries(lock)[name] for name in NATIVE))
-    keys["model"] = digest(venv, data_directory())
+    keys["model"] = digest(venv, models_place())
     if is_current(read_state(), keys):
         return
     with alone():
