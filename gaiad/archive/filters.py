@@ -153,9 +153,8 @@ def _phrase_mask(connection: sqlite3.Connection, catalogue: Catalogue, phrase: s
 
     FTS5 finds the pages with the phrase's words in a row; each is then read and compared letter by letter.
     """
-    wanted = one_line(phrase)
     mask = np.zeros(len(catalogue), np.bool_)
-    if stemmer.stems([wanted])[0]:
+    if stemmer.stems([phrase])[0]:
         rows = connection.execute(
             "SELECT id, text FROM pages WHERE active = 1"
             " AND id IN (SELECT rowid FROM pages_text WHERE pages_text MATCH ?)",
@@ -163,9 +162,18 @@ def _phrase_mask(connection: sqlite3.Connection, catalogue: Catalogue, phrase: s
         )
     else:
         rows = connection.execute("SELECT id, text FROM pages WHERE active = 1")
-    ids = np.array([page for page, text in rows if wanted in one_line(text)], np.int64)
+    pattern = phrase_pattern(phrase)
+    ids = np.array([page for page, text in rows if pattern.search(one_line(text))], np.int64)
     mask[catalogue.positions(ids)] = True
     return mask
+
+
+def phrase_pattern(phrase: str) -> re.Pattern[str]:
+    """Matches the phrase in a text made `one_line`, not inside longer words; white space alone matches anything."""
+    wanted = one_line(phrase)
+    before = r"(?<!\w)" if wanted[:1].isalnum() else ""
+    after = r"(?!\w)" if wanted[-1:].isalnum() else ""
+    return re.compile(f"{before}{re.escape(wanted)}{after}")
 
 
 def one_line(text: str) -> str:

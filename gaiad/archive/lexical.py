@@ -18,11 +18,12 @@ from gaiad.archive.catalogue import Catalogue, Positions
 from gaiad.archive.query_terms import QueryTerm, quote
 
 Scores = NDArray[np.float32]
-K1 = 1.2
-B = 0.75
-SPEAKER_WEIGHT = 0.5
+K1 = 0.9
+B = 0.4
+"""Pages are short and of similar length: counts saturate early and length says little (measured on conversations)."""
+SPEAKER_WEIGHT = 0.8
 """A speaker's name stands on every page of theirs: it says who, the text says what."""
-HEADING_WEIGHT = 0.3
+HEADING_WEIGHT = 0.4
 """Topic and date are the same on all pages of a packet, so they tell packets apart and pages not at all."""
 _CACHED_POSTINGS = 1_000_000
 _PLAIN_PAGES = 1_000

@@ -75,12 +75,6 @@ def best_positions(scores: Scores, count: int) -> Positions:
     return positive[order][:count].astype(np.int64)
 
 
-def share_of_best(scores: Scores) -> Scores:
-    """Scores over the highest of them; all 0 when none is above 0."""
-    best = float(scores.max(initial=0.0))
-    return scores * np.float32(1 / best) if best > 0 else np.zeros_like(scores)
-
-
 def above_mean(cosines: Scores) -> Scores:
     """Cosines on a scale where the known ones' mean is 0 and the best is 1; unknown (NaN) and lower ones are 0."""
     known = cosines[~np.isnan(cosines)]
@@ -89,7 +83,8 @@ def above_mean(cosines: Scores) -> Scores:
     mean, best = float(known.mean()), float(known.max())
     if best - mean < 1e-6:
         return np.where(np.isnan(cosines), np.float32(0), np.float32(1)).astype(np.float32)
-    return np.nan_to_num(np.clip((cosines - mean) / (best - mean), 0, None), nan=0.0).astype(np.float32)
+    scaled: Scores = np.nan_to_num(np.clip((cosines - mean) / (best - mean), 0, None), nan=0.0).astype(np.float32)
+    return scaled
 
 
 def best_of_session(scores: Scores, session: NDArray[np.int32]) -> Scores:

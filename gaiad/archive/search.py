@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -319,6 +320,10 @@ def check_request(request: SearchRequest) -> None:
         raise BadInput(f"limit = {request.limit}: ask for 1 to {MAX_LIMIT} hits")
     if not 0 <= request.adjacent <= MAX_ADJACENT:
         raise BadInput(f"adjacent = {request.adjacent}: ask for 0 to {MAX_ADJACENT} neighbours on either side")
+    try:
+        msgspec.json.encode(request)
+    except UnicodeEncodeError as error:
+        raise BadInput(f"the request holds half a character ({error.reason}); send valid Unicode") from error
     exact.check_filters(request.filters)
     exact.check_filters(request.boosts)
     if len(request.page_ids) > MAX_LIMIT:

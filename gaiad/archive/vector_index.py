@@ -96,9 +96,10 @@ class VectorIndex:
             self._space = self._tenant.file.write(
                 lambda c: vectors.open_space(c, self.fingerprint, self.dimension, now_ms)
             )
+            known = len(self.problems)
             self._tenant.file.read(self._load)
-            if self.problems and not self.wants_build:
-                self.snapshot()
+            if len(self.problems) > known and not self.wants_build:
+                self.snapshot(force=True)
 
     def _load(self, connection: sqlite3.Connection) -> None:
         version = read_version(connection)
@@ -237,13 +238,13 @@ class VectorIndex:
                 result[here] = rows.matrix[order[slots[here]]] @ query
         return result
 
-    def snapshot(self) -> bool:
-        """Write what is in memory as the index file, if that has changed; True when it was written.
+    def snapshot(self, *, force: bool = False) -> bool:
+        """Write what is in memory as the index file, if that has changed (or `force`); True when it was written.
 
         An hnswlib base is left alone: its fresh part is read from the database at load.
         """
         with self._writing:
-            if self._parts.base is not None or not self._unwritten:
+            if self._parts.base is not None or not (self._unwritten or force):
                 return False
             version = self._tenant.file.read(read_version)
             ids, matrix = self._parts.rows.live()
@@ -340,8 +341,8 @@ class VectorIndex:
         self.problems.append(f"vector index of {self._tenant.name}: {reason}; searching {count} vectors exactly")
         return False
 
-    def check(self) -> str:
-        """Hold index, file and database against each other; "" or what did not agree, mended from the database."""
+    def check(self) -> list[str]:
+        """Hold index, file and database against each other; what does not agree, one line each. `load` mends it."""
         problems = []
         live = self._tenant.file.read(lambda c: vectors.live_pages(c, self._space))
         held = self._parts.rows.live()[0]
@@ -349,18 +350,15 @@ class VectorIndex:
             held = np.union1d(held, self._parts.base.ids[self._parts.base.alive])
         if not np.array_equal(held, live):
             missing, surplus = len(np.setdiff1d(live, held)), len(np.setdiff1d(held, live))
-            problems.append(f"{missing} vectors missing in memory, {surplus} too many")
+            problems.append(f"vector index of {self._tenant.name}: {missing} vectors missing, {surplus} too many")
         try:
             manifest = vector_file.read_manifest(self.folder)
             if manifest is not None:
                 vector_file.verify(self.folder, manifest.ids)
                 vector_file.verify(self.folder, manifest.rows)
         except (vector_file.BrokenIndex, OSError) as error:
-            problems.append(error.message if isinstance(error, vector_file.BrokenIndex) else str(error))
-        if not problems:
-            return ""
-        self.load()
-        return f"vector index of {self._tenant.name}: {'; '.join(problems)}"
+            problems.append(f"vector index of {self._tenant.name}: {error}")
+        return problems
 
 
 def _no_rows(dimension: int) -> ExactRows:

@@ -1,0 +1,287 @@
+"""Searching a small archive: every mode, hostile queries, explanations, and what happens without an embedder."""
+
+import pytest
+
+from gaiad.errors import BadInput, Cancelled, NotFound, Unavailable
+from gaiad.ports import Call
+from gaiad.schemas import Filters, MetricRange, SearchRequest
+
+
+@pytest.fixture
+def talks(shelf):
+    shelf.packet(
+        "tp-1",
+        [
+            ("transcript", "Ada", "I adopted two kittens from the shelter in spring."),
+            ("transcript", "Ben", "How lovely. What are they called?"),
+            ("transcript", "Ada", "Pixel and Byte; they sleep on my keyboard."),
+        ],
+        at="2025-03-01T00:00:00+00:00",
+        session="s-1",
+        topic="pets",
+        model="Claude 3",
+        tags=["family"],
+    )
+    shelf.packet(
+        "tp-2",
+        [
+            ("summary", "", "Recurrent coherence was measured across three runs."),
+            ("behavior", "", "coherence 0.92, drift 0.1"),
+            ("content", "", "The coherence metric rose when the transmission was repeated."),
+        ],
+        at="2025-06-01T00:00:00+00:00",
+        session="s-2",
+        topic="coherence study",
+        model="Gemini",
+        current_model="GPT-4o",
+        metrics={"coherence": 0.92},
+    )
+    shelf.packet("tp-3", ["The transmission protocol of Züri uses naïve hashing."], at="2025-09-01T00:00:00+00:00")
+    return shelf
+
+
+async def test_words_are_found_by_stem_and_without_diacritics(talks):
+    assert await talks.packets("adopting a kitten") == ["tp-1"]
+    assert await talks.packets("zuri NAIVE hash") == ["tp-3"]
+
+
+async def test_stop_words_count_only_when_nothing_else_is_asked(talks):
+    assert await talks.packets("what are they") == ["tp-1", "tp-1"]
+    assert (await talks.packets("what are the transmissions"))[0] in ("tp-2", "tp-3")
+    assert "tp-1" not in await talks.packets("what are the transmissions")
+
+
+async def test_bm25_ranks_a_rare_word_above_a_common_one(shelf):
+    for number in range(20):
+        shelf.packet(f"tp-{number}", ["common words in every page"])
+    shelf.packet("tp-rare", ["zebra words of one page"])
+    assert (await shelf.packets("common zebra"))[0] == "tp-rare"
+
+
+async def test_dense_ranks_by_cosine(talks, embedder):
+    await talks.embed_all(embedder)
+    response = await talks.find("Pixel and Byte; they sleep on my keyboard.", embedder, mode="dense")
+    assert response.hits[0].excerpt.startswith("Pixel and Byte")
+    assert response.hits[0].retrievers == ["dense"]
+    cosines = [hit.score for hit in response.hits]
+    assert cosines == sorted(cosines, reverse=True)
+    assert 0.5 < cosines[0] <= 1.0001
+
+
+async def test_hybrid_names_both_retrievers(talks, embedder):
+    await talks.embed_all(embedder)
+    hit = (await talks.find("kittens shelter", embedder)).hits[0]
+    assert (hit.packet_id, hit.speaker, hit.topic, hit.model) == ("tp-1", "Ada", "pets", "Claude 3")
+    assert set(hit.retrievers) == {"bm25", "dense"}
+
+
+async def test_page_ids_come_in_the_order_asked_for(talks):
+    ids = [hit.page_id for hit in (await talks.find(mode="metadata", filters=Filters(since="2000-01-01"))).hits]
+    asked = list(reversed(ids))
+    assert [hit.page_id for hit in (await talks.find(mode="page_id", page_ids=asked)).hits] == asked
+
+
+async def test_an_unknown_page_id_is_not_found(talks):
+    with pytest.raises(NotFound, match="ffff-0"):
+        await talks.find(mode="page_id", page_ids=["ffff-0"])
+
+
+async def test_metadata_finds_packets_by_topic_model_and_tag_words(talks):
+    assert await talks.packets("coherence gemini", mode="metadata") == ["tp-2"]
+    assert await talks.packets("family", mode="metadata") == ["tp-1"]
+
+
+async def test_metadata_without_words_lists_newest_first(talks):
+    assert await talks.packets(mode="metadata", filters=Filters(since="2025-01-01")) == ["tp-3", "tp-2", "tp-1"]
+    hits = (await talks.find(mode="metadata", filters=Filters(topics=["COHERENCE"]))).hits
+    assert [hit.section for hit in hits] == ["summary"]
+
+
+async def test_order_by_time(talks):
+    assert await talks.packets("transmission", order="earliest") == ["tp-2", "tp-3"]
+    assert await talks.packets("transmission", order="latest") == ["tp-3", "tp-2"]
+
+
+async def test_phrases_must_stand_in_the_page_as_written(talks):
+    assert await talks.packets("coherence", phrases=["Coherence  METRIC rose"]) == ["tp-2"]
+    assert await talks.packets("coherence", phrases=["coherence rose"]) == []
+    assert await talks.packets(phrases=["two kittens"]) == ["tp-1"]
+    assert await talks.packets(phrases=["two kitten"]) == []
+
+
+async def test_focus_limits_the_sections(talks):
+    hits = (await talks.find("coherence", focus="behavioral_state")).hits
+    assert [hit.section for hit in hits] == ["behavior"]
+    hits = (await talks.find("coherence", focus="technical_content")).hits
+    assert {hit.section for hit in hits} == {"summary", "content"}
+
+
+async def test_neighbours_come_on_request(talks):
+    hit = (await talks.find("kittens", adjacent=1)).hits[0]
+    assert [near.excerpt for near in hit.adjacent] == ["How lovely. What are they called?"]
+    hit = (await talks.find("kittens", adjacent=5)).hits[0]
+    assert [near.page_id[-1] for near in hit.adjacent] == ["1", "2"]
+
+
+async def test_a_neighbour_lifts_a_page(talks, embedder):
+    await talks.embed_all(embedder)
+    pages = [
+        hit.page_id[-2:] for hit in (await talks.find("kittens adopted", embedder)).hits if hit.packet_id == "tp-1"
+    ]
+    assert pages[:2] == ["-0", "-1"]
+
+
+async def test_the_explained_parts_add_up_to_the_score(talks, embedder):
+    await talks.embed_all(embedder)
+    for mode in ("bm25", "dense", "hybrid"):
+        for hit in (await talks.find("Ada kittens coherence", embedder, mode=mode, explain=True)).hits:
+            assert hit.explanation is not None
+            assert sum(hit.explanation.boosts.values()) == pytest.approx(hit.score, abs=1e-5)
+            assert list(hit.explanation.retrievers) == hit.retrievers
+
+
+async def test_an_explanation_names_ranks_raw_scores_and_terms(talks, embedder):
+    await talks.embed_all(embedder)
+    hit = (await talks.find("Ada kittens shelter", embedder, explain=True)).hits[0]
+    assert hit.explanation.matched_terms == ["ada", "kittens", "shelter"]
+    assert hit.explanation.retrievers["bm25"].rank == 1
+    assert hit.explanation.retrievers["bm25"].score > 0
+    assert hit.explanation.boosts["name"] > 0
+
+
+async def test_boosts_reorder_and_never_exclude(talks, embedder):
+    await talks.embed_all(embedder)
+    plain = await talks.find("transmission", embedder)
+    boosted = await talks.find(
+        "transmission", embedder, boosts=Filters(since="2025-08-01", until="2025-10-01"), explain=True
+    )
+    assert {hit.page_id for hit in plain.hits} == {hit.page_id for hit in boosted.hits}
+    assert boosted.hits[0].packet_id == "tp-3"
+    assert boosted.hits[0].explanation.boosts["time"] > 0
+    preferred = await talks.find("transmission", embedder, boosts=Filters(models=["gpt-4"]), explain=True)
+    assert {hit.page_id for hit in plain.hits} == {hit.page_id for hit in preferred.hits}
+    before = {hit.page_id: hit.score for hit in plain.hits}
+    for hit in preferred.hits:
+        gain = talks.config.search.weight_match if hit.packet_id == "tp-2" else 0.0
+        assert hit.score - before[hit.page_id] == pytest.approx(gain, abs=1e-5)
+
+
+async def test_people_asked_for_lift_their_pages(talks, embedder):
+    await talks.embed_all(embedder)
+    hits = (await talks.find("lovely keyboard", embedder, people=["Ben"], explain=True)).hits
+    assert hits[0].speaker == "Ben"
+
+
+async def test_retired_pages_are_not_found_but_stay_citable(talks, embedder):
+    await talks.embed_all(embedder)
+    hit = (await talks.find("kittens", embedder)).hits[0]
+    talks.retire([1, 2, 3])
+    for mode in ("bm25", "dense", "hybrid"):
+        assert "tp-1" not in await talks.packets("kittens keyboard", embedder, mode=mode)
+    assert "tp-1" not in await talks.packets(mode="metadata", filters=Filters(since="2000-01-01"))
+    assert await talks.packets(mode="page_id", page_ids=[hit.page_id]) == ["tp-1"]
+
+
+async def test_pages_written_after_a_search_are_found_at_once(talks):
+    assert await talks.packets("platypus") == []
+    talks.packet("tp-9", ["a platypus appeared"])
+    assert await talks.packets("platypus") == ["tp-9"]
+
+
+async def test_without_an_embedder_hybrid_goes_on_by_words_and_says_so(talks):
+    response = await talks.find("kittens", mode="hybrid")
+    assert response.hits[0].packet_id == "tp-1"
+    assert "embedder" in response.degraded[0]
+    with pytest.raises(Unavailable, match="mode bm25"):
+        await talks.find("kittens", mode="dense")
+
+
+async def test_a_failing_embedder_degrades_hybrid_with_its_reason(talks, embedder):
+    await talks.embed_all(embedder)
+    embedder.failing = "the embedding worker died"
+    response = await talks.find("kittens", embedder)
+    assert response.hits[0].packet_id == "tp-1"
+    assert "the embedding worker died" in response.degraded[0]
+    with pytest.raises(Unavailable, match="the embedding worker died"):
+        await talks.find("kittens", embedder, mode="dense")
+
+
+async def test_an_embedder_of_another_space_is_never_compared(talks, embedder, other_embedder):
+    await talks.embed_all(embedder)
+    response = await talks.find("kittens", other_embedder)
+    assert "words-2" in response.degraded[0]
+    assert all("dense" not in hit.retrievers for hit in response.hits)
+    assert other_embedder.texts == []
+
+
+async def test_a_cancelled_call_ends(talks):
+    call = Call()
+    call.cancel()
+    with pytest.raises(Cancelled):
+        await talks.searcher.search(SearchRequest(query="kittens"), call, None)
+
+
+HOSTILE = [
+    '"',
+    '"unbalanced AND (',
+    "kittens OR NOT NEAR(a b, 5) *",
+    "text:kittens speaker:Ada",
+    "{text} : kittens",
+    "^kittens*",
+    "kittens\0shelter",
+    "-kittens +shelter",
+    "'; DROP TABLE pages; --",
+    "🐈 kittens 🐈‍⬛",
+    "kittens " * 20_000,
+    "k" * 1_000_000,
+    " ".join(f"word{number}" for number in range(10_000)) + " kittens",
+    "ﬃ ǅ İ ß kittens",
+    "a\u0301\u0301\u0301 kittens",
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("mode", ["bm25", "metadata", "hybrid"])
+async def test_no_query_text_is_syntax(talks, mode, query):
+    response = await talks.find(query, mode=mode)
+    if "kittens" in query[:1000] and mode != "metadata":
+        assert "tp-1" in [hit.packet_id for hit in response.hits]
+    await talks.find("kittens", phrases=[query])
+
+
+async def test_a_query_of_signs_alone_finds_nothing(talks):
+    assert await talks.packets("!!! ??? 🐈", mode="hybrid") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"limit": 0}, "limit = 0"),
+        ({"limit": 1001}, "limit = 1001"),
+        ({"adjacent": -1}, "adjacent = -1"),
+        ({"filters": Filters(since="yesterday")}, "since = 'yesterday'"),
+        ({"boosts": Filters(until="2025-13-01")}, "until = '2025-13-01'"),
+        ({"filters": Filters(since="2025-02-01", until="2025-01-01")}, "exchange them"),
+        ({"filters": Filters(metrics=[MetricRange(name="c", minimum=2, maximum=1)])}, "metric c: minimum 2"),
+        ({"filters": Filters(metrics=[MetricRange(name=" ")])}, "name the metric"),
+        ({"query": "  "}, "the query is empty"),
+        ({"query": "", "mode": "dense", "filters": Filters(since="2025-01-01")}, "mode dense without a query"),
+        ({"mode": "page_id"}, "mode page_id without page_ids"),
+        ({"query": "\ud800 kittens"}, "send valid Unicode"),
+    ],
+)
+async def test_bad_input_names_value_and_remedy(talks, fields, message):
+    with pytest.raises(BadInput) as caught:
+        await talks.find(**{"query": "kittens", **fields})
+    assert message in caught.value.message
+
+
+async def test_document_frequency_counts_pages_by_stem(talks):
+    found = await talks.searcher.document_frequency(["transmissions", "kitten", "unicorn", "???"], Call())
+    assert found == {"transmissions": 2, "kitten": 1, "unicorn": 0, "???": 0}
+
+
+async def test_an_empty_archive_answers_nothing(shelf, embedder):
+    await shelf.embed_all(embedder)
+    for mode in ("bm25", "dense", "hybrid", "metadata"):
+        assert await shelf.packets("anything", embedder, mode=mode) == []
