@@ -16,6 +16,7 @@ import click
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _WORD = re.compile(r"\w+")
+_WHOLE_CITATION = "[Packet:\ue000"
 MAX_WIDTH = 100
 
 
@@ -56,9 +57,9 @@ def terminal_width() -> int:
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
-    """Paragraphs and lines of `text` kept, each wrapped to `width` columns; long words are not broken."""
+    """Paragraphs and lines of `text` kept, each wrapped to `width` columns; long words and citations stay whole."""
     lines: list[str] = []
-    for line in plain(text).splitlines():
+    for line in plain(text).replace("[Packet: ", _WHOLE_CITATION).splitlines():
         margin = line[: len(line) - len(line.lstrip())]
         wrapped = textwrap.wrap(
             line,
@@ -70,7 +71,7 @@ def wrap(text: str, width: int, indent: str = "") -> str:
             drop_whitespace=True,
         )
         lines.extend(wrapped or [""])
-    return "\n".join(lines)
+    return "\n".join(lines).replace(_WHOLE_CITATION, "[Packet: ")
 
 
 def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -254,3 +255,16 @@ def test_a_defect_is_shown_whole_and_not_swallowed() -> None:
 
     with pytest.raises(ZeroDivisionError):
         run(broken, "broken", [])
+
+
+def test_status_takes_less_than_200_ms_of_processor_time(api: Any) -> None:
+    api.routes["GET /status"] = (503, {"code": "unavailable", "message": "starting"})
+    spent = []
+    for _ in range(8):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert child(["status", "--home", str(api.home)]).returncode == 5
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+        if spent[-1] < 0.2:
+            return
+    pytest.fail(f"seconds of processor time: {spent}")
