@@ -23,7 +23,7 @@ from gaiad.config import Config
 from gaiad.errors import GaiadError
 from gaiad.metrics import Metrics
 from gaiad.ports import Call
-from gaiad.schemas import IngestOutcome, IntegrityVerdict, Outcome
+from gaiad.schemas import IngestOutcome, IntegrityVerdict
 
 _GROUPS_IN_FLIGHT = 2
 _GROUP_BYTES = 8 * 1024 * 1024
@@ -58,15 +58,15 @@ class Ingest:
 
     def _arrive(self, path: Path, name: str, known: dict[str, KnownFile], root: Path | None) -> Arrival | IngestOutcome:
         row = known.get(name)
-        if row is not None and root is None:
+        if row is not None and row.outcome != "ignored":  # judging by name or link is cheap, and depends on the root
             stamp = stamp_of(path)
             if stamp is not None and row.holds(stamp):
                 return self._unchanged(name, row)
         return self._reader.file(path, root)
 
     def _unchanged(self, name: str, row: KnownFile) -> IngestOutcome:
-        if row.outcome in ("quarantined", "ignored"):
-            return IngestOutcome(path=name, outcome=cast("Outcome", row.outcome), reason=row.reason)
+        if row.outcome == "quarantined":
+            return IngestOutcome(path=name, outcome="quarantined", reason=row.reason)
         found = self._tenant.file.read(lambda connection: records.find_by_hash(connection, row.sha256))
         return _duplicate(name, found)
 
