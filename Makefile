@@ -23,7 +23,7 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-cache
 
 bench: setup      # ARGS go to gaiad bench
 	@.venv/bin/gaiad bench $(ARGS)
