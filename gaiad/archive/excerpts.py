@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from gaiad.archive.query_terms import QueryTerm
 
 EXCERPT_CHARS = 240
@@ -10,17 +12,40 @@ _BREAK = re.compile(r"\s")
 _SHORTEST_PREFIX = 3
 
 
-def matcher(terms: Sequence[QueryTerm], phrases: Sequence[str] = ()) -> re.Pattern[str] | None:
-    """A pattern for words that begin as a term and its stem do, and for phrases; None without any."""
-    alternatives = [re.escape(phrase.strip()) for phrase in phrases if phrase.strip()]
+class Needle(msgspec.Struct, frozen=True):
+    """What to look for, lower case, at the beginning of a word; `whole` when the word must end with it too."""
+
+    text: str
+    whole: bool
+
+
+def needles(terms: Sequence[QueryTerm], phrases: Sequence[str] = ()) -> list[Needle]:
+    """What marks a match in a text: words that begin as a term and its stem do, and phrases."""
+    wanted = [Needle(phrase.strip().lower(), whole=False) for phrase in phrases if phrase.strip()]
     for term in terms:
-        stem = term.stems[0]
-        prefix = common_prefix(term.word, stem)
-        if len(prefix) < _SHORTEST_PREFIX:
-            alternatives.append(rf"\b{re.escape(term.word)}\b")
-        else:
-            alternatives.append(rf"\b{re.escape(prefix)}\w*")
-    return re.compile("|".join(alternatives), re.IGNORECASE) if alternatives else None
+        prefix = common_prefix(term.word, term.stems[0])
+        short = len(prefix) < _SHORTEST_PREFIX
+        wanted.append(Needle(term.word if short else prefix, whole=short))
+    return wanted
+
+
+def occurrences(text: str, wanted: Sequence[Needle]) -> list[tuple[int, int, int]]:
+    """(start, end, number of the needle) of every match, by start. Plain searching is faster than a pattern."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text
+    found = []
+    for number, needle in enumerate(wanted):
+        at = lowered.find(needle.text)
+        while at >= 0:
+            end = at + len(needle.text)
+            begins = at == 0 or not lowered[at - 1].isalnum()
+            ends = not needle.whole or end == len(lowered) or not lowered[end].isalnum()
+            if begins and ends:
+                found.append((at, end, number))
+            at = lowered.find(needle.text, end)
+    found.sort()
+    return found
 
 
 def common_prefix(one: str, other: str) -> str:
@@ -29,9 +54,9 @@ def common_prefix(one: str, other: str) -> str:
     return one[:length]
 
 
-def excerpt(text: str, pattern: re.Pattern[str] | None, width: int = EXCERPT_CHARS) -> str:
+def excerpt(text: str, wanted: Sequence[Needle] = (), width: int = EXCERPT_CHARS) -> str:
     """About `width` characters around the most distinct matches, on one line, "…" where something was cut off."""
-    start, end = best_window(text, pattern, width)
+    start, end = best_window(text, wanted, width)
     while start > 0 and not _BREAK.match(text[start - 1]) and start < end and not _BREAK.match(text[start]):
         start += 1
     cut = end
@@ -42,13 +67,11 @@ def excerpt(text: str, pattern: re.Pattern[str] | None, width: int = EXCERPT_CHA
     return f"{'…' if start > 0 else ''}{shown}{'…' if end < len(text.rstrip()) else ''}"
 
 
-def best_window(text: str, pattern: re.Pattern[str] | None, width: int) -> tuple[int, int]:
-    """Character span of at most `width` with the most distinct matched words, the earliest among equals."""
+def best_window(text: str, wanted: Sequence[Needle], width: int) -> tuple[int, int]:
+    """Character span of at most `width` with the most different matches, the earliest among equals."""
     if len(text) <= width:
         return 0, len(text)
-    spans = (
-        [(found.start(), found.end(), found.group().casefold()) for found in pattern.finditer(text)] if pattern else []
-    )
+    spans = occurrences(text, wanted)
     if not spans:
         return 0, width
     best, best_count = (spans[0][0], spans[0][1]), 0
@@ -56,7 +79,7 @@ def best_window(text: str, pattern: re.Pattern[str] | None, width: int) -> tuple
     for last in range(len(spans)):
         while spans[last][1] - spans[first][0] > width and first < last:
             first += 1
-        count = len({word for _, _, word in spans[first : last + 1]})
+        count = len({needle for _, _, needle in spans[first : last + 1]})
         if count > best_count:
             best, best_count = (spans[first][0], spans[last][1]), count
     slack = max(0, width - (best[1] - best[0]))

@@ -58,7 +58,7 @@ class LexicalIndex:
 
     def score(self, connection: sqlite3.Connection, terms: Sequence[QueryTerm], catalogue: Catalogue) -> LexicalScores:
         """BM25 of all terms over the pages that the rarest terms, within the budget, stand on."""
-        self._notice_changes(connection)
+        self.notice_changes(connection)
         result = LexicalScores(np.zeros(len(catalogue), np.float32))
         frequencies = {stem: self.frequency(connection, stem) for term in terms for stem in term.stems}
         chosen: list[str] = []
@@ -79,8 +79,7 @@ class LexicalIndex:
         return result
 
     def frequency(self, connection: sqlite3.Connection, stem: str) -> int:
-        """On how many pages an index term stands."""
-        self._notice_changes(connection)
+        """On how many pages an index term stands. Call `notice_changes` first, once a snapshot."""
         known = self._frequencies.get(stem)
         if known is None:
             row = connection.execute("SELECT doc FROM pages_terms WHERE term = ?", (stem,)).fetchone()
@@ -114,7 +113,7 @@ class LexicalIndex:
         result.scores[positions] += share
         result.shares.append((word, positions, share))
 
-    def _notice_changes(self, connection: sqlite3.Connection) -> None:
+    def notice_changes(self, connection: sqlite3.Connection) -> None:
         """Forget everything once FTS5's averages or structure records differ: any change to the index rewrites them."""
         rows = connection.execute("SELECT block FROM pages_text_data WHERE id IN (1, 10) ORDER BY id").fetchall()
         state = tuple(bytes(row[0]) for row in rows)

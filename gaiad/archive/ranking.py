@@ -91,10 +91,9 @@ def best_of_session(scores: Scores, session: NDArray[np.int32]) -> Scores:
     """For each page the best score of its session, so that a session that has one good page lifts its others."""
     if not len(scores):
         return scores
-    _, groups = np.unique(session, return_inverse=True)
-    best = np.zeros(int(groups.max()) + 1, np.float32)
-    np.maximum.at(best, groups, scores)
-    return best[groups]
+    best = np.zeros(int(session.max()) + 1, np.float32)
+    np.maximum.at(best, session, scores)
+    return best[session]
 
 
 def fuse(pool: Pool, weights: Weights) -> Fused:

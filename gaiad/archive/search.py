@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gaiad.archive import filters as exact
 from gaiad.archive import ranking, searching
 from gaiad.archive.catalogue import Catalogue, CatalogueReader, Positions
-from gaiad.archive.excerpts import excerpt, matcher
+from gaiad.archive.excerpts import excerpt, needles
 from gaiad.archive.facets import FacetCache
 from gaiad.archive.lexical import LexicalIndex, LexicalScores
 from gaiad.archive.query_terms import QueryTerm, Stemmer, parse_query
@@ -119,6 +119,7 @@ class Searcher:
         stems = self._stemmer.stems(words)
 
         def read(connection: sqlite3.Connection) -> dict[str, int]:
+            self._lexical.notice_changes(connection)
             return {
                 word: min((self._lexical.frequency(connection, stem) for stem in parts), default=0)
                 for word, parts in zip(words, stems, strict=True)
@@ -195,9 +196,6 @@ class Searcher:
         dense: tuple[VectorIndex, NDArray[np.float32] | None] | None,
     ) -> list[Hit]:
         """Rank, cut, read the rows. `dense` is the index and the query's vector, if there is one."""
-        current = self._catalogues.current(connection)
-        if current is not found.catalogue:
-            found = self._prepare(connection, request)
         comparison = self._compare(found, *dense) if dense else None
         ranked = self._rank(connection, request, found, comparison)
         if request.order != "relevance":
@@ -230,8 +228,8 @@ class Searcher:
         if request.mode == "dense":
             assert comparison is not None
             known = found.catalogue.positions(comparison.ids)
-            alive = found.catalogue.active[known]
-            return _single("dense", known[alive], comparison.cosines[: len(known)][alive])
+            known = known[found.catalogue.active[known]]
+            return _single("dense", known, comparison.of(found.catalogue.ids[known]))
         return self._hybrid(connection, request, found, comparison, candidates)
 
     def _by_metadata(self, connection: sqlite3.Connection, found: Candidates, hybrid: bool) -> Ranked:
@@ -259,8 +257,9 @@ class Searcher:
             smoothed[~found.mask] = 0.0
         lexical_best = ranking.best_positions(smoothed, candidates)
         dense_best = catalogue.positions(comparison.ids) if comparison else lexical_best[:0]
-        positions = np.union1d(lexical_best, dense_best)
-        positions = positions[catalogue.active[positions]]
+        chosen = np.zeros(len(catalogue), np.bool_)
+        chosen[lexical_best] = chosen[dense_best] = True
+        positions = np.flatnonzero(chosen & catalogue.active)
         cosines = np.full(len(positions), np.nan, np.float32)
         dense = dense_smoothed = np.zeros(len(positions), np.float32)
         if comparison is not None:
@@ -286,11 +285,13 @@ class Searcher:
     ) -> list[Hit]:
         ids = found.catalogue.ids[ranked.positions].tolist()
         rows = searching.rows_by_id(connection, ids)
-        pattern = matcher(found.terms, request.phrases)
+        wanted = needles(found.terms, request.phrases)
         matched = _matched_words(found.lexical, ranked.positions) if request.explain else []
         hits = []
         for number, page in enumerate(ids):
-            row = rows[page]
+            row = rows.get(page)
+            if row is None:  # deleted between the two steps of this search
+                continue
             views = {
                 name: RetrieverScore(rank=int(ranks[number]), score=float(raw[number]))
                 for name, (ranks, raw) in ranked.views.items()
@@ -305,10 +306,10 @@ class Searcher:
                 _hit(
                     row,
                     float(ranked.scores[number]),
-                    excerpt(row.text, pattern),
+                    excerpt(row.text, wanted),
                     list(views),
                     explanation,
-                    [_hit(other, 0.0, excerpt(other.text, pattern), [], None, []) for other in near],
+                    [_hit(other, 0.0, excerpt(other.text, wanted), [], None, []) for other in near],
                 )
             )
         return hits

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.archive.excerpts import excerpt, matcher
+from gaiad.archive.excerpts import excerpt, needles
 from gaiad.archive.query_terms import MAX_WORDS, QueryTerm, Stemmer, parse_query, quote
 
 stemmer = None
@@ -57,7 +57,7 @@ def test_a_quoted_text_is_one_string(text):
 
 def test_an_excerpt_shows_the_window_with_most_distinct_words(stems):
     text = "alpha " + "filler " * 100 + "alpha beta gamma " + "filler " * 100 + "beta"
-    shown = excerpt(text, matcher(parse_query("alphas betas gammas", stems)))
+    shown = excerpt(text, needles(parse_query("alphas betas gammas", stems)))
     assert "alpha beta gamma" in shown
     assert shown.startswith("…filler")
     assert shown.endswith("filler…")
@@ -65,16 +65,16 @@ def test_an_excerpt_shows_the_window_with_most_distinct_words(stems):
 
 
 def test_an_excerpt_without_matches_is_the_beginning():
-    assert excerpt("short\n text", None) == "short text"
-    assert excerpt("word " * 200, None).startswith("word word")
+    assert excerpt("short\n text") == "short text"
+    assert excerpt("word " * 200).startswith("word word")
 
 
 def test_the_words_of_an_excerpt_are_whole(stems):
     text = " ".join(f"word{n}" for n in range(300))
-    shown = excerpt(text, matcher(parse_query("word150", stems))).strip("…")
+    shown = excerpt(text, needles(parse_query("word150", stems))).strip("…")
     assert set(shown.split()) <= set(text.split())
 
 
 @given(st.text(max_size=1500))
 def test_an_excerpt_of_anything_is_short(text):
-    assert len(excerpt(text, matcher([QueryTerm("the", ("the",))]))) <= 242
+    assert len(excerpt(text, needles([QueryTerm("the", ("the",))]))) <= 242
