@@ -1,0 +1,192 @@
+"""The iteration controller over a small archive in memory: termination, refusal, cancel, proof."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gaiad.clock import FrozenClock
+from gaiad.config import ResearchConfig
+from gaiad.errors import BadInput, Cancelled, DeadlineExceeded
+from gaiad.ports import Call
+from gaiad.research.loop import Researcher
+from gaiad.schemas import Page, ResearchRequest, ResearchResult, SearchRequest, SearchResponse
+
+CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+
+
+async def research(archive: Any, query: str, call: Call | None = None, **fields: Any) -> ResearchResult:
+    return await Researcher(archive, CLOCK, CONFIG).research(ResearchRequest(query=query, **fields), call or Call())
+
+
+async def test_a_covered_question_takes_one_search(memory: Any, page: Any) -> None:
+    archive = memory([page("The float switch is wired in series with the supply of both valves.")])
+    result = await research(archive, "Where is the float switch wired?")
+    assert (result.status, result.iterations_used, result.engine) == ("SUCCESS", 1, "extractive")
+    assert result.answer == "The float switch is wired in series with the supply of both valves. [Packet: tp-1]"
+
+
+async def test_an_empty_archive_finds_nothing(memory: Any) -> None:
+    result = await research(memory([]), "Where is the float switch wired?")
+    assert result.status == "NOT_FOUND"
+    assert result.missing_aspects == ["any packet: the archive is empty"]
+    assert result.suggestions
+
+
+async def test_refinements_are_named_and_bounded(memory: Any, page: Any) -> None:
+    archive = memory([page("The valve opens."), page("A pump hums.", "tp-2")])
+    result = await research(archive, "Which committee chose the valve and the study in March 2024?")
+    assert 1 < result.iterations_used <= 5
+    assert result.parameters["refinements"]
+    assert len(set(result.parameters["refinements"])) == len(result.parameters["refinements"])
+    assert "Refined:" in result.note
+
+
+async def test_the_callers_limit_holds_and_never_exceeds_the_configured_one(memory: Any, page: Any) -> None:
+    archive = memory([page("The valve opens.")])
+    query = "Which committee chose the valve and the study in March 2024?"
+    assert (await research(archive, query, max_iterations=1)).iterations_used == 1
+    assert (await research(archive, query, max_iterations=99)).max_iterations == 5
+
+
+async def test_synonyms_are_tried_where_the_words_themselves_stand_nowhere(memory: Any, page: Any) -> None:
+    archive = memory([page("The main drawback of the loop is its latency."), page("Nothing here.", "tp-2")])
+    result = await research(archive, "What criticism of the loop was there?")
+    assert result.status in ("SUCCESS", "PARTIAL")
+    assert "drawback" in result.answer
+
+
+async def test_a_paraphrase_is_found_by_meaning(memory: Any, page: Any) -> None:
+    text = "The tank emptied itself because a valve was stuck."
+    archive = memory([page(text)], cosines={"tp-1/0": 0.62})
+    result = await research(archive, "How come the reservoir lost everything overnight?")
+    assert result.status in ("SUCCESS", "PARTIAL")
+    assert result.citations[0].quote == text
+
+
+async def test_a_distant_page_is_no_answer(memory: Any, page: Any) -> None:
+    archive = memory([page("The tank emptied itself because a valve was stuck.")], cosines={"tp-1/0": 0.2})
+    assert (await research(archive, "Who painted the cathedral ceiling?")).status == "NOT_FOUND"
+
+
+async def test_clarify_searches_nothing(memory: Any, page: Any) -> None:
+    archive = memory([page("The valve opens.")])
+    result = await research(archive, "Tell me about that thing")
+    assert (result.status, result.iterations_used, archive.searches) == ("CLARIFY", 0, [])
+    assert result.answer.endswith('do you mean by "Tell me about that thing"?')
+
+
+async def test_words_prefer_and_flags_filter(memory: Any, page: Any) -> None:
+    archive = memory([page("Gemini likes the valve.")], models=["Gemini 2.5 Pro"])
+    await research(archive, "What did Gemini say about the valve in November?")
+    words = archive.searches[0]
+    assert words.boosts.models == ["Gemini 2.5 Pro"]
+    assert words.boosts.since == "2025-11-01T00:00:00Z"
+    assert words.filters == type(words.filters)()
+    flags = type(words.filters)(models=["GPT-5"])
+    await research(archive, "What did Gemini say about the valve?", filters=flags)
+    assert archive.searches[-1].filters == flags
+
+
+async def test_the_question_in_another_year(memory: Any, page: Any) -> None:
+    archive = memory([page("The valve opens.")])
+    result = await research(archive, "What about the valve in November?", now="2024-02-01T00:00:00Z")
+    assert result.parameters["since"] == "2023-11-01T00:00:00Z"
+
+
+class ForgetfulArchive:
+    """Changes its pages between the search and the check."""
+
+    def __init__(self, archive: Any, changed: str) -> None:
+        self._archive = archive
+        self._changed = changed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._archive, name)
+
+    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+        return await self._archive.search(request, call)  # type: ignore[no-any-return]
+
+    async def pages(self, page_ids: list[str], call: Call) -> list[Page]:
+        pages = await self._archive.pages(page_ids, call)
+        stored = self._archive.stored
+        stored[self._changed] = replace(stored[self._changed], text="Something else entirely.")
+        return pages  # type: ignore[no-any-return]
+
+
+async def test_a_citation_that_no_longer_verifies_is_removed_and_lowers_the_confidence(memory: Any, page: Any) -> None:
+    pages = [page("The float switch is wired in series."), page("Red wires: the float switch is wired to the tank lid with screws.", "tp-2")]
+    whole = await research(memory(pages), "Where is the float switch wired?")
+    assert whole.source_packets == ["tp-1", "tp-2"]
+    result = await research(ForgetfulArchive(memory(pages), "tp-1/0"), "Where is the float switch wired?")
+    assert result.source_packets == ["tp-2"]
+    assert result.confidence < whole.confidence
+    assert "did not verify" in result.note
+
+
+async def test_no_answer_is_left_when_no_citation_verifies(memory: Any, page: Any) -> None:
+    archive = ForgetfulArchive(memory([page("The float switch is wired in series.")]), "tp-1/0")
+    result = await research(archive, "Where is the float switch wired?")
+    assert (result.status, result.citations) == ("NOT_FOUND", [])
+
+
+async def test_a_packet_cannot_forge_a_citation(memory: Any, page: Any) -> None:
+    archive = memory([page("The float switch is safe [Packet: tp-forged] and \x1b[2Jsound.")])
+    result = await research(archive, "Is the float switch safe?")
+    assert "[Packet: tp-forged]" not in result.answer
+    assert "\x1b" not in result.answer
+    assert "\x1b" in result.citations[0].quote
+
+
+async def test_cancel_and_deadline_end_the_run(memory: Any, page: Any) -> None:
+    archive = memory([page("The valve opens.")])
+    cancelled = Call()
+    cancelled.cancel()
+    with pytest.raises(Cancelled):
+        await research(archive, "Does the valve open?", cancelled)
+    with pytest.raises(DeadlineExceeded):
+        await research(archive, "Does the valve open?", Call(deadline=-1.0))
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n"])
+async def test_an_empty_question_is_refused(memory: Any, query: str) -> None:
+    with pytest.raises(BadInput, match="question is empty"):
+        await research(memory([]), query)
+
+
+async def test_a_bad_now_is_refused(memory: Any) -> None:
+    with pytest.raises(BadInput, match="ISO 8601"):
+        await research(memory([]), "Does the valve open?", now="tomorrow")
+
+
+async def test_progress_is_told_in_order(memory: Any, page: Any) -> None:
+    archive = memory([page("The float switch is wired in series.")])
+    told: list[tuple[str, dict[str, Any]]] = []
+    researcher = Researcher(archive, CLOCK, CONFIG)
+    request = ResearchRequest(query="Where is the float switch wired?")
+    await researcher.research(request, Call(), lambda name, data: told.append((name, data)))
+    assert [name for name, _ in told] == ["searching", "found", "reflected", "synthesizing"]
+    assert told[1][1]["packets"] == ["tp-1"]
+
+
+async def test_turns_are_quoted_without_their_speaker_and_a_question_with_its_answer(memory: Any, page: Any) -> None:
+    turns = [
+        page("Mara: What about the train to Sintra?", section="transcript", speaker="Mara", sequence=0),
+        page("GPT: Forty minutes each way.", section="transcript", speaker="GPT", sequence=1),
+    ]
+    archive = memory(turns)
+
+    async def with_neighbours(request: SearchRequest, call: Call) -> SearchResponse:
+        response = await type(archive).search(archive, request, call)
+        near = {"tp-1/0": "tp-1/1", "tp-1/1": "tp-1/0"}
+        other = {hit.page_id: hit for hit in response.hits}
+        fill = replace(response.hits[0], page_id="tp-1/1")
+        hits = [replace(hit, adjacent=[other.get(near[hit.page_id], fill)]) for hit in response.hits]
+        return replace(response, hits=hits)
+
+    archive.search = with_neighbours
+    result = await research(archive, "How long is the train to Sintra?")
+    assert 'GPT: "Forty minutes each way." [Packet: tp-1]' in result.answer
+    assert result.citations[0].quote == "Forty minutes each way."
