@@ -26,7 +26,7 @@ SPEAKER_WEIGHT = 0.8
 HEADING_WEIGHT = 0.4
 """Topic and date are the same on all pages of a packet, so they tell packets apart and pages not at all."""
 _CACHED_POSTINGS = 1_000_000
-_PLAIN_PAGES = 1_000
+_CACHED_FREQUENCIES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,50 +45,77 @@ class LexicalScores:
     shares: list[tuple[str, Positions, Scores]] = field(default_factory=list)
 
 
+class Held:
+    """Postings and document frequencies of one state of the index; readers of another state hold another one."""
+
+    def __init__(self, state: tuple[bytes, ...]) -> None:
+        self.state = state
+        self.postings: OrderedDict[str, Postings] = OrderedDict()
+        self.frequencies: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._size = 0
+
+    def keep(self, stem: str, postings: Postings) -> None:
+        """Hold a term's postings, letting the longest held go when there are too many."""
+        with self._lock:
+            if stem in self.postings or len(postings.ids) > _CACHED_POSTINGS:
+                return
+            self.postings[stem] = postings
+            self._size += len(postings.ids)
+            while self._size > _CACHED_POSTINGS:
+                self._size -= len(self.postings.popitem(last=False)[1].ids)
+
+    def keep_frequency(self, stem: str, frequency: int) -> None:
+        with self._lock:
+            if len(self.frequencies) >= _CACHED_FREQUENCIES:
+                self.frequencies.clear()
+            self.frequencies[stem] = frequency
+
+
 class LexicalIndex:
-    """Reads term statistics and postings; caches both for one state of the index. Safe from any thread."""
+    """Reads term statistics and postings, and holds them until the index changes. Safe from any thread."""
 
     def __init__(self, postings_budget: int) -> None:
         self._budget = postings_budget
-        self._lock = threading.Lock()
-        self._state: tuple[bytes, ...] = ()
-        self._postings: OrderedDict[str, Postings] = OrderedDict()
-        self._frequencies: dict[str, int] = {}
-        self._held = 0
+        self._held = Held(())
 
     def score(self, connection: sqlite3.Connection, terms: Sequence[QueryTerm], catalogue: Catalogue) -> LexicalScores:
         """BM25 of all terms over the pages that the rarest terms, within the budget, stand on."""
-        self.notice_changes(connection)
+        held = self._current(connection)
         result = LexicalScores(np.zeros(len(catalogue), np.float32))
-        frequencies = {stem: self.frequency(connection, stem) for term in terms for stem in term.stems}
+        frequencies = {stem: _frequency(connection, held, stem) for term in terms for stem in term.stems}
         chosen: list[str] = []
         spent = 0
         for stem, word in _rarest_first(terms, frequencies):
             frequency = frequencies[stem]
             weight = inverse_frequency(frequency, catalogue.active_count)
             within = not chosen or spent + frequency <= self._budget
-            cached = self._postings.get(stem)
-            if within or cached is not None:
-                postings = cached or self._read_postings(connection, stem)
-                spent += frequency if within else 0
-            else:
-                postings = self._common(connection, stem, chosen)
+            postings = held.postings.get(stem)
+            if postings is None:
+                postings = _read_postings(connection, held, stem) if within else _common(connection, stem, chosen)
             self._add(result, word, postings, weight, catalogue, all_pages=within)
             if within:
+                spent += frequency
                 chosen.append(stem)
         return result
 
-    def frequency(self, connection: sqlite3.Connection, stem: str) -> int:
-        """On how many pages an index term stands. Call `notice_changes` first, once a snapshot."""
-        known = self._frequencies.get(stem)
-        if known is None:
-            row = connection.execute("SELECT doc FROM pages_terms WHERE term = ?", (stem,)).fetchone()
-            known = int(row[0]) if row else 0
-            with self._lock:
-                if len(self._frequencies) > _CACHED_POSTINGS // 10:
-                    self._frequencies.clear()
-                self._frequencies[stem] = known
-        return known
+    def frequencies(self, connection: sqlite3.Connection, stems: Sequence[str]) -> dict[str, int]:
+        """On how many pages each index term stands."""
+        held = self._current(connection)
+        return {stem: _frequency(connection, held, stem) for stem in stems}
+
+    def forget(self) -> None:
+        """Let everything held go; it is read again when needed."""
+        self._held = Held(())
+
+    def _current(self, connection: sqlite3.Connection) -> Held:
+        """What is held for the connection's snapshot: any change to the index rewrites FTS5's averages or structure."""
+        rows = connection.execute("SELECT block FROM pages_text_data WHERE id IN (1, 10) ORDER BY id").fetchall()
+        state = tuple(bytes(row[0]) for row in rows)
+        held = self._held
+        if held.state != state:
+            held = self._held = Held(state)
+        return held
 
     def _add(
         self,
@@ -113,40 +140,34 @@ class LexicalIndex:
         result.scores[positions] += share
         result.shares.append((word, positions, share))
 
-    def notice_changes(self, connection: sqlite3.Connection) -> None:
-        """Forget everything once FTS5's averages or structure records differ: any change to the index rewrites them."""
-        rows = connection.execute("SELECT block FROM pages_text_data WHERE id IN (1, 10) ORDER BY id").fetchall()
-        state = tuple(bytes(row[0]) for row in rows)
-        if state == self._state:
-            return
-        with self._lock:
-            self._state, self._held = state, 0
-            self._postings, self._frequencies = OrderedDict(), {}
 
-    def _read_postings(self, connection: sqlite3.Connection, stem: str) -> Postings:
-        state = self._state
-        (listed,) = connection.execute(
-            "SELECT group_concat(doc * 4 + (col = 'speaker') + 2 * (col = 'heading')) FROM pages_postings"
-            " WHERE term = ?",
-            (stem,),
-        ).fetchone()
-        postings = _decode(listed or "")
-        with self._lock:
-            if state == self._state and stem not in self._postings and len(postings.ids) <= _CACHED_POSTINGS:
-                self._postings[stem] = postings
-                self._held += len(postings.ids)
-                while self._held > _CACHED_POSTINGS:
-                    self._held -= len(self._postings.popitem(last=False)[1].ids)
-        return postings
+def _frequency(connection: sqlite3.Connection, held: Held, stem: str) -> int:
+    known = held.frequencies.get(stem)
+    if known is None:
+        row = connection.execute("SELECT doc FROM pages_terms WHERE term = ?", (stem,)).fetchone()
+        known = int(row[0]) if row else 0
+        held.keep_frequency(stem, known)
+    return known
 
-    def _common(self, connection: sqlite3.Connection, stem: str, rare: Sequence[str]) -> Postings:
-        """Where a common term meets a rare one, counted once a page: FTS5 leaps from one to the next."""
-        rare_ones = " OR ".join(quote(other) for other in rare)
-        (listed,) = connection.execute(
-            "SELECT group_concat(rowid) FROM pages_text WHERE pages_text MATCH ?", (f"{quote(stem)} AND ({rare_ones})",)
-        ).fetchone()
-        ids = _numbers(listed or "")
-        return Postings(ids, np.ones(len(ids), np.float32))
+
+def _read_postings(connection: sqlite3.Connection, held: Held, stem: str) -> Postings:
+    (listed,) = connection.execute(
+        "SELECT group_concat(doc * 4 + (col = 'speaker') + 2 * (col = 'heading')) FROM pages_postings WHERE term = ?",
+        (stem,),
+    ).fetchone()
+    postings = _decode(listed or "")
+    held.keep(stem, postings)
+    return postings
+
+
+def _common(connection: sqlite3.Connection, stem: str, rare: Sequence[str]) -> Postings:
+    """Where a common term meets a rare one, counted once a page: FTS5 leaps from one to the next."""
+    rare_ones = " OR ".join(quote(other) for other in rare)
+    (listed,) = connection.execute(
+        "SELECT group_concat(rowid) FROM pages_text WHERE pages_text MATCH ?", (f"{quote(stem)} AND ({rare_ones})",)
+    ).fetchone()
+    ids = _numbers(listed or "")
+    return Postings(ids, np.ones(len(ids), np.float32))
 
 
 def inverse_frequency(frequency: int, pages: int) -> float:

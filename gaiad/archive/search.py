@@ -119,10 +119,9 @@ class Searcher:
         stems = self._stemmer.stems(words)
 
         def read(connection: sqlite3.Connection) -> dict[str, int]:
-            self._lexical.notice_changes(connection)
+            found = self._lexical.frequencies(connection, [stem for parts in stems for stem in parts])
             return {
-                word: min((self._lexical.frequency(connection, stem) for stem in parts), default=0)
-                for word, parts in zip(words, stems, strict=True)
+                word: min((found[stem] for stem in parts), default=0) for word, parts in zip(words, stems, strict=True)
             }
 
         return await self._tenant.file.aread(read)

@@ -285,3 +285,15 @@ async def test_an_empty_archive_answers_nothing(shelf, embedder):
     await shelf.embed_all(embedder)
     for mode in ("bm25", "dense", "hybrid", "metadata"):
         assert await shelf.packets("anything", embedder, mode=mode) == []
+
+
+@pytest.mark.parametrize("budget", [0, 25, 20_000])
+async def test_terms_beyond_the_postings_budget_still_rescore(make_shelf, budget):
+    shelf = make_shelf(postings_budget=budget)
+    for number in range(30):
+        shelf.packet(f"tp-{number:02}", [f"common words everywhere {'zebra' if number < 5 else ''}"])
+    shelf.packet("tp-both", ["zebra common mark"])
+    hits = (await shelf.find("zebra common mark", explain=True, limit=100)).hits
+    assert hits[0].packet_id == "tp-both"
+    assert hits[0].explanation.matched_terms == ["common", "mark", "zebra"]
+    assert len(hits) == {0: 1, 25: 6, 20_000: 31}[budget]
