@@ -6,6 +6,7 @@ imported where it is first needed, so that a refused start is quick.
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -37,6 +38,7 @@ from gaiad.welcome import copy_samples, ready_text
 if TYPE_CHECKING:
     from gaiad.archive.archive import LocalArchive
     from gaiad.intake.auth import Tokens
+    from gaiad.intake.schedule import Schedule
     from gaiad.intake.watch import FolderWatch
     from gaiad.models.embedder import WorkerEmbedder
     from gaiad.service import Service
@@ -56,6 +58,7 @@ def serve(home: str | None = None, samples: bool = False, assignments: Sequence[
     there already; a socket or port is taken).
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a vector scan is memory-bound: more threads only cost memory
+    gc.disable()  # importing and opening make no garbage to speak of
     os.umask(0o077)
     place = find_home(home, os.environ)
     make_private_directory(place.root)
@@ -69,6 +72,7 @@ def serve(home: str | None = None, samples: bool = False, assignments: Sequence[
     try:
         return asyncio.run(Daemon(place, config, load, samples=samples, explicit_home=home is not None).run())
     finally:
+        gc.enable()
         lock.release()
 
 
@@ -99,7 +103,7 @@ class Daemon:
             service, archive = await self._open_memory(stack)
             tasks = await stack.enter_async_context(TaskGroup("daemon", _noting(service)))
             fresh = self._samples and copy_samples(self._home.inbox)
-            watch = await self._open_folders(stack, service, archive)
+            watch, schedule = await self._open_folders(stack, service, archive)
             tasks.start("vectors", drain_vectors(archive, self._hub, service.note))
             tokens = await self._open_listeners(stack, service)
             service.on_reload.append(lambda config: _apply(config, service, archive, watch, tokens))
@@ -109,6 +113,9 @@ class Daemon:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(watch.first_scan.wait(), _SAMPLES_SCAN_S if fresh else _FIRST_SCAN_S)
             self._say_ready(service, (await archive.counts())["packets"])
+            schedule.start()
+            gc.enable()
+            gc.freeze()  # what lives as long as the daemon is not looked at again
             await self._stop.wait()
             self._notify("STOPPING=1")
             _log.info("stopping")
@@ -178,8 +185,10 @@ class Daemon:
         await embedder.start()
         return embedder, ""
 
-    async def _open_folders(self, stack: AsyncExitStack, service: "Service", archive: "LocalArchive") -> "FolderWatch":
-        """The folder watch and the timer that keeps it complete."""
+    async def _open_folders(
+        self, stack: AsyncExitStack, service: "Service", archive: "LocalArchive"
+    ) -> "tuple[FolderWatch, Schedule]":
+        """The folder watch, and the timer that keeps it complete (it begins once all is ready)."""
         from gaiad.intake.schedule import Schedule
         from gaiad.intake.watch import FolderWatch
 
@@ -197,9 +206,8 @@ class Daemon:
         schedule = Schedule(service.note)
         schedule.every("rescan", self._config.intake.rescan_s, rescan)
         schedule.daily("sweep", self._config.schedule.sweep_at, self._config.user.timezone, sweep)
-        schedule.start()
         stack.callback(schedule.stop)
-        return watch
+        return watch, schedule
 
     async def _open_listeners(self, stack: AsyncExitStack, service: "Service") -> "Tokens":
         """Both listeners; from here on the world can ask."""

@@ -1,53 +1,86 @@
 """The timer behind the Scheduler port: the only place that knows apscheduler. A run that fails is logged and noted."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC
-from typing import Any
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.interval import IntervalTrigger
 
 from gaiad.clock import load_zone
 from gaiad.errors import ConfigError
 from gaiad.ports import Work
 
+if TYPE_CHECKING:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
 _log = structlog.get_logger("gaiad.schedule")
 Note = Callable[[str, str], None]
 
 
+class _Entry(NamedTuple):
+    """`zone` None is the machine's; `seconds` 0 means daily at `hour`:`minute`."""
+
+    name: str
+    work: Work
+    seconds: int = 0
+    hour: int = 0
+    minute: int = 0
+    zone: tzinfo | None = None
+
+
 class Schedule:
-    """Implements ports.Scheduler on the running event loop. `note(topic, text)` shows what failed; "" once it works."""
+    """Implements ports.Scheduler on the running event loop. `note(topic, text)` shows what failed; "" once it works.
+
+    What is registered is checked at once; apscheduler is loaded by `start`, for a daemon is ready before it is needed.
+    """
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._scheduler = AsyncIOScheduler(timezone=UTC)
-
-    def start(self) -> None:
-        """Begin to run what is and will be registered."""
-        self._scheduler.start()
-
-    def stop(self) -> None:
-        """Run nothing more; what runs now is its owner's to end."""
-        self._scheduler.shutdown(wait=False)
+        self._entries: list[_Entry] = []
+        self._scheduler: AsyncIOScheduler | None = None
 
     def daily(self, name: str, at: str, zone: str, work: Work) -> None:
         """Run `work` every day at `at` (HH:MM) in the IANA `zone`, "" for the machine's. Raises ConfigError."""
         hour, minute = _time_of_day(name, at)
-        machine_zone = {} if not zone else {"timezone": load_zone(zone)}
-        self._add(name, CronTrigger(hour=hour, minute=minute, **machine_zone), work)
+        self._add(_Entry(name, work, hour=hour, minute=minute, zone=load_zone(zone) if zone else None))
 
     def every(self, name: str, seconds: float, work: Work) -> None:
         """Run `work` every `seconds`, first after that long."""
-        self._add(name, IntervalTrigger(seconds=max(1, round(seconds))), work)
+        self._add(_Entry(name, work, seconds=max(1, round(seconds))))
 
-    def _add(self, name: str, trigger: Any, work: Work) -> None:
-        self._scheduler.add_job(
-            self._visible(name, work),
+    def start(self) -> None:
+        """Begin to run what is and will be registered."""
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+        self._scheduler = AsyncIOScheduler(timezone=UTC)
+        self._scheduler.start()
+        for entry in self._entries:
+            self._arm(self._scheduler, entry)
+
+    def stop(self) -> None:
+        """Run nothing more; what runs now is its owner's to end."""
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+            self._scheduler = None
+
+    def _add(self, entry: _Entry) -> None:
+        self._entries.append(entry)
+        if self._scheduler is not None:
+            self._arm(self._scheduler, entry)
+
+    def _arm(self, scheduler: "AsyncIOScheduler", entry: _Entry) -> None:
+        from apscheduler.triggers.cron import CronTrigger
+        from apscheduler.triggers.interval import IntervalTrigger
+
+        if entry.seconds:
+            trigger = IntervalTrigger(seconds=entry.seconds)
+        else:
+            trigger = CronTrigger(hour=entry.hour, minute=entry.minute, timezone=entry.zone)
+        scheduler.add_job(
+            self._visible(entry.name, entry.work),
             trigger,
-            id=name,
-            name=name,
+            id=entry.name,
+            name=entry.name,
             replace_existing=True,
             coalesce=True,
             max_instances=1,

@@ -48,10 +48,24 @@ async def test_the_daily_time_is_in_the_zone_given(schedule: Schedule) -> None:
 
     schedule.daily("sweep", "04:00", "Asia/Tokyo", work)
     schedule.daily("machine", "04:00", "", work)
+    assert schedule._scheduler is not None
     jobs = {job.id: job for job in schedule._scheduler.get_jobs()}
     due: datetime = jobs["sweep"].next_run_time
     assert (due.hour, due.minute, str(due.tzinfo)) == (4, 0, "Asia/Tokyo")
     assert jobs["machine"].next_run_time.hour == 4
+
+
+async def test_what_was_registered_before_the_start_runs_after_it(notes: dict[str, str]) -> None:
+    ran = asyncio.Event()
+
+    async def work() -> None:
+        ran.set()
+
+    schedule = Schedule(notes.__setitem__)
+    schedule.every("early", 0.0, work)
+    schedule.start()
+    await asyncio.wait_for(ran.wait(), 5)
+    schedule.stop()
 
 
 @pytest.mark.parametrize("at", ["24:00", "4", "04:60", "four", "-1:00", ""])
