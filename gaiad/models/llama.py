@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llama_cpp import llama_cpp as library
+from gaiad.models.bindings import library
 
 _WARNING = 3
 _CONTINUED = 5
@@ -24,12 +24,15 @@ class ModelFileError(Exception):
 class Log:
     """llama.cpp's warnings and errors to standard error; `recent` keeps the last lines for error messages."""
 
+    _installed: "Log | None" = None  # the library calls it for as long as the process lives
+
     def __init__(self) -> None:
         self.recent: list[str] = []
         self._level = 0
-        self._callback = library.llama_log_callback(self._write)  # must outlive the library's use of it
+        self._callback = library.llama_log_callback(self._write)
 
     def install(self) -> None:
+        Log._installed = self
         library.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     def _write(self, level: int, text: bytes, _user_data: object) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -25,6 +26,12 @@ _REMEDIES = {
     signal.SIGKILL: "it was killed, perhaps for want of memory; free some or choose a smaller model",
     signal.SIGTERM: "something asked it to end",
 }
+
+
+def worker_environment(base: Mapping[str, str]) -> dict[str, str]:
+    """A child's environment. OpenMP threads sleep at a barrier instead of spinning, unless the user says otherwise:
+    on a busy machine spinning made a batch three times slower, and a query thirty times (measured on 2 cores)."""
+    return {"OMP_WAIT_POLICY": "passive", **base, "GGML_NO_BACKTRACE": "1"}
 
 
 def describe_exit(code: int) -> str:
@@ -67,7 +74,7 @@ class WorkerProcess:
                 stderr=asyncio.subprocess.PIPE,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                env={**os.environ, "GGML_NO_BACKTRACE": "1"},
+                env=worker_environment(os.environ),
                 limit=_STDERR_LINE_BYTES,
             )
         except BaseException:

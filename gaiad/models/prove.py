@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gaiad.models.process import describe_exit
+from gaiad.models.process import describe_exit, worker_environment
 
 TIMEOUT_S = 60.0
 _PROMPT_TOKENS = 64
@@ -36,7 +36,7 @@ def _decode_in_child(command: list[str], timeout_s: float) -> str:
             errors="replace",
             timeout=timeout_s,
             check=False,
-            env={**os.environ, "GGML_NO_BACKTRACE": "1"},
+            env=worker_environment(os.environ),
         )
     except subprocess.TimeoutExpired:
         return f"llama.cpp: a decode of milliseconds took more than {timeout_s:g} s; rebuild it with `make`"
@@ -50,8 +50,8 @@ def _decode_in_child(command: list[str], timeout_s: float) -> str:
 def decode(path: Path) -> None:
     """In the child: decode a prompt at once, then a few tokens one at a time. Raises RuntimeError on nonsense."""
     import numpy as np
-    from llama_cpp import llama_cpp as library
 
+    from gaiad.models.bindings import library
     from gaiad.models.llama import Batch, Log, load_model
 
     model = load_model(path, Log())

@@ -45,7 +45,7 @@ async def open_embedder() -> AsyncIterator[OpenEmbedder]:
     async def open_one(
         path: Path, *, wait: bool = True, patience: Patience = QUICK, **settings: object
     ) -> WorkerEmbedder:
-        settings = {"batch_tokens": 128, **settings}  # short batches, so that a loaded machine still looks in often
+        settings = {"batch_tokens": 128, "threads": 1, **settings}  # what a loaded machine still does quickly
         config = msgspec.structs.replace(load_config(environment={}).embedder, **settings)
         embedder = WorkerEmbedder(path, config, SystemClock("UTC"), patience=patience)
         opened.append(embedder)

@@ -1,0 +1,150 @@
+"""Embedding through the worker against a bare llama.cpp loop on the same texts, in the same run.
+
+Rounds alternate between the two, and the best of each counts, so that a busy machine disturbs both alike.
+"""
+
+import asyncio
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gaiad.clock import SystemClock
+from gaiad.config import EmbedderConfig, load_config
+from gaiad.errors import Unavailable
+from gaiad.models.embedder import WorkerEmbedder
+from gaiad.models.process import worker_environment
+from gaiad.models.provision import default_model_path
+from gaiad.ports import Call, Priority
+
+ROUNDS = 3
+TEXTS = 64
+QUERIES = 20
+_WORDS = (
+    "packet",
+    "memory",
+    "council",
+    "archive",
+    "page",
+    "vector",
+    "daemon",
+    "worker",
+    "signal",
+    "threshold",
+    "evidence",
+    "careful",
+    "recursive",
+    "pattern",
+    "question",
+    "answer",
+    "morning",
+    "project",
+    "window",
+    "bridge",
+    "garden",
+    "letter",
+    "market",
+    "number",
+    "system",
+    "machine",
+    "history",
+    "river",
+    "silver",
+)
+
+
+def measure(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Tokens/s of worker and bare loop with their ratio, and a single query's milliseconds idle and while draining."""
+    return asyncio.run(_measure(default_model_path(environment)))
+
+
+async def _measure(model: Path) -> dict[str, Any]:
+    config = load_config().embedder
+    embedder = WorkerEmbedder(model, config, SystemClock("UTC"))
+    await embedder.start()
+    try:
+        await embedder.wait_ready(config.start_timeout_s)
+        worker, raw, tokens = [], [], 0
+        for number in range(ROUNDS):
+            texts = _texts(number)
+            loop = await _bare_loop(model, config, texts)
+            tokens = int(loop["tokens"])
+            raw.append(tokens / loop["seconds"])
+            started = time.perf_counter()
+            await embedder.embed(texts, Call(priority=Priority.BACKGROUND))
+            worker.append(tokens / (time.perf_counter() - started))
+        idle = await _query_ms(embedder, "idle")
+        draining = await _query_ms_while_draining(embedder)
+    finally:
+        await embedder.close()
+    return {
+        "worker_tokens_per_s": round(max(worker), 1),
+        "raw_tokens_per_s": round(max(raw), 1),
+        "ratio": round(max(worker) / max(raw), 3),
+        "query_idle_ms_p50": round(statistics.median(idle), 2),
+        "query_idle_ms_p95": round(_p95(idle), 2),
+        "query_draining_ms_p50": round(statistics.median(draining), 2),
+        "query_draining_ms_p95": round(_p95(draining), 2),
+        "tokens": tokens,
+    }
+
+
+async def _bare_loop(model: Path, config: EmbedderConfig, texts: list[str]) -> dict[str, float]:
+    threads = config.threads or min(len(os.sched_getaffinity(0)), 8)
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gaiad.models.raw_embedding", str(model), str(threads), str(config.batch_tokens)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=worker_environment(os.environ),
+    )
+    output, _ = await child.communicate(json.dumps(texts).encode())
+    if child.returncode != 0:
+        raise Unavailable(f"the bare llama.cpp loop ended with status {child.returncode}; run `make` again")
+    result: dict[str, float] = json.loads(output)
+    return result
+
+
+async def _query_ms(embedder: WorkerEmbedder, label: str) -> list[float]:
+    """Milliseconds of queries never asked before, one after the other."""
+    took = []
+    for number in range(QUERIES):
+        started = time.perf_counter()
+        await embedder.embed([f"what did the {label} {_WORDS[number % len(_WORDS)]} say in week {number}"], Call())
+        took.append((time.perf_counter() - started) * 1000.0)
+    return took
+
+
+async def _query_ms_while_draining(embedder: WorkerEmbedder) -> list[float]:
+    stop = asyncio.Event()
+
+    async def drain() -> None:
+        number = 1000
+        while not stop.is_set():
+            number += 1
+            await embedder.embed(_texts(number)[:16], Call(priority=Priority.BACKGROUND))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(drain(), name="bench/drain")
+        await asyncio.sleep(0.2)
+        took = await _query_ms(embedder, "draining")
+        stop.set()
+    return took
+
+
+def _texts(seed: int) -> list[str]:
+    source = random.Random(seed)
+    return [" ".join(source.choices(_WORDS, k=source.randint(20, 220))) for _ in range(TEXTS)]
+
+
+def _p95(values: list[float]) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))
