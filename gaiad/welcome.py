@@ -19,7 +19,7 @@ def ready_text(socket: Path, url: str, packets: int, home: Path | None) -> str:
         f"gaiad {gaiad.__version__} is ready: {where}, {packets} {'packet' if packets == 1 else 'packets'}\n"
         f"  {program} status{option}\n"
         f'  {program} search{option} "foundry bearings"\n'
-        f'  {program} ask{option} "What did we decide about the foundry bearings?"\n'
+        f'  {program} ask{option} "What is the acoustic monitoring of foundry bearings about?"\n'
     )
 
 
