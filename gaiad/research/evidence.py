@@ -106,19 +106,26 @@ def weigh(
 ) -> list[Evidence]:
     """Hits as evidence, most relevant first. `pages` holds hit pages and neighbours by id."""
     best = max((hit.score for hit in hits), default=0.0)
+    has_dense = any(hit.explanation and "dense" in hit.explanation.retrievers for hit in hits)
     found = []
     for hit in hits:
         near = [pages[page_id] for page_id in neighbours.get(hit.page_id, ()) if page_id in pages]
-        found.append(_weigh_one(hit, pages[hit.page_id], near, terms, hit.score / best if best > 0 else 0.0))
+        fused = hit.score / best if best > 0 else 0.0
+        found.append(_weigh_one(hit, pages[hit.page_id], near, terms, fused, has_dense))
     return sorted(found, key=lambda evidence: -evidence.relevance)
 
 
-def _weigh_one(hit: Hit, page: Page, near: Sequence[Page], terms: Sequence[Term], fused: float) -> Evidence:
+def _weigh_one(
+    hit: Hit, page: Page, near: Sequence[Page], terms: Sequence[Term], fused: float, has_dense: bool
+) -> Evidence:
     earned = credits_of(page, near, terms)
     lexical = weighted(earned, terms)
     scores = hit.explanation.retrievers if hit.explanation else {}
     cosine = scores["dense"].score if "dense" in scores else None
-    relevance = LEXICAL_SHARE * lexical + SEMANTIC_SHARE * semantic_score(cosine) + RANK_SHARE * fused
+    if has_dense:
+        relevance = LEXICAL_SHARE * lexical + SEMANTIC_SHARE * semantic_score(cosine) + RANK_SHARE * fused
+    else:
+        relevance = (1 - RANK_SHARE) * lexical + RANK_SHARE * fused
     return Evidence(
         page=page,
         credits=earned,

@@ -124,7 +124,7 @@ class _Run:
             config = self._config
             selected = select(parameters, pool.evidence, attempt.floor, config.max_pages, config.max_sources)
             self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
-            reflection = evaluate_sufficiency(parameters, terms, selected)
+            reflection = evaluate_sufficiency(parameters, terms, selected, pool.evidence)
             self._tell(
                 "reflected",
                 iteration=iteration,

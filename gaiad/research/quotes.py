@@ -144,7 +144,8 @@ def _defines(text: str, name: str) -> float:
     """More when the sentence says what `name` is than when it only names it."""
     lower = " ".join(text.lower().split())
     if re.search(
-        rf"\b{re.escape(name)}[\"'”’)]*\s*(?::|,? (?:is|are|means|was|were|states|says|reads|stands for)\b(?! for\b))", lower
+        rf"\b{re.escape(name)}[\"'”’)]*\s*(?::|,? (?:is|are|means|was|were|states|says|reads|stands for)\b(?! for\b))",
+        lower,
     ):
         return DEFINES
     return NAMES_IT if name in lower else 0.0

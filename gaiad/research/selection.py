@@ -11,7 +11,7 @@ from gaiad.research.evidence import Evidence, names_subject
 from gaiad.research.query import Kind, SearchParameters
 
 NEAR_BEST: dict[Kind, float] = {
-    "factual": 0.85,
+    "factual": 0.9,
     "conceptual": 0.6,
     "evolution": 0.5,
     "comparative": 0.5,
