@@ -86,7 +86,7 @@ class Service:
         self._started = clock.monotonic()
         self._notes: dict[str, str] = {}
         self.on_reload: list[Callable[[Config], None]] = []
-        self.folders: list[Path] = []
+        self.folders: list[tuple[Path, str]] = []
         self._checks = Checks(self)
 
     async def start(self) -> None:
@@ -112,10 +112,10 @@ class Service:
     def degraded(self) -> list[str]:
         """Everything that does not work as it should, in words."""
         reasons = [*self._notes.values(), *self._archive.degraded()]
-        if self._embedder is None:
-            reasons.append("no embedding model (embedder.kind = none): search is lexical")
-        elif (model := self._embedder.status()).state not in ("ready", "starting", "sleeping"):
-            reasons.append(f"embedder {model.state}: {model.reason}; search is lexical")
+        if self._embedder is not None:
+            model = self._embedder.status()
+            if model.state not in ("ready", "starting", "sleeping"):
+                reasons.append(f"embedder {model.state}: {model.reason}; search is lexical")
         return reasons
 
     async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
@@ -133,7 +133,7 @@ class Service:
             models=[] if self._embedder is None else [self._embedder.status()],
             degraded=self.degraded(),
             tenants=shown,
-            folders=[str(folder) for folder in self.folders],
+            folders=[str(folder) for folder, tenant in self.folders if tenants is None or tenant in tenants],
             jobs=jobs,
             counters=self.metrics.counters(),
             latencies={name: msgspec.structs.asdict(value) for name, value in self.metrics.latencies().items()},
@@ -246,7 +246,7 @@ class Service:
 
     async def backup(self, directory: str, call: Call) -> dict[str, Any]:
         """A consistent copy of everything, taken while others read and write."""
-        return await self._archive.backup(Path(directory))
+        return await self._archive.backup(Path(directory), self._runner.jobs.file)
 
     async def restore(self, directory: str, call: Call) -> dict[str, Any]:
         """Put a backup in place; what was there is moved aside, never deleted."""
@@ -271,7 +271,8 @@ class Service:
         return await self._archive.reindex(run.call, _reporter(run))
 
     async def _sweep(self, run: JobRun) -> dict[str, Any]:
-        report = await self._archive.sweep(self.folders, run.call)
+        folders = [folder for folder, tenant in self.folders if tenant == run.call.tenant]
+        report = await self._archive.sweep(folders, run.call)
         self.note("sweep", "; ".join(report["problems"][:3]))
         return report
 

@@ -96,7 +96,7 @@ class FolderWatch:
 
     def _find_folders(self) -> None:
         self._folders, problems = watched_folders(self._home, self._service.config)
-        self._service.folders[:] = [folder.root for folder in self._folders]
+        self._service.folders[:] = [(folder.root, folder.tenant) for folder in self._folders]
         self._service.note("intake.folders", "; ".join(problems))
 
     def _failed(self, _task: str, error: BaseException) -> None:

@@ -50,7 +50,7 @@ class Jobs:
     """Rows of the jobs table; safe from any thread."""
 
     def __init__(self, file: DatabaseFile, clock: Clock, ids: IdMaker) -> None:
-        self._file = file
+        self.file = file
         self._clock = clock
         self._ids = ids
 
@@ -74,13 +74,11 @@ class Jobs:
             )
             return job_id
 
-        return self.get(self._file.write(insert))
+        return self.get(self.file.write(insert))
 
     def get(self, job_id: str) -> Job:
         """The job; raises NotFound."""
-        row = self._file.read(
-            lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
-        )
+        row = self.file.read(lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs WHERE job_id = ?", (job_id,)).fetchone())
         if row is None:
             raise NotFound(f"no job is called {job_id!r}; `gaiad jobs` lists them")
         return _job(row)
@@ -88,7 +86,7 @@ class Jobs:
     def newest(self, tenants: tuple[str, ...] | None = None, limit: int = 50) -> list[Job]:
         """Newest first; only of `tenants` when given."""
         wanted = "" if tenants is None else f"WHERE tenant IN ({', '.join('?' * len(tenants))})"
-        rows = self._file.read(
+        rows = self.file.read(
             lambda c: c.execute(
                 f"SELECT {_COLUMNS} FROM jobs {wanted} ORDER BY job_id DESC LIMIT ?", (*(tenants or ()), limit)
             ).fetchall()
@@ -97,7 +95,7 @@ class Jobs:
 
     def unfinished(self, kind: str) -> list[Job]:
         """Queued and running jobs of a kind, oldest first: what a restart resumes."""
-        rows = self._file.read(
+        rows = self.file.read(
             lambda c: c.execute(
                 f"SELECT {_COLUMNS} FROM jobs WHERE kind = ? AND state IN ('queued', 'running') ORDER BY job_id",
                 (kind,),
@@ -107,7 +105,7 @@ class Jobs:
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state."""
-        rows = self._file.read(lambda c: c.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
+        rows = self.file.read(lambda c: c.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
         return {str(state): int(count) for state, count in rows}
 
     def payload(self, job_id: str) -> dict[str, Any]:
@@ -148,11 +146,11 @@ class Jobs:
                 ((job_id, number, body) for number, body in enumerate(log, start=last + 1)),
             )
 
-        self._file.write(record)
+        self.file.write(record)
 
     def log(self, job_id: str, after: int, limit: int = 10_000) -> list[bytes]:
         """Log lines number `after` + 1 and on, in order."""
-        rows = self._file.read(
+        rows = self.file.read(
             lambda c: c.execute(
                 "SELECT body FROM job_log WHERE job_id = ? AND number > ? ORDER BY number LIMIT ?",
                 (job_id, after, limit),
@@ -162,7 +160,7 @@ class Jobs:
 
     def prune(self, keep: int) -> None:
         """Forget the log lines of all ended jobs but the newest `keep`; their rows stay."""
-        self._file.write(
+        self.file.write(
             lambda c: (
                 c.execute(
                     "DELETE FROM job_log WHERE job_id IN (SELECT job_id FROM jobs"
@@ -186,13 +184,13 @@ class Jobs:
 
     def cancel_wanted(self, job_id: str) -> bool:
         """Whether somebody asked the job to stop."""
-        row = self._file.read(
+        row = self.file.read(
             lambda c: c.execute("SELECT cancel_wanted FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
         )
         return bool(row and row[0])
 
     def _blob(self, job_id: str, column: str) -> dict[str, Any]:
-        row = self._file.read(lambda c: c.execute(f"SELECT {column} FROM jobs WHERE job_id = ?", (job_id,)).fetchone())
+        row = self.file.read(lambda c: c.execute(f"SELECT {column} FROM jobs WHERE job_id = ?", (job_id,)).fetchone())
         if row is None:
             raise NotFound(f"no job is called {job_id!r}")
         return msgspec.json.decode(row[0], type=dict[str, Any])
@@ -200,7 +198,7 @@ class Jobs:
     def _set(self, job_id: str, **changes: Any) -> None:
         changes["updated_at"] = to_iso(self._clock.now())
         assignments = ", ".join(f"{column} = ?" for column in changes)
-        self._file.write(
+        self.file.write(
             lambda c: c.execute(f"UPDATE jobs SET {assignments} WHERE job_id = ?", (*changes.values(), job_id)).rowcount
         )
 

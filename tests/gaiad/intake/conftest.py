@@ -37,7 +37,7 @@ class MemoryService:
         self.clock = SystemClock()
         self.hub = EventHub(self.clock)
         self.metrics = Metrics()
-        self.folders: list[Path] = []
+        self.folders: list[tuple[Path, str]] = []
         self.notes: dict[str, str] = {}
         self.calls: list[Call] = []
         self.ingested: list[tuple[str, str, bytes]] = []  # tenant, path, content

@@ -203,7 +203,7 @@ async def test_a_missing_folder_is_named_and_watched_once_it_appears(
     await until(lambda: f"folder {folder}" not in service.notes)
     (folder / "a.xml").write_bytes(b"<a/>")
     await until(lambda: [(tenant, content) for tenant, _, content in service.ingested] == [("work", b"<a/>")])
-    assert service.folders == [home.inbox, folder]
+    assert service.folders == [(home.inbox, "local"), (folder, "work")]
 
 
 async def test_a_folder_deleted_and_made_again_is_watched_again(watch: FolderWatch, service: Any, home: Home) -> None:
@@ -225,7 +225,7 @@ async def test_new_settings_change_the_folders(
     await started(watch)
     service.config = with_folders(config, (two, "local"))
     watch.rescan()
-    await until(lambda: service.folders == [home.inbox, two])
+    await until(lambda: service.folders == [(home.inbox, "local"), (two, "local")])
     await asyncio.sleep(0.1)
     (one / "no.xml").write_bytes(b"<a/>")
     (two / "yes.xml").write_bytes(b"<a/>")
