@@ -22,8 +22,8 @@ from gaiad.models.process import worker_environment
 from gaiad.models.provision import default_model_path
 from gaiad.ports import Call, Priority
 
-ROUNDS = 3
-TEXTS = 64
+ROUNDS = 5
+TEXTS = 40
 QUERIES = 20
 _WORDS = (
     "packet",

@@ -12,7 +12,7 @@ from gaiad.models.supervisor import Patience
 from gaiad.ports import Call, Priority
 
 CLOCK = SystemClock("UTC")
-LONG_JOB = [f"{number} " + "some words of a long page, " * 18 for number in range(80)]
+LONG_JOB = [f"{number} " + "some words of a long page, " * 18 for number in range(24)]
 
 
 def background() -> Call:
@@ -142,7 +142,7 @@ async def test_background_beyond_the_backlog_is_refused_with_a_number(open_embed
     async with asyncio.TaskGroup() as group:
         group.create_task(raises(Cancelled, embedder.embed(LONG_JOB, call)))
         await asyncio.sleep(0.1)
-        with pytest.raises(Unavailable, match="80 texts already wait"):
+        with pytest.raises(Unavailable, match="24 texts already wait"):
             await embedder.embed(["one more"], background())
         call.cancel()
 
@@ -151,11 +151,11 @@ async def test_a_worker_killed_mid_request_is_replaced_and_the_call_still_answer
     embedder = await open_embedder(slow_bert)
     pid = embedder.status().pid
     async with asyncio.TaskGroup() as group:
-        job = group.create_task(embedder.embed(LONG_JOB[:20], background()))
+        job = group.create_task(embedder.embed(LONG_JOB[:8], background()))
         await asyncio.sleep(0.1)
         assert not job.done()
         os.kill(pid, signal.SIGKILL)
-    assert job.result().shape[0] == 20
+    assert job.result().shape[0] == 8
     status = embedder.status()
     assert status.state == "ready"
     assert status.pid != pid
