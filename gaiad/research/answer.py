@@ -87,6 +87,7 @@ def found_answer(
     sources: Sequence[PacketSummary],
     reflection: ReflectionResult,
     iterations: int,
+    at_limit: bool,
     refinements: tuple[str, ...],
     degraded: tuple[str, ...],
     zone: tzinfo,
@@ -98,7 +99,7 @@ def found_answer(
     if reflection.temporality == 0 and parameters.dated:
         notes.append(f"Nothing found {parameters.date_text}; these packets are from another time.")
     if status == "PARTIAL":
-        notes.append(responses.partial_note())
+        notes.append(responses.partial_note(at_limit))
         if reflection.missing_aspects:
             notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
     if removed:
@@ -121,7 +122,7 @@ def found_answer(
         iterations=iterations,
         refinements=refinements,
         notes=(*notes, *_refined(refinements)),
-        suggestions=reflection.refinement_suggestions if status == "PARTIAL" else (),
+        suggestions=tuple(responses.suggestions()) if status == "PARTIAL" else (),
         missing=reflection.missing_aspects if status == "PARTIAL" else (),
     )
 

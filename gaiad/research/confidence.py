@@ -2,8 +2,9 @@
 
     confidence = 0.45 coverage + 0.20 specificity + 0.15 temporality + 0.20 completeness
 
-each 0 to 1 as `reflect` measures them; then at most 0.74 for a PARTIAL answer (it is never HIGH), and less by the share
-of citations that did not verify. NOT_FOUND and CLARIFY have no answer to be sure of: 0.
+each 0 to 1 as `reflect` measures them; at most 0.95, for quoting the right words is not yet understanding the question;
+at most 0.74 for a PARTIAL answer (it is never HIGH); less by the share of citations that did not verify. NOT_FOUND and
+CLARIFY have no answer to be sure of: 0.
 """
 
 from typing import Literal
@@ -14,13 +15,13 @@ Band = Literal["LOW", "MEDIUM", "HIGH"]
 
 COVERAGE, SPECIFICITY, TEMPORALITY, COMPLETENESS = 0.45, 0.20, 0.15, 0.20
 MEDIUM_FROM, HIGH_FROM = 0.5, 0.75
-PARTIAL_CAP = 0.74
+PARTIAL_CAP, CAP = 0.74, 0.95
 
 
 def combine(coverage: float, specificity: float, temporality: float, completeness: float) -> float:
     """The weighted sum of GAM 4's four criteria."""
     total = COVERAGE * coverage + SPECIFICITY * specificity + TEMPORALITY * temporality + COMPLETENESS * completeness
-    return min(1.0, max(0.0, total))
+    return min(CAP, max(0.0, total))
 
 
 def final(confidence: float, status: ResearchStatus, verified: int, removed: int) -> float:

@@ -3,12 +3,14 @@
 Recognition is by whole words, ignoring case; a model answers to its family name, so "Gemini" finds "Gemini 2.5 Pro".
 """
 
+import functools
 import re
+from collections.abc import Collection
 
 import msgspec
 
 from constants.load import load
-from gaiad.research.words import Word, content_words, cut, normalise, stop_words
+from gaiad.research.words import Word, content_words, cut, stop_words
 from gaiad.schemas import Facets
 
 
@@ -27,13 +29,13 @@ class Entities(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
-def recognise(question: str, facets: Facets, meanings: list[str]) -> Entities:
-    """What `question` names. `meanings` are the initials' meanings; a topic that contains one is meant."""
+def recognise(question: str, facets: Facets, meanings: list[str], roles: Collection[str]) -> Entities:
+    """What `question` names. A topic that contains one of the initials' `meanings` is meant; `roles` are no people."""
     words = cut(question)
     lowered = {word.lower for word in words}
     known = {word: _models_called(word, facets) for word in _model_words(lowered, facets)}
     models = {word: found for word, found in known.items() if found}
-    people = tuple(person for person in facets.people if _names_person(person, lowered))
+    people = tuple(person for person in facets.people if _names_person(person, lowered - set(roles)))
     return Entities(
         models=models,
         unknown_models=tuple(sorted(word for word, found in known.items() if not found)),
@@ -66,19 +68,29 @@ def _models_called(word: str, facets: Facets) -> tuple[str, ...]:
 
 def _names_person(person: str, lowered: set[str]) -> bool:
     """Whether the whole name stands there, or its first or last word of three letters or more."""
-    words = [normalise(word.text) for word in cut(person)]
+    words = _spelled(person).split()
     if not words:
         return False
     ends = {word for word in (words[0], words[-1]) if len(word) >= 3 and word not in stop_words()}
     return set(words) <= lowered or bool(ends & lowered)
 
 
+@functools.lru_cache(maxsize=65536)
+def _spelled(name: str) -> str:
+    """The words of a name, lower case, one space apart."""
+    return " ".join(word.lower for word in cut(name))
+
+
+@functools.lru_cache(maxsize=65536)
+def _topic_words(topic: str) -> frozenset[str]:
+    return frozenset(content_words(topic))
+
+
 def _topics(question: str, facets: Facets, meanings: list[str]) -> tuple[str, ...]:
     asked = set(content_words(question))
     found = []
     for topic in facets.topics:
-        words = set(content_words(topic))
-        spelled = " ".join(word.lower for word in cut(topic))
+        words, spelled = _topic_words(topic), _spelled(topic)
         if (len(words) >= 2 and words <= asked) or any(meaning in spelled for meaning in meanings if " " in meaning):
             found.append(topic)
     return tuple(found)

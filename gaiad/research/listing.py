@@ -15,8 +15,9 @@ from gaiad.research.citations import cite
 from gaiad.research.evidence import Term
 from gaiad.research.gather import Pool
 from gaiad.research.query import SearchParameters
+from gaiad.research.quotes import spoken_from
 from gaiad.research.refine import DEEP_LIMIT
-from gaiad.research.sentences import split
+from gaiad.research.sentences import lead_end
 from gaiad.research.words import content_words
 from gaiad.schemas import Citation, Filters, PacketFilter, PacketSummary, Page, SearchRequest
 
@@ -110,11 +111,7 @@ async def _lead(archive: Archive, packet: PacketSummary, call: Call) -> Citation
     return _first_words(pages[0]) if pages and pages[0].text.strip() else None
 
 
-def _first_words(page: Page) -> Citation:
-    sentences = split(page.text)
-    end = sentences[0].end
-    for sentence in sentences[1:]:
-        if sentence.end - sentences[0].start > LEAD_MAX:
-            break
-        end = sentence.end
-    return cite(page, sentences[0].start, end)
+def _first_words(page: Page) -> Citation | None:
+    start = spoken_from(page)
+    end = lead_end(page.text, start, LEAD_MAX)
+    return cite(page, start, end) if end > start else None

@@ -158,6 +158,7 @@ class _Run:
             sources,
             found.reflection,
             found.iterations,
+            found.iterations == self.max_iterations,
             found.refinements,
             found.degraded,
             self._clock.zone,

@@ -50,6 +50,7 @@ class _QueryWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     openings: tuple[str, ...]
     request_words: tuple[str, ...]
     vague_words: tuple[str, ...]
+    roles: tuple[str, ...]
     metrics: dict[str, tuple[str, ...]]
     focus: dict[Focus, tuple[str, ...]]
 
@@ -93,7 +94,7 @@ def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> Sea
     periods = find_periods(question, now, zone)
     bare = _without(question, periods)
     meanings = expand_initials(bare)
-    entities = recognise(bare, facets, meanings)
+    entities = recognise(bare, facets, meanings, _table().roles)
     order = _order(question)
     metrics = _metrics(bare)
     topic_text = _opened(bare)

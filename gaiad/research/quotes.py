@@ -10,12 +10,12 @@ from typing import Literal
 import msgspec
 
 from gaiad.research.evidence import Evidence, Term, sentence_credit
-from gaiad.research.sentences import Sentence, cut_at_word, split
+from gaiad.research.sentences import Sentence, cut_at_word, lead_end, split
 from gaiad.research.words import stems
 from gaiad.schemas import Page
 
 TURN_MAX, QUOTE_MAX, LIST_MAX, SHORT = 400, 320, 700, 90
-DEFINES, NAMES_IT, OPENS_PAGE, IS_FRAGMENT, TELLS_WHEN, ASKS, IS_PROSE = 0.35, 0.1, 0.05, 0.25, 0.1, 0.2, 0.05
+DEFINES, NAMES_IT, OPENS_PAGE, IS_FRAGMENT, IS_LABELLED, TELLS_WHEN, IS_PROSE = 0.35, 0.1, 0.05, 0.25, 0.15, 0.1, 0.05
 # What the turn after a question inherits of the question's score: it is likely the answer.
 ANSWERS = 0.95
 # Two quotes that share this much of the shorter one's words say the same (pages overlap).
@@ -78,10 +78,12 @@ def pick(
         answers = [_answer_to(quote, item.neighbours) for quote in found if quote.text.endswith("?")]
         found += [answer for answer in answers if answer]
         candidates += [(quote.score + 0.5 * item.relevance, quote) for quote in found]
-    candidates.sort(key=lambda pair: -pair[0])
+    candidates.sort(key=lambda pair: (pair[1].text.endswith("?"), -pair[0]))
     chosen: list[Quote] = []
     for _, quote in candidates:
         same_packet = [other for other in chosen if other.page.packet_id == quote.page.packet_id]
+        if chosen and quote.text.endswith("?"):
+            break
         if len(chosen) < total and len(same_packet) < per_packet and not any(_repeats(quote, o) for o in chosen):
             chosen.append(quote)
     return chosen
@@ -118,10 +120,9 @@ def _answer_to(quote: Quote, neighbours: Sequence[Page]) -> Quote | None:
     wanted_place = (quote.page.packet_id, quote.page.section, quote.page.sequence + 1)
     for page in neighbours:
         if (page.packet_id, page.section, page.sequence) == wanted_place and page.speaker:
-            start, sentences = spoken_from(page), split(page.text)
-            ends = [sentence.end for sentence in sentences if sentence.end - start <= QUOTE_MAX]
-            end = max(ends, default=cut_at_word(page.text, start, start + QUOTE_MAX))
-            return Quote(page, start, end, ANSWERS * (quote.score + ASKS)) if end > start else None
+            start = spoken_from(page)
+            end = lead_end(page.text, start, QUOTE_MAX)
+            return Quote(page, start, end, ANSWERS * quote.score) if end > start else None
     return None
 
 
@@ -135,8 +136,8 @@ def _score(text: str, page: Page, terms: Sequence[Term], want: Wanted) -> float:
         score += TELLS_WHEN
     if len(text.split()) < 4 or text.endswith(":") or (text[0].islower() and page.text.lstrip().startswith(text)):
         score -= IS_FRAGMENT
-    if text.endswith("?"):
-        score -= ASKS
+    if not page.speaker and not re.search(r"[.!?…:\"”’)]$", text):
+        score -= IS_LABELLED
     return score
 
 

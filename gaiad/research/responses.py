@@ -10,6 +10,7 @@ class _Responses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_found: str
     suggestions: tuple[str, ...]
     partial: str
+    stopped_note: str
     partial_note: str
     safeguard: str
     clarify: str
@@ -35,8 +36,9 @@ def partial(packet_ids: list[str]) -> str:
     return f"{_table().partial}\n\nSources: {sources}" if sources else _table().partial
 
 
-def partial_note() -> str:
-    return _table().partial_note
+def partial_note(at_limit: bool) -> str:
+    """Why a PARTIAL run ended: at its limit of iterations (GAM's words), or before, with nothing new to try."""
+    return _table().partial_note if at_limit else _table().stopped_note
 
 
 def safeguard() -> str:

@@ -51,18 +51,10 @@ def _append(sentences: list[Sentence], text: str, start: int, end: int) -> None:
         sentences.append(Sentence(stripped, first, first + len(stripped)))
 
 
-def first_sentences(text: str, limit: int) -> str:
-    """As many whole sentences as fit in `limit` characters; the first one cut at a word when even it does not."""
-    sentences = split(text)
-    if not sentences:
-        return ""
-    end = sentences[0].end
-    for sentence in sentences[1:]:
-        if sentence.end - sentences[0].start > limit:
-            break
-        end = sentence.end
-    start = sentences[0].start
-    return text[start:end] if end - start <= limit else text[start : cut_at_word(text, start, start + limit)]
+def lead_end(text: str, start: int, limit: int) -> int:
+    """Where as many whole sentences from `start` on end as fit in `limit` characters; at a word when none fits."""
+    ends = [start + sentence.end for sentence in split(text[start:]) if sentence.end <= limit]
+    return max(ends, default=cut_at_word(text, start, start + limit))
 
 
 def cut_at_word(text: str, start: int, end: int) -> int:

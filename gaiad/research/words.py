@@ -7,7 +7,7 @@ import functools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 import Stemmer
@@ -127,9 +127,3 @@ def rarity(frequencies: Mapping[str, int], pages: int) -> dict[str, float]:
         seen = max(count, 1)
         weights[word] = max(0.05, math.log(1 + (total - seen + 0.5) / (seen + 0.5)) / ceiling)
     return weights
-
-
-def share(found: Iterable[str], weights: Mapping[str, float]) -> float:
-    """The weighted share of `weights`' words that are in `found`, 0 to 1; 0 when there are no words."""
-    total = sum(weights.values())
-    return sum(weights[word] for word in set(found) if word in weights) / total if total else 0.0

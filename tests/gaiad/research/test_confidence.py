@@ -1,6 +1,6 @@
 import pytest
 
-from gaiad.research.confidence import PARTIAL_CAP, band, combine, final
+from gaiad.research.confidence import CAP, PARTIAL_CAP, band, combine, final
 
 
 @pytest.mark.parametrize(
@@ -11,8 +11,8 @@ def test_the_bands(confidence: float, expected: str) -> None:
     assert band(confidence) == expected
 
 
-def test_all_criteria_met_is_certain_and_none_is_nothing() -> None:
-    assert combine(1, 1, 1, 1) == pytest.approx(1.0)
+def test_all_criteria_met_is_as_certain_as_it_gets_and_none_is_nothing() -> None:
+    assert combine(1, 1, 1, 1) == CAP
     assert combine(0, 0, 0, 0) == 0.0
 
 

@@ -117,7 +117,10 @@ class ForgetfulArchive:
 
 
 async def test_a_citation_that_no_longer_verifies_is_removed_and_lowers_the_confidence(memory: Any, page: Any) -> None:
-    pages = [page("The float switch is wired in series."), page("Red wires: the float switch is wired to the tank lid with screws.", "tp-2")]
+    pages = [
+        page("The float switch is wired in series."),
+        page("Red wires: the float switch is wired to the tank lid with screws.", "tp-2"),
+    ]
     whole = await research(memory(pages), "Where is the float switch wired?")
     assert whole.source_packets == ["tp-1", "tp-2"]
     result = await research(ForgetfulArchive(memory(pages), "tp-1/0"), "Where is the float switch wired?")

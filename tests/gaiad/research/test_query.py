@@ -40,7 +40,7 @@ def read(text: str) -> SearchParameters:
         ("list packets from November 2025", "listing"),
         ("Which packets mention RTC?", "listing"),
         ("What happened in November?", "listing"),
-        ("Find packets about enumeration protocol", "factual"),
+        ("Find packets about enumeration protocol", "conceptual"),
         ("Find the packet where we analyzed GAM vs RAG architecture", "factual"),
         ("When did we first discuss the enumeration protocol?", "factual"),
         ("Where did Mara put the microphones?", "factual"),

@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.research.sentences import cut_at_word, first_sentences, split
+from gaiad.research.sentences import cut_at_word, lead_end, split
 
 
 def texts(text: str) -> list[str]:
@@ -31,10 +31,10 @@ def test_empty_lines_lists_and_speakers_end_sentences() -> None:
     assert texts(text) == ["Heading", "- first point", "- second point", "Anna: hello there", "Bob: good day"]
 
 
-def test_first_sentences_fit_the_limit() -> None:
-    assert first_sentences("One two. Three four. Five six.", 20) == "One two. Three four."
-    assert first_sentences("A very long sentence without an end", 12) == "A very long"
-    assert first_sentences("   ", 10) == ""
+def test_a_lead_is_whole_sentences_within_the_limit() -> None:
+    text = "Anna: One two. Three four. Five six."
+    assert text[6 : lead_end(text, 6, 20)] == "One two. Three four."
+    assert lead_end("A very long sentence without an end", 0, 12) == len("A very long")
 
 
 def test_a_cut_never_splits_a_word() -> None:
