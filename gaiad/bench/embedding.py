@@ -1,6 +1,6 @@
 """Embedding through the worker against a bare llama.cpp loop on the same texts, in the same run.
 
-Rounds alternate between the two, and the best of each counts, so that a busy machine disturbs both alike.
+Both take turns on the same texts, and the median of the rounds' ratios counts: a busy machine disturbs both alike.
 """
 
 import asyncio
@@ -69,29 +69,35 @@ async def _measure(model: Path) -> dict[str, Any]:
     await embedder.start()
     try:
         await embedder.wait_ready(config.start_timeout_s)
-        worker, raw, tokens = [], [], 0
-        for number in range(ROUNDS):
-            texts = _texts(number)
-            loop = await _bare_loop(model, config, texts)
-            tokens = int(loop["tokens"])
-            raw.append(tokens / loop["seconds"])
-            started = time.perf_counter()
-            await embedder.embed(texts, Call(priority=Priority.BACKGROUND))
-            worker.append(tokens / (time.perf_counter() - started))
+        rounds = [await _round(embedder, model, config, number) for number in range(ROUNDS)]
         idle = await _query_ms(embedder, "idle")
         draining = await _query_ms_while_draining(embedder)
     finally:
         await embedder.close()
     return {
-        "worker_tokens_per_s": round(max(worker), 1),
-        "raw_tokens_per_s": round(max(raw), 1),
-        "ratio": round(max(worker) / max(raw), 3),
+        "worker_tokens_per_s": round(statistics.median(worker for worker, _ in rounds), 1),
+        "raw_tokens_per_s": round(statistics.median(raw for _, raw in rounds), 1),
+        "ratio": round(statistics.median(worker / raw for worker, raw in rounds), 3),
         "query_idle_ms_p50": round(statistics.median(idle), 2),
         "query_idle_ms_p95": round(_p95(idle), 2),
         "query_draining_ms_p50": round(statistics.median(draining), 2),
         "query_draining_ms_p95": round(_p95(draining), 2),
-        "tokens": tokens,
     }
+
+
+async def _round(embedder: WorkerEmbedder, model: Path, config: EmbedderConfig, number: int) -> tuple[float, float]:
+    """Tokens/s of worker and bare loop on the same texts; who goes first changes from round to round."""
+    texts = _texts(number)
+    took = await _worker_seconds(embedder, texts) if number % 2 else 0.0
+    bare = await _bare_loop(model, config, texts)
+    took = took or await _worker_seconds(embedder, texts)
+    return bare["tokens"] / took, bare["tokens"] / bare["seconds"]
+
+
+async def _worker_seconds(embedder: WorkerEmbedder, texts: list[str]) -> float:
+    started = time.perf_counter()
+    await embedder.embed(texts, Call(priority=Priority.BACKGROUND))
+    return time.perf_counter() - started
 
 
 async def _bare_loop(model: Path, config: EmbedderConfig, texts: list[str]) -> dict[str, float]:

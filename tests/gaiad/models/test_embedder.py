@@ -137,7 +137,7 @@ async def test_a_deadline_is_kept(open_embedder, slow_bert):
 
 
 async def test_background_beyond_the_backlog_is_refused_with_a_number(open_embedder, slow_bert):
-    embedder = await open_embedder(slow_bert, max_backlog_pages=10)
+    embedder = await open_embedder(slow_bert, max_backlog_pages=6)
     call = background()
     async with asyncio.TaskGroup() as group:
         group.create_task(raises(Cancelled, embedder.embed(LONG_JOB, call)))
