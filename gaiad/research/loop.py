@@ -27,6 +27,7 @@ from gaiad.research.selection import select
 from gaiad.research.synthesis import Statement, plan_statements
 from gaiad.schemas import Citation, Facets, ResearchRequest, ResearchResult
 
+QUERY_MAX_CHARS = 4000
 OnEvent = Callable[[str, dict[str, Any]], None]
 
 
@@ -49,13 +50,16 @@ class Researcher:
         self._config = config
 
     async def research(self, request: ResearchRequest, call: Call, on_event: OnEvent | None = None) -> ResearchResult:
-        """Research one question. `on_event(name, data)` hears searching, found, reflected, refined, synthesizing.
+        """Research one question. `on_event(name, data)` hears searching, found, reflected, synthesizing.
 
-        Raises BadInput for an empty question or a bad `now`, Cancelled, DeadlineExceeded, and what the archive raises.
+        Raises BadInput for an empty or too long question or a bad `now`, Cancelled, DeadlineExceeded, and what the
+        archive raises.
         """
         started = self._clock.monotonic()
         if not request.query.strip():
             raise BadInput('the question is empty; ask one, for example: gaiad ask "What did we discuss last week?"')
+        if len(request.query) > QUERY_MAX_CHARS:
+            raise BadInput(f"the question has {len(request.query)} characters; ask in at most {QUERY_MAX_CHARS}")
         run = _Run(self._archive, self._clock, self._config, request, call, on_event or _ignore)
         answer = await run.answer()
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)

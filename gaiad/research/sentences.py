@@ -21,6 +21,9 @@ _ABBREVIATION = re.compile(
 )
 
 
+LONGEST_ABBREVIATION = 8
+
+
 class Sentence(msgspec.Struct, frozen=True):
     """`text` is page.text[start:end], without white space at its ends."""
 
@@ -34,7 +37,9 @@ def split(text: str) -> list[Sentence]:
     sentences: list[Sentence] = []
     start = 0
     for match in _BREAK.finditer(text):
-        if match.group("stop") and _ABBREVIATION.search(text[start : match.start()]):
+        if match.group("stop") and _ABBREVIATION.search(
+            text[max(start, match.start() - LONGEST_ABBREVIATION) : match.start()]
+        ):
             continue
         end = match.end() if match.group("stop") or match.group("wide") else match.start()
         _append(sentences, text, start, end)

@@ -159,6 +159,11 @@ async def test_an_empty_question_is_refused(memory: Any, query: str) -> None:
         await research(memory([]), query)
 
 
+async def test_a_book_is_not_a_question(memory: Any) -> None:
+    with pytest.raises(BadInput, match="at most 4000"):
+        await research(memory([]), "word " * 1000)
+
+
 async def test_a_bad_now_is_refused(memory: Any) -> None:
     with pytest.raises(BadInput, match="ISO 8601"):
         await research(memory([]), "Does the valve open?", now="tomorrow")

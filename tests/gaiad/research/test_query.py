@@ -40,6 +40,7 @@ def read(text: str) -> SearchParameters:
         ("list packets from November 2025", "listing"),
         ("Which packets mention RTC?", "listing"),
         ("What happened in November?", "listing"),
+        ('Which packet says "noun bias"?', "listing"),
         ("Find packets about enumeration protocol", "conceptual"),
         ("Find the packet where we analyzed GAM vs RAG architecture", "factual"),
         ("When did we first discuss the enumeration protocol?", "factual"),
