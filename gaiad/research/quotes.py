@@ -11,7 +11,7 @@ import msgspec
 
 from gaiad.research.evidence import Evidence, Term, sentence_credit
 from gaiad.research.sentences import Sentence, cut_at_word, lead_end, split
-from gaiad.research.words import stems
+from gaiad.research.words import rarity, stems
 from gaiad.schemas import Page
 
 TURN_MAX, QUOTE_MAX, LIST_MAX, SHORT = 400, 320, 700, 90
@@ -72,6 +72,7 @@ def pick(
 ) -> list[Quote]:
     """The best quotes of the selected pages, best first: at most `per_packet` of one packet and `total` in all."""
     want = wanted(question)
+    terms = _telling(terms, selected)
     candidates: list[tuple[float, Quote]] = []
     for item in selected:
         found = _candidates(item.page, terms, want)
@@ -87,6 +88,21 @@ def pick(
         if len(chosen) < total and len(same_packet) < per_packet and not any(_repeats(quote, o) for o in chosen):
             chosen.append(quote)
     return chosen
+
+
+def _telling(terms: Sequence[Term], selected: Sequence[Evidence]) -> list[Term]:
+    """The terms weighed anew for these pages: what stands in every sentence here, or in their topic, tells little."""
+    sentences = [stems(sentence.text) for item in selected for sentence in split(item.page.text)]
+    counts = {term.word: sum(term.stem in sentence for sentence in sentences) for term in terms}
+    here = rarity(counts, len(sentences))
+    topics = [stems(item.page.topic) for item in selected]
+    anew = []
+    for term in terms:
+        given = sum(term.stem in topic for topic in topics) / len(topics) if topics else 0.0
+        anew.append(
+            msgspec.structs.replace(term, weight=term.weight * (0.5 + 0.5 * here[term.word]) * (1 - 0.5 * given))
+        )
+    return anew
 
 
 def _candidates(page: Page, terms: Sequence[Term], want: Wanted) -> list[Quote]:

@@ -20,8 +20,6 @@ SAME_MEANING, NO_WORDS = 0.64, 0.2
 # Strength is the best page's relevance, more when it stands out from the tenth, less for words that stand nowhere.
 STANDS_OUT, FOREIGN_WORDS = 0.35, 0.1
 TENTH, USUAL_TENTH = 9, 0.7
-# Coverage below which other words are tried.
-COVERED = 0.62
 
 EXPAND_DATES = "expand date range"
 LOWER_THRESHOLD = "lower threshold"
@@ -55,7 +53,7 @@ def evaluate_sufficiency(
             is_relevant=False,
             confidence=0.0,
             missing_aspects=tuple(term.word for term in terms),
-            refinement_suggestions=_suggestions(parameters, terms, [], 0.0, 0.0),
+            refinement_suggestions=_suggestions(parameters, terms, [], False, 0.0),
         )
     covered, near = _coverage(parameters, terms, selected), max(item.semantic for item in selected)
     coverage = max(covered, near if near >= SAME_MEANING else 0.0)
@@ -72,7 +70,7 @@ def evaluate_sufficiency(
         is_relevant=evidence_strength >= RELEVANT or paraphrase or not terms,
         confidence=combine(coverage, _specificity(terms, selected, found), temporality, completeness),
         missing_aspects=tuple(dict.fromkeys(missing)),
-        refinement_suggestions=_suggestions(parameters, terms, selected, coverage, temporality),
+        refinement_suggestions=_suggestions(parameters, terms, selected, enough, temporality),
         coverage=coverage,
         specificity=_specificity(terms, selected, found),
         temporality=temporality,
@@ -143,7 +141,7 @@ def _suggestions(
     parameters: SearchParameters,
     terms: Sequence[Term],
     selected: Sequence[Evidence],
-    coverage: float,
+    enough: bool,
     temporality: float,
 ) -> tuple[str, ...]:
     found: list[str] = []
@@ -151,7 +149,7 @@ def _suggestions(
         found.append(EXPAND_DATES)
     if parameters.focus != "full_context":
         found.append(WIDEN_FOCUS)
-    if coverage < COVERED or not selected:
+    if not enough:
         earned = union(selected)
         weak = [term.word for term in terms if earned.get(term.word, 0.0) < 1.0]
         found += [f"{ADD_TERM}{word}" for word in weak]

@@ -198,3 +198,12 @@ async def test_turns_are_quoted_without_their_speaker_and_a_question_with_its_an
     result = await research(archive, "How long is the train to Sintra?")
     assert 'GPT: "Forty minutes each way." [Packet: tp-1]' in result.answer
     assert result.citations[0].quote == "Forty minutes each way."
+
+
+async def test_words_of_the_topic_do_not_outweigh_the_word_asked_about(memory: Any, page: Any) -> None:
+    text = "Synergy protocol joins models.\n- **Type:** weighted consensus\n- **Quorum:** 60% participation required"
+    archive = memory(
+        [page(text, topic="Synergy protocol"), page("Synergy protocol, again.", "tp-2", topic="Synergy protocol")]
+    )
+    result = await research(archive, "What is the quorum in the Synergy protocol?")
+    assert "Quorum:** 60% participation required [Packet: tp-1]" in result.answer
