@@ -30,7 +30,6 @@ from gaiad.models.protocol import PROTOCOL_VERSION, Embed, Failed, Load, Ready, 
 MAX_SEQUENCES = 64
 MAX_THREADS = 8
 MAX_WINDOW_TOKENS = 8192
-ONE_THREAD_TOKENS = 24
 
 
 class EmbedEngine:
@@ -55,13 +54,12 @@ class EmbedEngine:
         if self._content < 1:
             raise ModelFileError(f"its window of {trained} tokens leaves no room for text; choose another model")
         self._aim = max(1, load.batch_tokens)
-        self._threads = load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS)
         capacity = max(self._aim, self._window)
         self._context = open_embedding_context(
             self._model,
             tokens=capacity,
             sequences=MAX_SEQUENCES,
-            threads=self._threads,
+            threads=load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS),
             pooling=_pooling(self._model),
             abort=self.interrupt,
         )
@@ -144,9 +142,7 @@ class EmbedEngine:
         return ""
 
     def _compute(self) -> int:
-        """llama.cpp's status. A short query runs on one thread: it would spend its time waiting at barriers."""
-        threads = 1 if self._batch.handle.n_tokens <= ONE_THREAD_TOKENS else self._threads
-        library.llama_set_n_threads(self._context, threads, threads)
+        """llama.cpp's status."""
         if self._memory:
             library.llama_memory_clear(self._memory, False)
             return int(library.llama_decode(self._context, self._batch.handle))
