@@ -17,7 +17,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import structlog
 from msgspec import structs
 
 from gaiad.clock import SystemClock
@@ -29,7 +28,7 @@ from gaiad.home import Home, HomeLock, find_home, make_private_directory
 from gaiad.ids import IdMaker
 from gaiad.intake.notify import Notifier
 from gaiad.intake.sockets import adopt_sockets
-from gaiad.logs import configure_logs
+from gaiad.logs import configure_logs, get_logger
 from gaiad.metrics import Metrics
 from gaiad.ports import Call, Priority
 from gaiad.tasks import OnFailure, TaskGroup
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from gaiad.service import Service
     from gaiad.store.jobs import Jobs
 
-_log = structlog.get_logger("gaiad.daemon")
+_log = get_logger("gaiad.daemon")
 FORCED = 130
 _STATE_APPLICATION_ID = 0x67616973  # "gais"
 _FIRST_SCAN_S = 0.2  # how long the ready line waits for what lies in the folders

@@ -5,13 +5,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Protocol
 
-import structlog
-
 from gaiad.errors import Unavailable
 from gaiad.events import EventHub
+from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
 
-_log = structlog.get_logger("gaiad.vectors")
+_log = get_logger("gaiad.vectors")
 _IDLE_LOOK_S = 5.0  # a look at the queue without being woken
 _TROUBLE_PAUSE_S = 10.0
 

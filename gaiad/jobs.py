@@ -8,17 +8,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import structlog
-
 from gaiad.clock import Clock
 from gaiad.errors import Cancelled, GaiadError
 from gaiad.events import EventHub
+from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
 from gaiad.schemas import Job
 from gaiad.store.jobs import Jobs
 from gaiad.tasks import TaskGroup
 
-_log = structlog.get_logger("gaiad.jobs")
+_log = get_logger("gaiad.jobs")
 _CONCURRENT = 4
 _KEEP_LOGS = 200
 

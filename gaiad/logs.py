@@ -1,12 +1,25 @@
-"""Structured logs on stderr with turn and tenant ids bound by context, and secrets kept out."""
+"""Structured logs on stderr with turn and tenant ids bound by context, and secrets kept out.
+
+The one module that imports structlog. structlog would load rich for prettier tracebacks wherever some other tool has
+brought it; gaiad prints plain ones, and rich is a fifth of the daemon's start, so it is hidden for that moment.
+"""
 
 import logging
 import re
 import sys
 from typing import Any, Literal
 
-import structlog
-from structlog.typing import EventDict, WrappedLogger
+_rich = sys.modules.get("rich")
+sys.modules["rich"] = None  # type: ignore[assignment]  # makes `import rich` fail, as where it is not installed
+try:
+    import structlog
+    from structlog.typing import EventDict, WrappedLogger
+finally:
+    del sys.modules["rich"]
+    if _rich is not None:
+        sys.modules["rich"] = _rich
+
+get_logger = structlog.get_logger
 
 _SECRET_KEY = re.compile(r"token|secret|password|authorization|api_?key|cookie", re.IGNORECASE)
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{8,}")

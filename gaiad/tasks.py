@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import structlog
+from gaiad.logs import get_logger
 
-_log = structlog.get_logger("gaiad.tasks")
+_log = get_logger("gaiad.tasks")
 
 T = TypeVar("T")
 OnFailure = Callable[[str, BaseException], None]

@@ -11,16 +11,15 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Literal
 
-import structlog
-
 from gaiad.archive.derive import Derived, derive, sha256_hex
 from gaiad.archive.disk import FileBytes, NotTaken, Stamp, StillBeingWritten, TooLarge, path_text, read_file, stamp_of
 from gaiad.archive.reader import ignored_reason
 from gaiad.archive.records import compress, find_by_hash
 from gaiad.config import Config
 from gaiad.errors import PacketRejected
+from gaiad.logs import get_logger
 
-_log = structlog.get_logger("gaiad.archive")
+_log = get_logger("gaiad.archive")
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_000  # years 1 to 9999
 _UNREAD_SIZE = -1
 

@@ -10,19 +10,19 @@ from socket import socket
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, NotFound, Unavailable
 from gaiad.intake.auth import Caller, PeerCheck, TokenCheck
 from gaiad.intake.sse import STREAM, STREAMS, encode_event, end_streams
+from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
 from gaiad.schemas import ErrorBody
 
 if TYPE_CHECKING:
     from gaiad.service import Service
 
-_log = structlog.get_logger("gaiad.http")
+_log = get_logger("gaiad.http")
 _JSON = "application/json"
 _FOREIGN_ORIGIN = web.RequestKey("foreign_origin", str)
 

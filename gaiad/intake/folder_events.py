@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
 from watchdog.events import (
     DirDeletedEvent,
     FileClosedEvent,
@@ -26,8 +25,9 @@ from watchdog.observers.inotify_c import InotifyEvent, InotifyFD
 from gaiad.errors import Unavailable
 from gaiad.intake.scan import Folder
 from gaiad.intake.settle import Sign
+from gaiad.logs import get_logger
 
-_log = structlog.get_logger("gaiad.watch")
+_log = get_logger("gaiad.watch")
 _HEARD: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
     FileModifiedEvent,

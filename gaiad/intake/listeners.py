@@ -7,18 +7,17 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
-import structlog
-
 from gaiad.config import load_config
 from gaiad.intake.app import Door, TcpDoor, UnixDoor, build_app, start_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
 from gaiad.intake.http import table
 from gaiad.intake.sockets import Adopted, PortTaken, listen_tcp, listen_unix, url_of
+from gaiad.logs import get_logger
 
 if TYPE_CHECKING:
     from gaiad.service import Service
 
-_log = structlog.get_logger("gaiad.listeners")
+_log = get_logger("gaiad.listeners")
 
 
 async def open_listeners(

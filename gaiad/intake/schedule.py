@@ -4,16 +4,15 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
-import structlog
-
 from gaiad.clock import load_zone
 from gaiad.errors import ConfigError
+from gaiad.logs import get_logger
 from gaiad.ports import Work
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-_log = structlog.get_logger("gaiad.schedule")
+_log = get_logger("gaiad.schedule")
 Note = Callable[[str, str], None]
 
 

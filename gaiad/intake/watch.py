@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from gaiad.config import Config
 from gaiad.errors import GaiadError, Unavailable
@@ -21,6 +20,7 @@ from gaiad.home import Home
 from gaiad.intake.folder_events import EventBuffer, FolderEvents
 from gaiad.intake.scan import Folder, Refused, look_at, shown, walk
 from gaiad.intake.settle import Look, Settling, Sign
+from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
 from gaiad.schemas import IngestOutcome
 from gaiad.tasks import TaskGroup
@@ -28,7 +28,7 @@ from gaiad.tasks import TaskGroup
 if TYPE_CHECKING:
     from gaiad.service import Service
 
-_log = structlog.get_logger("gaiad.watch")
+_log = get_logger("gaiad.watch")
 _CAPACITY = 20_000  # files waiting to settle, and as many events between two turns of the loop
 _SCAN_CHUNK = 512
 _REMEMBERED_REFUSALS = 1_000

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Literal
 
 import msgspec
-import structlog
 
 from gaiad.clock import Clock
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable, WorkerDied
+from gaiad.logs import get_logger
 from gaiad.models.process import STDERR_LINES, WorkerProcess, describe_exit, resident_bytes
 from gaiad.models.protocol import (
     PROTOCOL_VERSION,
@@ -38,7 +38,7 @@ State = Literal["inactive", "starting", "ready", "failed"]
 Check = Callable[[Ready, Reply], str]
 
 _STARTED = "--- worker started, pid"
-_log = structlog.get_logger("gaiad.models")
+_log = get_logger("gaiad.models")
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ march, april) counts as a date only beside a preposition of time, a day or a yea
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cache
 
 import msgspec
 
@@ -189,10 +190,18 @@ _ANY = "(?:" + "|".join(_anonymous(pattern) for _, pattern, _ in _FORMS) + ")"
 _STRONG = "(?:" + "|".join(_anonymous(pattern) for weak, pattern, _ in _FORMS if not weak) + ")"
 _READERS = [(re.compile(pattern), reader) for _, pattern, reader in _FORMS]
 _TO = "(?:to|until|till|through|-|–|and)"
-_RANGE = re.compile(rf"\b(?:between (?P<a>{_ANY}) and (?P<b>{_ANY})|from (?P<c>{_ANY}) ?{_TO} ?(?P<d>{_ANY}))")
-_OPEN = re.compile(rf"\b(?P<side>since|after|before|until|till|up to|by|prior to|starting) (?P<a>{_ANY})")
-_WITHIN = re.compile(rf"\b(?:in|during|on|from|of|for|throughout|dated|within|around) (?P<a>{_ANY})")
-_BARE = re.compile(rf"(?<![\w-])(?P<a>{_STRONG})")
+_PERIODS = (
+    rf"\b(?:between (?P<a>{_ANY}) and (?P<b>{_ANY})|from (?P<c>{_ANY}) ?{_TO} ?(?P<d>{_ANY}))",
+    rf"\b(?P<side>since|after|before|until|till|up to|by|prior to|starting) (?P<a>{_ANY})",
+    rf"\b(?:in|during|on|from|of|for|throughout|dated|within|around) (?P<a>{_ANY})",
+    rf"(?<![\w-])(?P<a>{_STRONG})",
+)
+
+
+@cache
+def _periods() -> list[re.Pattern[str]]:
+    """Compiled at the first question: these patterns are long, and the daemon starts without them."""
+    return [re.compile(pattern) for pattern in _PERIODS]
 
 
 def read_days(text: str, today: date) -> Days | None:
@@ -247,7 +256,7 @@ def find_periods(text: str, now: datetime, zone: tzinfo) -> list[Period]:
     lower = text.lower()
     if len(lower) != len(text):  # a few letters change their length in lower case; keep the offsets true
         lower = "".join(character.lower() if len(character.lower()) == 1 else character for character in text)
-    matches = [match for pattern in (_RANGE, _OPEN, _WITHIN, _BARE) for match in pattern.finditer(lower)]
+    matches = [match for pattern in _periods() for match in pattern.finditer(lower)]
     matches.sort(key=lambda match: match.start() - match.end())  # the longest reading of a place wins
     found: list[Period] = []
     for match in matches:
