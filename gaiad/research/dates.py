@@ -1,6 +1,7 @@
 """Dates in words, read against an injected day and zone: "in November", "last week", "between March and May 2025".
 
-A month without a year is the most recent one that is not in the future. A word that is also a name or a verb (may,
+A month without a year is the most recent one that is neither in the future nor later than the newest packet: "in
+November", asked before this November has a packet, means the last one. A word that is also a name or a verb (may,
 march, april) counts as a date only beside a preposition of time, a day or a year.
 """
 
@@ -188,6 +189,7 @@ def _anonymous(pattern: str) -> str:
 
 _ANY = "(?:" + "|".join(_anonymous(pattern) for _, pattern, _ in _FORMS) + ")"
 _STRONG = "(?:" + "|".join(_anonymous(pattern) for weak, pattern, _ in _FORMS if not weak) + ")"
+_YEARLESS = (_day, _month, _quarter)
 _READERS = [(re.compile(pattern), reader) for _, pattern, reader in _FORMS]
 _TO = "(?:to|until|till|through|-|–|and)"
 _PERIODS = (
@@ -204,13 +206,17 @@ def _periods() -> list[re.Pattern[str]]:
     return [re.compile(pattern) for pattern in _PERIODS]
 
 
-def read_days(text: str, today: date) -> Days | None:
-    """The days one expression such as `november 2025` names, or None when it is none or no such day exists."""
+def read_days(text: str, today: date, latest: date | None = None) -> Days | None:
+    """The days one expression such as `november 2025` names, or None when it is none or no such day exists.
+
+    A month, day or quarter without its year is the last one up to `latest` (default: today).
+    """
     for pattern, reader in _READERS:
         match = pattern.fullmatch(text.strip())
         if match:
             try:
-                return reader(match, today)
+                yearless = reader in _YEARLESS and not match["y"]
+                return reader(match, min(today, latest or today) if yearless else today)
             except (ValueError, OverflowError):
                 return None
     return None
@@ -222,15 +228,18 @@ def _with_year_of(text: str, other: str) -> str:
     return f"{text} {year.group()}" if year and not re.search(r"\d{4}", text) and re.match(_MONTH, text) else text
 
 
-def _range(first: str, last: str, today: date) -> Days | None:
-    end = read_days(last, today)
-    start = read_days(_with_year_of(first, last), today) if end else None
+def _range(first: str, last: str, today: date, latest: date | None) -> Days | None:
+    end = read_days(last, today, latest)
+    start = read_days(_with_year_of(first, last), today, latest) if end else None
     if start is None or end is None:
         return None
     if start[0] >= end[1] and first in _WEEKDAYS:
         start = start[0] - timedelta(days=7), start[1] - timedelta(days=7)
-    elif start[0] >= end[1] and not re.search(_YEAR, first):
-        start = read_days(f"{first} {end[0].year - 1}", today) or start
+    elif start[0] >= end[1] and not re.search(_YEAR, first + last):
+        ends = (read_days(f"{last} {start[0].year + more}", today) for more in (0, 1))
+        later = next((days for days in ends if days and start[0] < days[1] and days[0] <= today), None)
+        end = later or end
+        start = start if later else read_days(f"{first} {end[0].year - 1}", today) or start
     return (start[0], end[1]) if start[0] < end[1] else (end[0], start[1])
 
 
@@ -242,16 +251,20 @@ def _side(side: str, days: Days) -> tuple[date | None, date | None]:
     return (None, days[0]) if side in ("before", "prior to") else (None, days[1])
 
 
-def _resolve(match: re.Match[str], today: date) -> tuple[date | None, date | None] | None:
+def _resolve(match: re.Match[str], today: date, latest: date | None) -> tuple[date | None, date | None] | None:
     groups = match.groupdict()
     if "b" in groups:
-        return _range(groups["a"] or groups["c"], groups["b"] or groups["d"], today)
-    days = read_days(groups["a"], today)
+        return _range(groups["a"] or groups["c"], groups["b"] or groups["d"], today, latest)
+    days = read_days(groups["a"], today, latest)
     return _side(groups["side"], days) if days and groups.get("side") else days
 
 
-def find_periods(text: str, now: datetime, zone: tzinfo) -> list[Period]:
-    """Every period `text` names, in the order of their places; `now` is zone-aware, days are those of `zone`."""
+def find_periods(text: str, now: datetime, zone: tzinfo, newest: datetime | None = None) -> list[Period]:
+    """Every period `text` names, in the order of their places; `now` is zone-aware, days are those of `zone`.
+
+    `newest` is when the archive's last packet was made; None when there is none.
+    """
+    latest = newest.astimezone(zone).date() if newest else None
     today = now.astimezone(zone).date()
     lower = text.lower()
     if len(lower) != len(text):  # a few letters change their length in lower case; keep the offsets true
@@ -262,7 +275,7 @@ def find_periods(text: str, now: datetime, zone: tzinfo) -> list[Period]:
     for match in matches:
         if any(match.start() < period.end and period.start < match.end() for period in found):
             continue
-        resolved = _resolve(match, today)
+        resolved = _resolve(match, today, latest)
         if resolved is not None:
             since, until = (_midnight(day, zone) if day else None for day in resolved)
             words = text[match.start() : match.end()]

@@ -91,7 +91,8 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
 def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> SearchParameters:
     """Read a question (GAM 1). `now` is zone-aware; dates in words are days of `zone`."""
     question = _VOCATIVE.sub("", " ".join(text.split()))
-    periods = find_periods(question, now, zone)
+    newest = datetime.fromisoformat(facets.last) if facets.last else None
+    periods = find_periods(question, now, zone, newest)
     bare = _without(question, periods)
     meanings = expand_initials(bare)
     entities = recognise(bare, facets, meanings, _table().roles)

@@ -122,3 +122,33 @@ def test_any_text_is_read_with_true_offsets(text: str) -> None:
     for period in find_periods(text, CLOCK.now(), CLOCK.zone):
         assert text[period.start : period.end] == period.text
         assert period.since is None or period.until is None or period.since < period.until
+
+
+@pytest.mark.parametrize(
+    ("text", "since"),
+    [
+        ("in November", "2024-11-01"),
+        ("in October", "2025-10-01"),
+        ("on November 27", "2024-11-27"),
+        ("November 2025", "2025-11-01"),
+        ("last month", "2025-11-01"),
+        ("between October and November", "2025-10-01"),
+    ],
+)
+def test_a_month_without_its_year_is_not_later_than_the_newest_packet(text: str, since: str) -> None:
+    newest = datetime(2025, 10, 20, tzinfo=UTC)
+    found, _ = hull(find_periods(text, CLOCK.now(), CLOCK.zone, newest))
+    assert found is not None
+    assert found.date().isoformat() == since
+
+
+def test_a_range_ends_after_it_starts() -> None:
+    newest, now = datetime(2025, 11, 20, tzinfo=UTC), datetime(2026, 3, 10, tzinfo=UTC)
+    found = hull(find_periods("between November and February", now, UTC, newest))
+    assert found == (datetime(2025, 11, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC))
+
+
+def test_a_packet_from_the_future_does_not_move_the_present() -> None:
+    newest = datetime(2030, 1, 1, tzinfo=UTC)
+    found, _ = hull(find_periods("in November", CLOCK.now(), CLOCK.zone, newest))
+    assert found == datetime(2025, 11, 1, tzinfo=UTC)
