@@ -56,7 +56,7 @@ def ingest(paths: tuple[str, ...], detach: bool, key: str, tenant: str) -> None:
 def _request(paths: tuple[str, ...], tenant: str, key: str) -> "IngestRequest":
     from gaiad.schemas import IngestDocument, IngestRequest
 
-    files = [os.path.abspath(path) for path in paths if path != "-"]
+    files = [os.path.normpath(Path(path).absolute()) for path in paths if path != "-"]
     missing = [path for path in files if not os.path.lexists(path)]
     if missing:
         _report_missing(missing)
