@@ -11,14 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from gaiad.archive import backup, known_files, packets, quarantine, restore
-from gaiad.archive.disk import path_text, stamp_of
-from gaiad.archive.reindex import reindex
-from gaiad.archive.sweep import SweepReport, sweep
-from gaiad.archive.tenant import check_tenant_name, open_tenant
+from gaiad.archive.dense.vector_index import VectorIndex
+from gaiad.archive.finding import packets
+from gaiad.archive.keeping import backup, restore
+from gaiad.archive.keeping.reindex import reindex
+from gaiad.archive.keeping.sweep import SweepReport, sweep
+from gaiad.archive.keeping.verify import Progress, verify
+from gaiad.archive.reading.disk import path_text, stamp_of
+from gaiad.archive.storing import known_files, quarantine
+from gaiad.archive.storing.tenant import check_tenant_name, open_tenant
 from gaiad.archive.tenant_archive import TenantArchive
-from gaiad.archive.vector_index import VectorIndex
-from gaiad.archive.verify import Progress, verify
 from gaiad.clock import Clock, to_iso
 from gaiad.config import Config
 from gaiad.errors import GaiadError, NotFound, Unavailable

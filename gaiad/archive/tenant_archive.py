@@ -7,12 +7,12 @@ import asyncio
 import threading
 from dataclasses import dataclass
 
-from gaiad.archive import quarantine
-from gaiad.archive.ingest import Ingest
-from gaiad.archive.records import Change
-from gaiad.archive.search import Searcher
-from gaiad.archive.tenant import Tenant
-from gaiad.archive.vector_queue import VectorSpaces
+from gaiad.archive.dense.vector_queue import VectorSpaces
+from gaiad.archive.finding.search import Searcher
+from gaiad.archive.storing import quarantine
+from gaiad.archive.storing.ingest import Ingest
+from gaiad.archive.storing.records import Change
+from gaiad.archive.storing.tenant import Tenant
 from gaiad.clock import Clock
 from gaiad.config import Config
 from gaiad.metrics import Metrics

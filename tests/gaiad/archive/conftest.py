@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gaiad.archive.search import Searcher
-from gaiad.archive.tenant import open_tenant
-from gaiad.archive.text_index import index_pages, unindex_pages
-from gaiad.archive.vector_queue import VectorSpaces
+from gaiad.archive.dense.vector_queue import VectorSpaces
+from gaiad.archive.finding.search import Searcher
+from gaiad.archive.storing.tenant import open_tenant
+from gaiad.archive.storing.text_index import index_pages, unindex_pages
 from gaiad.clock import FrozenClock, to_epoch_ms
 from gaiad.config import load_config
 from gaiad.errors import WorkerDied

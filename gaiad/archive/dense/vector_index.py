@@ -1,0 +1,365 @@
+"""The vectors of one tenant in one space, in memory: a base part from a file and a small fresh part scanned exactly.
+
+Below `exact_scan_max` vectors the base is exact too; above it the base is an hnswlib index, immutable, built in a child
+and swapped in. The database is the truth: what a file does not cover, or covers wrongly, comes from there.
+"""
+
+import hashlib
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gaiad.archive.dense import vector_file, vectors
+from gaiad.archive.dense.exact_rows import ExactRows, best, membership
+from gaiad.archive.dense.hnsw_base import HnswBase
+from gaiad.archive.dense.hnsw_build import EXIT_LOW_RECALL, RECALL_FLOOR
+from gaiad.archive.storing.catalogue import Version, read_version
+from gaiad.archive.storing.tenant import Tenant
+from gaiad.errors import BadInput
+
+Vectors = NDArray[np.float32]
+Ids = NDArray[np.int64]
+_REBUILD_SHARE = 0.25
+"""An hnswlib base is built anew once this share of all vectors is fresh or dead."""
+_BUILD_TIMEOUT_S = 6 * 3600.0
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """One query against the index: the best pages, and cosines of any others on demand."""
+
+    ids: Ids
+    cosines: Vectors
+    index: "VectorIndex"
+    query: Vectors
+    scan: tuple[Ids, Vectors] | None
+
+    def of(self, ids: Ids) -> Vectors:
+        """Cosines of pages `ids`, NaN where a page has no vector."""
+        if self.scan is None:
+            return self.index.cosines(self.query, ids)
+        all_ids, all_cosines = self.scan
+        table = np.full(int(max(all_ids.max(initial=0), ids.max(initial=0))) + 1, np.nan, np.float32)
+        table[all_ids] = np.where(all_cosines < -1.5, np.float32(np.nan), all_cosines)
+        return table[ids]
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What one search looks at: replaced whole, so that searching takes no lock."""
+
+    rows: ExactRows
+    base: HnswBase | None
+
+
+class VectorIndex:
+    """`load` first. `search` may run in any thread while others add or forget; the rest takes turns."""
+
+    def __init__(self, tenant: Tenant, fingerprint: str, dimension: int, exact_scan_max: int) -> None:
+        self.fingerprint = fingerprint
+        self.dimension = dimension
+        self.problems: list[str] = []
+        self._tenant = tenant
+        self._exact_scan_max = exact_scan_max
+        self.folder = tenant.vectors_root / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
+        self._writing = threading.RLock()
+        self._space = 0
+        self._parts = Parts(_no_rows(dimension), None)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._count = 0
+        self._unwritten = 0
+        self._refused_at = 0
+        self._pending_seen: tuple[Version, int, int] | None = None
+        self._scanned: tuple[Version, int] | None = None
+
+    def indexes(self) -> list["VectorIndex"]:
+        """Itself: one index is the simplest source of indexes."""
+        return [self]
+
+    @property
+    def count(self) -> int:
+        """Living vectors."""
+        return self._count
+
+    @property
+    def kind(self) -> str:
+        """What the base part is: exact or hnsw."""
+        return "hnsw" if self._parts.base else "exact"
+
+    def load(self, now_ms: int = 0) -> None:
+        """Read the index file, or the database where the file is missing or broken (then `problems` says so)."""
+        with self._writing:
+            self._space = self._tenant.file.write(
+                lambda c: vectors.open_space(c, self.fingerprint, self.dimension, now_ms)
+            )
+            known = len(self.problems)
+            self._tenant.file.read(self._load)
+            if len(self.problems) > known and not self.wants_build:
+                self.snapshot(force=True)
+
+    def _load(self, connection: sqlite3.Connection) -> None:
+        version = read_version(connection)
+        live = vectors.live_pages(connection, self._space)
+        parts, covered = Parts(_no_rows(self.dimension), None), np.zeros(0, np.int64)
+        try:
+            parts, covered = self._load_file(connection, version)
+        except (vector_file.BrokenIndex, OSError) as error:
+            self.problems.append(f"vector index of {self._tenant.name}: {error}; rebuilt from the database")
+        rows = parts.rows
+        missing = np.setdiff1d(live, covered, assume_unique=True)
+        for ids, matrix in vectors.read_vectors(connection, self._space, missing, self.dimension):
+            rows = rows.appended(ids, matrix)
+        self._parts = Parts(rows, parts.base)
+        gone = np.setdiff1d(covered, live, assume_unique=True)
+        self._bury(gone)
+        self._count, self._unwritten = len(live), len(missing) + len(gone)
+
+    def _load_file(self, connection: sqlite3.Connection, version: Version) -> tuple[Parts, Ids]:
+        """The base part as its file has it, and the pages it covers. Raises BrokenIndex, OSError."""
+        nothing = Parts(_no_rows(self.dimension), None), np.zeros(0, np.int64)
+        manifest = vector_file.read_manifest(self.folder)
+        if manifest is None:
+            mark = connection.execute(
+                "SELECT value FROM changes WHERE name = ?", (vectors.written_mark(self._space),)
+            ).fetchone()
+            if mark is not None:
+                raise vector_file.BrokenIndex(f"{self.folder / vector_file.MANIFEST} is missing")
+            return nothing
+        if (manifest.fingerprint, manifest.dimension) != (self.fingerprint, self.dimension):
+            raise vector_file.BrokenIndex(
+                f"{self.folder} holds the space {manifest.fingerprint} ({manifest.dimension}), not {self.fingerprint}"
+            )
+        if manifest.pages_change != version.pages:
+            return nothing
+        if manifest.kind == "hnsw":
+            base = HnswBase(self.folder, manifest)
+            return Parts(nothing[0].rows, base), base.ids
+        ids = vector_file.read_ids(self.folder, manifest)
+        return Parts(ExactRows.of(ids, vector_file.read_exact(self.folder, manifest)), None), ids
+
+    def pending(self, limit: int) -> list[tuple[int, str]]:
+        """(page id, text to embed) of pages that wait for a vector, oldest first."""
+
+        def read(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+            version = read_version(connection)
+            seen = self._scanned
+            same = seen is not None and (seen[0].pages, seen[0].active) == (version.pages, version.active)
+            after = seen[1] if seen is not None and same else 0
+            waiting = vectors.pending_pages(connection, self._space, after, limit)
+            self._scanned = (version, waiting[0][0] - 1 if waiting else version.last_page)
+            return waiting
+
+        return self._tenant.file.read(read)
+
+    def pending_count(self) -> int:
+        """How many pages wait for a vector."""
+
+        def read(connection: sqlite3.Connection) -> int:
+            version = read_version(connection)
+            if self._pending_seen is None or self._pending_seen[:2] != (version, self._count):
+                (pages,) = connection.execute("SELECT count(*) FROM pages_text_docsize").fetchone()
+                self._pending_seen = (version, self._count, max(0, int(pages) - self._count))
+            return self._pending_seen[2]
+
+        return self._tenant.file.read(read)
+
+    def add(self, pages: Sequence[int], new: Vectors) -> None:
+        """Make vectors (len(pages), dimension) durable, then searchable; pages gone meanwhile are left out."""
+        if new.shape != (len(pages), self.dimension):
+            raise BadInput(
+                f"{len(pages)} pages need vectors of shape ({len(pages)}, {self.dimension}), got {new.shape}"
+            )
+        if not len(pages):
+            return
+        if not np.isfinite(new).all():
+            raise BadInput("a vector holds NaN or infinity; check the embedding model")
+        bodies = vectors.to_stored(new)
+        with self._writing:
+            stored = self._tenant.file.write(lambda c: vectors.store_vectors(c, self._space, pages, bodies))
+            wanted = np.isin(np.array(pages, np.int64), np.array(stored, np.int64))
+            ids = np.array(pages, np.int64)[wanted]
+            rows = vectors.from_stored(
+                [body for body, keep in zip(bodies, wanted, strict=True) if keep], self.dimension
+            )
+            self._count += len(ids) - self._bury(ids)
+            self._parts = Parts(self._parts.rows.appended(ids, rows), self._parts.base)
+            self._unwritten += len(ids)
+
+    def forget(self, pages: Sequence[int]) -> None:
+        """Take pages out of the search at once; their rows go at the next snapshot."""
+        with self._writing:
+            buried = self._bury(np.array(pages, np.int64))
+            self._count -= buried
+            self._unwritten += buried
+
+    def _bury(self, ids: Ids) -> int:
+        if not len(ids):
+            return 0
+        parts = self._parts
+        return parts.rows.bury(ids) + (parts.base.bury(ids) if parts.base else 0)
+
+    def compare(self, query: Vectors, count: int, allowed: Ids | None = None) -> Comparison:
+        """The `count` pages nearest to `query` (dimension,), only of `allowed` when given."""
+        parts = self._parts
+        rows, base = parts.rows, parts.base
+        query = np.ascontiguousarray(query, np.float32).reshape(self.dimension)
+        ids, cosines = rows.ids[: rows.count], rows.cosines(query)
+        passing = cosines
+        if allowed is not None and len(ids):
+            passing = np.where(membership(ids, allowed), cosines, np.float32(-2.0))
+        best_ids, best_cosines = best(ids, passing, count)
+        if base is not None:
+            more_ids, more_cosines = base.search(query, count, allowed)
+            best_ids, best_cosines = best(
+                np.concatenate((best_ids, more_ids)), np.concatenate((best_cosines, more_cosines)), count
+            )
+        return Comparison(best_ids, best_cosines, self, query, (ids, cosines) if base is None else None)
+
+    def search(self, query: Vectors, count: int, allowed: Sequence[int] | Ids | None = None) -> tuple[Ids, Vectors]:
+        """Ids and cosines of the `count` nearest pages, best first."""
+        found = self.compare(query, count, None if allowed is None else np.array(allowed, np.int64))
+        return found.ids, found.cosines
+
+    def cosines(self, query: Vectors, ids: Ids) -> Vectors:
+        """Exact cosines of pages `ids`, NaN where a page has no vector."""
+        parts = self._parts
+        rows, base = parts.rows, parts.base
+        result = base.cosines(query, ids) if base is not None else np.full(len(ids), np.nan, np.float32)
+        if rows.count:
+            order = np.argsort(rows.ids[: rows.count], kind="stable")
+            order = order[rows.alive[: rows.count][order]]
+            if len(order):
+                slots = np.minimum(np.searchsorted(rows.ids[order], ids), len(order) - 1)
+                here = rows.ids[order[slots]] == ids
+                result[here] = rows.matrix[order[slots[here]]] @ query
+        return result
+
+    def snapshot(self, *, force: bool = False) -> bool:
+        """Write what is in memory as the index file, if that has changed (or `force`); True when it was written.
+
+        An hnswlib base is left alone: its fresh part is read from the database at load.
+        """
+        with self._writing:
+            if self._parts.base is not None or not (self._unwritten or force):
+                return False
+            version = self._tenant.file.read(read_version)
+            ids, matrix = self._parts.rows.live()
+            vector_file.write_exact(self.folder, ids, matrix, self.fingerprint, version.pages)
+            self._mark_written(len(ids))
+            self._unwritten = 0
+            return True
+
+    def _mark_written(self, count: int) -> None:
+        def mark(connection: sqlite3.Connection) -> None:
+            vectors.delete_orphans(connection)
+            connection.execute(
+                "INSERT INTO changes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (vectors.written_mark(self._space), count),
+            )
+
+        self._tenant.file.write(mark)
+
+    @property
+    def wants_build(self) -> bool:
+        """True when the vectors have outgrown an exact scan, or the hnswlib base covers too few of them."""
+        if self._count <= self._exact_scan_max or self._count < self._refused_at * (1 + _REBUILD_SHARE):
+            return False
+        return (
+            self._parts.base is None
+            or self._unwritten > self._exact_scan_max * _REBUILD_SHARE + _REBUILD_SHARE * self._count
+        )
+
+    def build_base(self) -> bool:
+        """Build an hnswlib base in a child (minutes), check it, swap it in; the search goes on meanwhile.
+
+        False, with the reason in `problems`, when recall@10 stays below 0.95 or the child fails: exact scans go on.
+        """
+        count = self._count
+        arguments = [str(self._tenant.file.path), str(self._space), self.fingerprint, str(self.folder)]
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "gaiad.archive.dense.hnsw_build", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            output, errors = self._child.communicate(timeout=_BUILD_TIMEOUT_S)
+            status = self._child.returncode
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.stop_build()
+            return self._refuse(count, f"could not be built ({error})")
+        finally:
+            self._child = None
+        if status == EXIT_LOW_RECALL:
+            return self._refuse(count, f"an hnswlib index would find less than {RECALL_FLOOR:.0%} of what a scan finds")
+        if status:
+            last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+            return self._refuse(count, f"building ended with status {status} ({last[0]})")
+        manifest = msgspec.json.decode(output, type=vector_file.Manifest)
+        try:
+            return self._swap_in(manifest, HnswBase(self.folder, manifest))
+        except (vector_file.BrokenIndex, OSError) as error:
+            return self._refuse(count, f"the built index is broken: {error}")
+
+    def stop_build(self) -> None:
+        """End a running build; what it wrote is removed with the next index."""
+        child = self._child
+        if child is not None:
+            child.kill()
+            child.wait()
+
+    def _swap_in(self, manifest: vector_file.Manifest, base: HnswBase) -> bool:
+        """Search `base` beside the vectors that came after it; False when pages were rewritten meanwhile."""
+        with self._writing:
+            if self._tenant.file.read(read_version).pages != manifest.pages_change:
+                return False
+            ids, matrix = self.live()
+            fresh = ~np.isin(ids, base.ids)
+            base.bury(np.setdiff1d(base.ids, ids))
+            vector_file.write_manifest(self.folder, manifest)
+            self._mark_written(manifest.count)
+            self._parts = Parts(ExactRows.of(ids[fresh], matrix[fresh]), base)
+            self._unwritten, self._refused_at = int(fresh.sum()) + int((~base.alive).sum()), 0
+            return True
+
+    def live(self) -> tuple[Ids, Vectors]:
+        """Every living vector with its page id, rising by id (copies)."""
+        parts = self._parts
+        ids, matrix = parts.rows.live()
+        if parts.base is None:
+            return ids, matrix
+        base_ids, base_matrix = parts.base.live()
+        ids, matrix = np.concatenate((ids, base_ids)), np.concatenate((matrix, base_matrix))
+        order = np.argsort(ids, kind="stable")
+        return ids[order], matrix[order]
+
+    def _refuse(self, count: int, reason: str) -> bool:
+        self._refused_at = count
+        self.problems.append(f"vector index of {self._tenant.name}: {reason}; searching {count} vectors exactly")
+        return False
+
+    def check(self) -> list[str]:
+        """Hold index, file and database against each other; what does not agree, one line each. `load` mends it."""
+        problems = []
+        live = self._tenant.file.read(lambda c: vectors.live_pages(c, self._space))
+        held = self._parts.rows.live()[0]
+        if self._parts.base is not None:
+            held = np.union1d(held, self._parts.base.ids[self._parts.base.alive])
+        if not np.array_equal(held, live):
+            missing, surplus = len(np.setdiff1d(live, held)), len(np.setdiff1d(held, live))
+            problems.append(f"vector index of {self._tenant.name}: {missing} vectors missing, {surplus} too many")
+        try:
+            manifest = vector_file.read_manifest(self.folder)
+            if manifest is not None:
+                vector_file.verify(self.folder, manifest.ids)
+                vector_file.verify(self.folder, manifest.rows)
+        except (vector_file.BrokenIndex, OSError) as error:
+            problems.append(f"vector index of {self._tenant.name}: {error}")
+        return problems
+
+
+def _no_rows(dimension: int) -> ExactRows:
+    return ExactRows.of(np.zeros(0, np.int64), np.zeros((0, dimension), np.float32))

@@ -1,0 +1,149 @@
+"""Which vector space serves, and the queue that fills it: one slice of pending pages at a time.
+
+After a change of embedder the new space is filled in the background while the old one serves whoever can still embed
+queries for it; once the new space is complete the old one is dropped. Spaces never mix.
+"""
+
+import asyncio
+import shutil
+import sqlite3
+
+from gaiad.archive.dense import vectors
+from gaiad.archive.dense.vector_index import VectorIndex
+from gaiad.archive.storing.tenant import Tenant
+from gaiad.clock import Clock, to_epoch_ms
+from gaiad.errors import BadInput
+from gaiad.ports import Call, Embedder
+from gaiad.tasks import TaskGroup
+
+_SNAPSHOT_EVERY = 4_096
+"""New vectors after which the index file is written even while the queue goes on."""
+
+
+class VectorSpaces:
+    """`serving` answers queries in its space; `filling` is the current embedder's space while that is incomplete."""
+
+    def __init__(self, tenant: Tenant, exact_scan_max: int, clock: Clock) -> None:
+        self._tenant = tenant
+        self._exact_scan_max = exact_scan_max
+        self._clock = clock
+        self._since_snapshot = 0
+        self._turn = asyncio.Lock()
+        self._tasks = TaskGroup(f"vectors:{tenant.name}")
+        self._building: asyncio.Task[bool] | None = None
+        self.serving: VectorIndex | None = None
+        self.filling: VectorIndex | None = None
+
+    def open(self, embedder: Embedder | None) -> None:
+        """Load the space that has vectors, and the embedder's when that is another. Blocks: call it in a thread."""
+        known = self._tenant.file.read(vectors.spaces)
+        self.serving = self.filling = None
+        filled = [space for space in known if space[3]]
+        for _, fingerprint, dimension, _ in filled[:1]:
+            self.serving = self._load(fingerprint, dimension)
+        if embedder is not None:
+            self.use(embedder)
+
+    def use(self, embedder: Embedder) -> None:
+        """From now on pages are embedded by `embedder`; a new space is filled beside the serving one. Blocks."""
+        if self.serving is None or self.serving.fingerprint == embedder.fingerprint:
+            self.serving = self.serving or self._load(embedder.fingerprint, embedder.dimension)
+            self.filling = None
+        elif self.filling is None or self.filling.fingerprint != embedder.fingerprint:
+            self.filling = self._load(embedder.fingerprint, embedder.dimension)
+            self._finish_change()
+
+    def indexes(self) -> list[VectorIndex]:
+        """The indexes in memory, serving first."""
+        return [index for index in (self.serving, self.filling) if index is not None]
+
+    @property
+    def current(self) -> VectorIndex | None:
+        """The index that new pages are embedded for."""
+        return self.filling or self.serving
+
+    @property
+    def problems(self) -> list[str]:
+        return [problem for index in self.indexes() for problem in index.problems]
+
+    def count(self) -> int:
+        """Vectors that answer queries now."""
+        return self.serving.count if self.serving else 0
+
+    def pending_count(self) -> int:
+        """Pages that wait for a vector of the current space. Blocks."""
+        return self.current.pending_count() if self.current else 0
+
+    def forget(self, pages: list[int]) -> None:
+        """Take pages out of every space's search."""
+        for index in self.indexes():
+            index.forget(pages)
+
+    def snapshot(self) -> None:
+        """Write the index files that have changed. Blocks."""
+        for index in self.indexes():
+            index.snapshot()
+        self._since_snapshot = 0
+
+    async def drain(self, embedder: Embedder, call: Call, limit: int) -> int:
+        """Embed one slice of at most `limit` pending pages; the number done, 0 when none waits.
+
+        Raises what the embedder raises; the slice then waits for the next call.
+        """
+        async with self._turn:
+            index = self.current
+            if index is None or index.fingerprint != embedder.fingerprint:
+                await asyncio.to_thread(self.use, embedder)
+                index = self.current
+            assert index is not None
+            waiting = await asyncio.to_thread(index.pending, limit)
+            if waiting:
+                found = await embedder.embed([text for _, text in waiting], call)
+                if found.shape != (len(waiting), index.dimension):
+                    raise BadInput(f"the embedder made vectors of shape {found.shape}, its space has {index.dimension}")
+                await asyncio.to_thread(index.add, [page for page, _ in waiting], found)
+                self._since_snapshot += len(waiting)
+            await asyncio.to_thread(self._settle, done=not waiting)
+            self._start_build()
+            return len(waiting)
+
+    async def close(self) -> None:
+        """End a running build and write the index files that have changed."""
+        for index in self.indexes():
+            index.stop_build()
+        await self._tasks.stop()
+        async with self._turn:
+            await asyncio.to_thread(self.snapshot)
+
+    def _start_build(self) -> None:
+        """Build an hnswlib base in the background when the serving index has outgrown its present one."""
+        idle = self._building is None or self._building.done()
+        if idle and self.serving is not None and self.serving.wants_build:
+            self._building = self._tasks.start("build", asyncio.to_thread(self.serving.build_base))
+
+    def _settle(self, *, done: bool) -> None:
+        if done and self.filling is not None:
+            self._finish_change()
+        if (done and self._since_snapshot) or self._since_snapshot >= _SNAPSHOT_EVERY:
+            self.snapshot()
+
+    def _finish_change(self) -> None:
+        """Let the filled space serve and drop the old one, once no page waits."""
+        old, new = self.serving, self.filling
+        if old is None or new is None or new.pending(1):
+            return
+        self.serving, self.filling = new, None
+
+        def drop(connection: sqlite3.Connection) -> None:
+            for space, fingerprint, _, _ in vectors.spaces(connection):
+                if fingerprint != new.fingerprint:
+                    vectors.drop_space(connection, space)
+
+        self._tenant.file.write(drop)
+        shutil.rmtree(old.folder, ignore_errors=True)
+        new.snapshot()
+
+    def _load(self, fingerprint: str, dimension: int) -> VectorIndex:
+        index = VectorIndex(self._tenant, fingerprint, dimension, self._exact_scan_max)
+        index.load(to_epoch_ms(self._clock.now()))
+        return index

@@ -1,0 +1,1 @@
+"""From a query or a filter to ranked pages and packets."""

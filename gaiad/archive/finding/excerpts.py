@@ -1,0 +1,87 @@
+"""The part of a page to show for a query: the window that holds most of what was asked for, cut between words."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from gaiad.archive.finding.query_terms import QueryTerm
+
+EXCERPT_CHARS = 240
+_BREAK = re.compile(r"\s")
+_SHORTEST_PREFIX = 3
+
+
+class Needle(msgspec.Struct, frozen=True):
+    """What to look for, lower case, at the beginning of a word; `whole` when the word must end with it too."""
+
+    text: str
+    whole: bool
+
+
+def needles(terms: Sequence[QueryTerm], phrases: Sequence[str] = ()) -> list[Needle]:
+    """What marks a match in a text: words that begin as a term and its stem do, and phrases."""
+    wanted = [Needle(phrase.strip().lower(), whole=False) for phrase in phrases if phrase.strip()]
+    for term in terms:
+        prefix = common_prefix(term.word, term.stems[0])
+        short = len(prefix) < _SHORTEST_PREFIX
+        wanted.append(Needle(term.word if short else prefix, whole=short))
+    return wanted
+
+
+def occurrences(text: str, wanted: Sequence[Needle]) -> list[tuple[int, int, int]]:
+    """(start, end, number of the needle) of every match, by start. Plain searching is faster than a pattern."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text
+    found = []
+    for number, needle in enumerate(wanted):
+        at = lowered.find(needle.text)
+        while at >= 0:
+            end = at + len(needle.text)
+            begins = at == 0 or not lowered[at - 1].isalnum()
+            ends = not needle.whole or end == len(lowered) or not lowered[end].isalnum()
+            if begins and ends:
+                found.append((at, end, number))
+            at = lowered.find(needle.text, end)
+    found.sort()
+    return found
+
+
+def common_prefix(one: str, other: str) -> str:
+    """What both begin with."""
+    length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:length]
+
+
+def excerpt(text: str, wanted: Sequence[Needle] = (), width: int = EXCERPT_CHARS) -> str:
+    """About `width` characters around the most distinct matches, on one line, "…" where something was cut off."""
+    start, end = best_window(text, wanted, width)
+    while start > 0 and not _BREAK.match(text[start - 1]) and start < end and not _BREAK.match(text[start]):
+        start += 1
+    cut = end
+    while cut < len(text) and cut > start and not _BREAK.match(text[cut]) and not _BREAK.match(text[cut - 1]):
+        cut -= 1
+    end = cut if cut > start else end
+    shown = " ".join(text[start:end].split())
+    return f"{'…' if start > 0 else ''}{shown}{'…' if end < len(text.rstrip()) else ''}"
+
+
+def best_window(text: str, wanted: Sequence[Needle], width: int) -> tuple[int, int]:
+    """Character span of at most `width` with the most different matches, the earliest among equals."""
+    if len(text) <= width:
+        return 0, len(text)
+    spans = occurrences(text, wanted)
+    if not spans:
+        return 0, width
+    best, best_count = (spans[0][0], spans[0][1]), 0
+    first = 0
+    for last in range(len(spans)):
+        while spans[last][1] - spans[first][0] > width and first < last:
+            first += 1
+        count = len({needle for _, _, needle in spans[first : last + 1]})
+        if count > best_count:
+            best, best_count = (spans[first][0], spans[last][1]), count
+    slack = max(0, width - (best[1] - best[0]))
+    start = max(0, min(best[0] - slack // 2, len(text) - width))
+    return start, min(len(text), start + width)

@@ -1,0 +1,1 @@
+"""Care of what is stored: backup, restore, the daily check, everything derived anew."""

@@ -1,0 +1,57 @@
+"""Anything well-formed: fields by their common names near the root, everything kept and searchable (decision 21)."""
+
+from gaiad.archive.reading.dialects.table import METRICS, SECTIONS, Dialect, Signature
+
+GENERIC = Dialect(
+    name="generic",
+    signatures=(Signature(),),
+    fields={
+        "id": ("**/packet_id", "@id", "id", "**/transmission_id", "header/id", "**/uuid", "**/id", "task_id"),
+        "timestamp": (
+            "**/timestamp",
+            "**/packet_created",
+            "**/created_at",
+            "**/created",
+            "**/create_time",
+            "**/datetime",
+            "**/date",
+            "@timestamp",
+            "@date",
+            "@created",
+        ),
+        "schema_version": ("@version", "**/schema_version", "version"),
+        "session_id": ("**/session_id", "**/conversation_id", "**/thread_id", "@session_id"),
+        "original_model": (
+            "**/original_model",
+            "**/source_model",
+            "**/source_model/model_name",
+            "**/model_name",
+            "**/model",
+            "**/source_identity",
+            "**/agent_type",
+            "@model",
+        ),
+        "current_model": ("**/current_model", "**/target_model", "**/target_identity"),
+        "researcher": ("**/researcher", "**/author", "**/user"),
+        "topic": ("**/topic", "**/title", "**/subject", "**/purpose", "**/session_purpose", "**/persona", "@title"),
+        "challenge_phrases": ("**/challenge_phrases",),
+        "tags": ("**/tags", "**/keywords", "**/labels"),
+        "notes": ("**/notes", "**/note"),
+        "summary": ("**/summary", "**/session_summary", "**/abstract", "**/description"),
+        "content": ("**/content", "**/text", "**/body"),
+        "artifacts": ("**/artifacts", "**/key_artifacts", "**/session_artifacts"),
+    },
+    sections={
+        **SECTIONS,
+        "messages": "transcript",
+        "turns": "transcript",
+        "conversation": "transcript",
+        "dialogue": "transcript",
+        "chat": "transcript",
+        "body/messages": "transcript",
+        "instructions": "instructions",
+        "forward_context": "instructions",
+        "forward_directives": "instructions",
+    },
+    metrics=(*METRICS, "scores", "**/scores", "**/behavioral_inheritance", "**/behavior_profile"),
+)

@@ -1,0 +1,1 @@
+"""What a tenant holds: its folder and tables, and the way in for files and documents."""
