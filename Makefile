@@ -11,7 +11,7 @@ endif
 setup:
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer on the path; run: apt install python3 python3-venv python3-dev" \
 		"(or dnf install python3-devel, brew install python), then make again" >&2; exit 1; }
-	@"$(PYTHON)" -I gaiad/bootstrap.py
+	@"$(PYTHON)" -I gaiad/bootstrap
 
 run: setup        # the daemon in the foreground, its home in GAIAD_HOME or .gaiad; Ctrl-C stops it
 	@exec .venv/bin/gaiad serve --home "$${GAIAD_HOME:-.gaiad}" --samples $(ARGS)
@@ -29,7 +29,7 @@ bench: setup      # ARGS go to gaiad bench
 	@.venv/bin/gaiad bench $(ARGS)
 
 lock: setup       # resolve anew; ARGS="--upgrade" or "--upgrade-package NAME" for newer versions
-	@"$(PYTHON)" -I gaiad/bootstrap.py lock $(ARGS)
+	@"$(PYTHON)" -I gaiad/bootstrap lock $(ARGS)
 
 clean:            # what was built; never .gaiad, where the packets are
 	rm -rf .venv .setup build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,7 +1,6 @@
 """The set-up: it resumes after a kill, steps down from a build that dies, costs nothing twice, and says what to do."""
 
 import fcntl
-import importlib.util
 import json
 import os
 import re
@@ -11,11 +10,15 @@ import sys
 import time
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from gaiad import bootstrap
+from gaiad.bootstrap.builds import NATIVE, ladder, uv_settings
+from gaiad.bootstrap.lock import lock_entries
+from gaiad.bootstrap.machine import cpu_flags, cpu_identity
+from gaiad.bootstrap.memory import digest
+from gaiad.bootstrap.registry import index_settings
+from gaiad.bootstrap.steps import SETUP_VERSION
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,8 +46,8 @@ class Checkout:
         self.kill_at = root / "kill_at"
         self.fail_with = root / "fail_with"
         self.survives.write_text("GGML_NATIVE=ON")
-        (root / "gaiad").mkdir()
-        shutil.copy(ROOT / "gaiad" / "bootstrap.py", root / "gaiad")
+        shutil.copytree(ROOT / "gaiad" / "bootstrap", root / "gaiad" / "bootstrap")
+        shutil.copy(ROOT / "gaiad" / "__init__.py", root / "gaiad")
         for name in ("requirements.lock", "pyproject.toml", "Makefile"):
             shutil.copy(ROOT / name, root)
         for name, text in (("python", FAKE_PYTHON), ("uv", FAKE_UV), ("gaiad", "#!/bin/sh\n")):
@@ -52,22 +55,10 @@ class Checkout:
             script.parent.mkdir(parents=True, exist_ok=True)
             script.write_text(text.format(**{key: str(value) for key, value in vars(self).items()}))
             script.chmod(0o755)
-        self.module = self._load()
         lock = (root / "requirements.lock").read_text()
-        venv = self.module.digest(
-            self.module.SETUP_VERSION, root, sys.version_info[:3], self.module.lock_entries(lock)["uv"]
-        )
+        venv = digest(SETUP_VERSION, root, sys.version_info[:3], lock_entries(lock)["uv"])
         (root / ".setup").mkdir()
         self.state_file.write_text(json.dumps({"venv": venv}))
-
-    def _load(self) -> ModuleType:
-        spec = importlib.util.spec_from_file_location("bootstrap_of_copy", self.root / "gaiad" / "bootstrap.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        return module
 
     @property
     def state_file(self) -> Path:
@@ -79,7 +70,7 @@ class Checkout:
 
     def set_up(self, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-I", "gaiad/bootstrap.py"],
+            [sys.executable, "-I", "gaiad/bootstrap"],
             cwd=self.root,
             env={**os.environ, **environment},
             capture_output=True,
@@ -151,7 +142,7 @@ def test_when_no_build_runs_it_says_so(checkout: Checkout) -> None:
 def test_a_second_set_up_waits_for_the_first(checkout: Checkout) -> None:
     with (checkout.root / ".setup" / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        command = [sys.executable, "-I", "gaiad/bootstrap.py"]
+        command = [sys.executable, "-I", "gaiad/bootstrap"]
         with subprocess.Popen(command, cwd=checkout.root, stdout=subprocess.PIPE, text=True) as waiting:
             assert waiting.stdout is not None
             assert "another set-up of this checkout is still running" in waiting.stdout.readline()
@@ -198,14 +189,14 @@ def test_a_changed_lock_installs_again_and_another_data_directory_only_makes_the
 
 def test_the_lock_is_complete_and_names_no_registry_and_no_path() -> None:
     text = (ROOT / "requirements.lock").read_text()
-    entries = bootstrap.lock_entries(text)
+    entries = lock_entries(text)
     assert not re.search(r"https?:|file:|--index|--find-links| @ |/", text.replace("\\", ""))
     assert all("--hash=sha256:" in lines for lines in entries.values())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
     names = {re.split(r"[<>=~!\[; ]", item, maxsplit=1)[0].lower() for item in wanted}
     assert names <= entries.keys()
-    assert set(bootstrap.NATIVE) <= entries.keys()
+    assert set(NATIVE) <= entries.keys()
 
 
 def cpuinfo(folder: Path, **changed: str) -> Path:
@@ -218,30 +209,30 @@ def cpuinfo(folder: Path, **changed: str) -> Path:
 
 
 def test_the_processors_identity_follows_its_features_and_not_its_clock(tmp_path: Path) -> None:
-    same = bootstrap.cpu_identity(cpuinfo(tmp_path))
-    assert bootstrap.cpu_identity(cpuinfo(tmp_path, **{"cpu MHz": "3100"})) == same
-    assert bootstrap.cpu_identity(cpuinfo(tmp_path, flags="fpu avx2 fma f16c amx_int8")) != same
-    assert bootstrap.cpu_flags(cpuinfo(tmp_path)) == {"fpu", "avx2", "fma", "f16c"}
-    assert bootstrap.cpu_identity(tmp_path / "absent")
+    same = cpu_identity(cpuinfo(tmp_path))
+    assert cpu_identity(cpuinfo(tmp_path, **{"cpu MHz": "3100"})) == same
+    assert cpu_identity(cpuinfo(tmp_path, flags="fpu avx2 fma f16c amx_int8")) != same
+    assert cpu_flags(cpuinfo(tmp_path)) == {"fpu", "avx2", "fma", "f16c"}
+    assert cpu_identity(tmp_path / "absent")
 
 
 def test_builds_go_from_this_processor_down_to_any() -> None:
     amx = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
-    native, avx2, least = bootstrap.ladder("x86_64", {"avx2", "fma", "f16c"}, amx)
+    native, avx2, least = ladder("x86_64", {"avx2", "fma", "f16c"}, amx)
     assert native.variables["CFLAGS"] == native.variables["CXXFLAGS"] == amx
     assert native.variables["CMAKE_ARGS"] == "-DLLAVA_BUILD=OFF -DGGML_NATIVE=ON"
     assert "-DGGML_NATIVE=OFF" in avx2.variables["CMAKE_ARGS"]
     assert "-DGGML_AVX2=ON" in avx2.variables["CMAKE_ARGS"]
     assert "-DGGML_AVX=OFF" in least.variables["CMAKE_ARGS"]
     assert least.variables["HNSWLIB_NO_NATIVE"] == "1"
-    assert [build.name for build in bootstrap.ladder("x86_64", set(), "")] == [native.name, least.name]
-    assert len(bootstrap.ladder("aarch64", set(), "")) == 2
+    assert [build.name for build in ladder("x86_64", set(), "")] == [native.name, least.name]
+    assert len(ladder("aarch64", set(), "")) == 2
 
 
 def test_the_processor_is_part_of_what_uv_builds_with() -> None:
-    build = bootstrap.ladder("x86_64", set(), "-mno-amx-tile")[0]
-    variables = tomllib.loads(bootstrap.uv_settings(build, "cpu1"))["extra-build-variables"]
-    assert set(variables) == set(bootstrap.NATIVE)
+    build = ladder("x86_64", set(), "-mno-amx-tile")[0]
+    variables = tomllib.loads(uv_settings(build, "cpu1"))["extra-build-variables"]
+    assert set(variables) == set(NATIVE)
     assert variables["llama-cpp-python"] == {**build.variables, "GAIAD_CPU": "cpu1"}
 
 
@@ -253,13 +244,13 @@ install.index-url='http://install.example/simple'
 
 
 def test_pips_index_settings_reach_uv(tmp_path: Path) -> None:
-    settings = bootstrap.index_settings(PIP, {}, [])
+    settings = index_settings(PIP, {}, [])
     assert settings["UV_DEFAULT_INDEX"] == "http://install.example/simple"
     assert settings["UV_INDEX"] == "http://two.example/simple"
     assert settings["SSL_CERT_FILE"] == "/etc/own.pem"
-    assert bootstrap.index_settings("", {}, []) == {}
+    assert index_settings("", {}, []) == {}
     own = tmp_path / "uv.toml"
     own.write_text('[[index]]\nurl = "http://three.example/simple"\n')
-    assert "UV_DEFAULT_INDEX" not in bootstrap.index_settings(PIP, {}, [own])
-    assert "UV_INDEX" not in bootstrap.index_settings(PIP, {"UV_DEFAULT_INDEX": "http://four.example"}, [])
-    assert "SSL_CERT_FILE" not in bootstrap.index_settings(PIP, {"SSL_CERT_FILE": "/mine.pem"}, [])
+    assert "UV_DEFAULT_INDEX" not in index_settings(PIP, {}, [own])
+    assert "UV_INDEX" not in index_settings(PIP, {"UV_DEFAULT_INDEX": "http://four.example"}, [])
+    assert "SSL_CERT_FILE" not in index_settings(PIP, {"SSL_CERT_FILE": "/mine.pem"}, [])
