@@ -1,0 +1,204 @@
+"""The ranking of one search: what each retriever found becomes pages, best first, by the mode the request names.
+
+The formulas are in `ranking`; here they meet the catalogue, the filters and the request's preferences.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaiad.archive.dense.vector_index import Comparison
+from gaiad.archive.finding import filters as exact
+from gaiad.archive.finding import ranking, searching
+from gaiad.archive.finding.lexical import LexicalScores
+from gaiad.archive.finding.query_terms import QueryTerm
+from gaiad.archive.storing.catalogue import Catalogue, Positions
+from gaiad.schemas import SearchRequest
+
+Scores = NDArray[np.float32]
+_RELEVANT_SHARE = 0.5
+"""In order of time only pages count that score at least this share of the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What the first step found: terms, filter mask (None passes all active pages) and lexical scores."""
+
+    catalogue: Catalogue
+    terms: list[QueryTerm]
+    mask: exact.Mask | None
+    lexical: LexicalScores
+
+
+@dataclass(slots=True)
+class Ranked:
+    """Pages best first; the parts of each score; and each retriever's view: rank (0: not found by it) and raw score."""
+
+    positions: Positions
+    scores: Scores
+    parts: dict[str, Scores]
+    views: dict[str, tuple[Positions, Scores]]
+
+    def take(self, order: NDArray[np.int64]) -> "Ranked":
+        """The pages at `order`, in that order."""
+        return Ranked(
+            self.positions[order],
+            self.scores[order],
+            {name: part[order] for name, part in self.parts.items()},
+            {name: (ranks[order], raw[order]) for name, (ranks, raw) in self.views.items()},
+        )
+
+
+def rank(
+    connection: sqlite3.Connection,
+    request: SearchRequest,
+    found: Candidates,
+    comparison: Comparison | None,
+    weights: ranking.Weights,
+    candidates: int,
+) -> Ranked:
+    """Pages best first, as the request's mode and order have it; at least `candidates` of each retriever compete."""
+    ranked = _by_relevance(connection, request, found, comparison, weights, max(candidates, request.limit))
+    return ranked if request.order == "relevance" else _in_time_order(ranked, found.catalogue, request)
+
+
+def _by_relevance(
+    connection: sqlite3.Connection,
+    request: SearchRequest,
+    found: Candidates,
+    comparison: Comparison | None,
+    weights: ranking.Weights,
+    candidates: int,
+) -> Ranked:
+    if request.mode == "page_id":
+        ids = np.array(searching.ids_by_page_id(connection, request.page_ids), np.int64)
+        positions = found.catalogue.positions(ids)
+        if found.mask is not None:
+            positions = positions[found.mask[positions]]
+        return _single("page_id", positions, np.ones(len(positions), np.float32))
+    if request.mode == "metadata" or (not found.terms and comparison is None):
+        if request.query.strip() and not found.terms and not exact.has_filters(request.filters):
+            return _single("metadata", np.zeros(0, np.int64), np.zeros(0, np.float32))
+        return _by_metadata(connection, found, request.mode == "hybrid")
+    if request.mode == "bm25":
+        best = ranking.best_positions(found.lexical.scores, candidates)
+        return _single("bm25", best, found.lexical.scores[best])
+    if request.mode == "dense":
+        assert comparison is not None
+        known = found.catalogue.positions(comparison.ids)
+        known = known[found.catalogue.active[known]]
+        return _single("dense", known, comparison.of(found.catalogue.ids[known]))
+    return _hybrid(connection, request, found, comparison, weights, candidates)
+
+
+def _by_metadata(connection: sqlite3.Connection, found: Candidates, hybrid: bool) -> Ranked:
+    catalogue = found.catalogue
+    mask = catalogue.active if found.mask is None else found.mask
+    terms = [] if hybrid else found.terms
+    scores, _ = searching.metadata_scores(connection, catalogue, terms, mask)
+    positions = np.flatnonzero(scores > 0)
+    order = np.lexsort((catalogue.ids[positions], -catalogue.timestamp_ms[positions], -scores[positions]))
+    return _single("metadata", positions[order], scores[positions[order]])
+
+
+def _hybrid(
+    connection: sqlite3.Connection,
+    request: SearchRequest,
+    found: Candidates,
+    comparison: Comparison | None,
+    weights: ranking.Weights,
+    candidates: int,
+) -> Ranked:
+    catalogue = found.catalogue
+    links = (catalogue.link_1, catalogue.link_2, weights.neighbour_1, weights.neighbour_2)
+    lexical = found.lexical.scores
+    smoothed = ranking.smooth(lexical, *links)
+    if found.mask is not None:
+        smoothed[~found.mask] = 0.0
+    lexical_best = ranking.best_positions(smoothed, candidates)
+    dense_best = catalogue.positions(comparison.ids) if comparison else lexical_best[:0]
+    chosen = np.zeros(len(catalogue), np.bool_)
+    chosen[lexical_best] = chosen[dense_best] = True
+    positions = np.flatnonzero(chosen & catalogue.active)
+    cosines = np.full(len(positions), np.nan, np.float32)
+    dense = dense_smoothed = np.zeros(len(positions), np.float32)
+    if comparison is not None:
+        cosines, dense, dense_smoothed = _dense_parts(catalogue, comparison, positions, links)
+    pool = ranking.Pool(
+        positions=positions,
+        lexical=lexical[positions],
+        lexical_smoothed=smoothed[positions],
+        dense=dense,
+        dense_smoothed=dense_smoothed,
+        session=catalogue.session[positions],
+        named=searching.named_pages(catalogue, found.lexical, found.terms, request.people, positions),
+        in_period=_in_period(request, catalogue, positions),
+        matched=_preferred(connection, request, catalogue, positions),
+    )
+    fused = ranking.fuse(pool, weights)
+    order = ranking.order_by_score(fused.total, positions)
+    views = {"bm25": _view(pool.lexical), "dense": _view(cosines)}
+    return Ranked(positions, fused.total, fused.parts, views).take(order)
+
+
+def _single(name: str, positions: Positions, scores: Scores) -> Ranked:
+    """The ranking of one retriever alone: its own scores are the whole score."""
+    return Ranked(positions, scores, {name: scores}, {name: (np.arange(1, len(positions) + 1), scores)})
+
+
+def _view(scores: Scores) -> tuple[Positions, Scores]:
+    """Ranks from 1 within the pool, and the scores; 0 for pages the retriever did not find (score 0 or NaN)."""
+    known = np.flatnonzero(~np.isnan(scores) & (scores != 0))
+    order = known[np.argsort(-scores[known], kind="stable")]
+    ranks = np.zeros(len(scores), np.int64)
+    ranks[order] = np.arange(1, len(order) + 1)
+    return ranks, scores
+
+
+def _dense_parts(
+    catalogue: Catalogue, comparison: Comparison, positions: Positions, links: tuple[Scores, Scores, float, float]
+) -> tuple[Scores, Scores, Scores]:
+    """Raw cosines of the pool, their place above the pool's mean, and that smoothed over neighbours in the pool."""
+    cosines = comparison.of(catalogue.ids[positions])
+    scaled = ranking.above_mean(cosines)
+    everywhere = np.zeros(len(catalogue), np.float32)
+    everywhere[positions] = scaled
+    return cosines, scaled, ranking.smooth(everywhere, *links)[positions]
+
+
+def _in_period(request: SearchRequest, catalogue: Catalogue, positions: Positions) -> Scores:
+    """1 for pages inside the preferred period, 0 outside or without one."""
+    since = exact.parse_time(request.boosts.since, "since")
+    until = exact.parse_time(request.boosts.until, "until")
+    if since is None and until is None:
+        return np.zeros(len(positions), np.float32)
+    times = catalogue.timestamp_ms[positions]
+    inside = np.ones(len(positions), np.bool_)
+    if since is not None:
+        inside &= times >= since
+    if until is not None:
+        inside &= times < until
+    return inside.astype(np.float32)
+
+
+def _preferred(
+    connection: sqlite3.Connection, request: SearchRequest, catalogue: Catalogue, positions: Positions
+) -> Scores:
+    """The share of the kinds of preference (model, topic, tag, ...) that a page's packet meets."""
+    wanted = searching.preferences(request.boosts)
+    share = np.zeros(len(positions), np.float32)
+    for condition, values in wanted:
+        share += exact.packet_mask(connection, catalogue, condition, values)[positions] / np.float32(len(wanted))
+    return share
+
+
+def _in_time_order(ranked: Ranked, catalogue: Catalogue, request: SearchRequest) -> Ranked:
+    """The relevant pages by time, earliest or latest first."""
+    keep = np.arange(len(ranked.positions))
+    if len(keep) and "page_id" not in ranked.views:
+        keep = np.flatnonzero(ranked.scores >= _RELEVANT_SHARE * float(ranked.scores[0]))
+    times = catalogue.timestamp_ms[ranked.positions[keep]]
+    order = keep[np.lexsort((keep, times if request.order == "earliest" else -times))]
+    return ranked.take(order)
