@@ -81,7 +81,7 @@ def check_paths(paths: Sequence[str]) -> None:
     for text in paths:
         if not Path(text).is_absolute():
             raise BadInput(f"{text}: give an absolute path; the daemon does not share your working directory")
-        if not Path(text).exists() and not Path(text).is_symlink():
+        if not os.path.lexists(text):
             raise BadInput(f"{text}: no such file or folder on the daemon's machine")
 
 

@@ -16,10 +16,11 @@ import msgspec
 
 import gaiad
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.storing.tenant import check_tenant_name
 from gaiad.checks import Checks
 from gaiad.clock import Clock
 from gaiad.config import Config
-from gaiad.errors import NotFound
+from gaiad.errors import BadInput, NotFound
 from gaiad.events import EventHub
 from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, encoded
 from gaiad.jobs import JobRun, JobRunner
@@ -120,6 +121,8 @@ class Service:
 
     async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
         """The whole state at a glance; only of `tenants` when given."""
+        for name in tenants or ():
+            check_tenant_name(name)
         counts = await self._archive.counts(tenants)
         jobs = await asyncio.to_thread(self._runner.jobs.counts)
         shown = self._archive.tenants() if tenants is None else list(tenants)
@@ -245,7 +248,8 @@ class Service:
         return await self._runner.submit("sweep", call.tenant, {})
 
     async def backup(self, directory: str, call: Call) -> dict[str, Any]:
-        """A consistent copy of everything, taken while others read and write."""
+        """A consistent copy of everything, taken while others read and write. Raises BadInput for one in the home."""
+        _refuse_within(self.place.home, Path(directory))
         return await self._archive.backup(Path(directory), self._runner.jobs.file)
 
     async def restore(self, directory: str, call: Call) -> dict[str, Any]:
@@ -295,6 +299,11 @@ def _reporter(run: JobRun) -> Callable[[int, int], None]:
             run.record(done, total)
 
     return report
+
+
+def _refuse_within(home: Path, directory: Path) -> None:
+    if directory.resolve().is_relative_to(home.resolve()):
+        raise BadInput(f"{directory}: lies in the home {home} and would be lost with it; name a folder elsewhere")
 
 
 def _resident_bytes() -> int:

@@ -76,6 +76,8 @@ class Exchange:
             content = await self.request.read()
         except web.HTTPRequestEntityTooLarge as error:
             raise _too_large(self._max_body_bytes) from error
+        except web.RequestPayloadError as error:
+            raise BadInput(f"{self.request.path}: the body cannot be unpacked: {error}; send it plain") from error
         try:
             return msgspec.json.decode(content or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

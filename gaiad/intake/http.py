@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
@@ -15,6 +17,7 @@ from gaiad.schemas import DEFAULT_TENANT, IngestRequest, Input, Job, PacketFilte
 from gaiad.tasks import TaskGroup
 
 _ENDED = ("done", "failed", "cancelled")
+_LARGEST = 2**31 - 1  # of a number that counts revisions or outcomes
 _INGEST_PATIENCE = 0.9  # of the request's time, after which a waiting ingest answers with the job as it stands
 
 
@@ -24,7 +27,7 @@ class TenantBody(Input, frozen=True):
 
 class PacketBody(Input, frozen=True):
     packet_id: str
-    revision: int = 0
+    revision: Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)] = 0
     tenant: str = DEFAULT_TENANT
 
 
@@ -139,7 +142,7 @@ async def show_job(exchange: Exchange) -> Reply:
 
 async def job_outcomes(exchange: Exchange) -> Reply:
     job, after = await _job(exchange), exchange.request.query.get("after", "0")
-    if not (after.isascii() and after.isdigit()):
+    if not (after.isascii() and after.isdigit() and len(after) < 10):
         raise BadInput(f"after={after!r}: give the number of outcomes already read")
     return {"outcomes": await exchange.service.outcomes(job.job_id, int(after), exchange.call(job.tenant))}
 
@@ -158,13 +161,19 @@ async def sweep(exchange: Exchange) -> Reply:
 
 
 async def backup(exchange: Exchange) -> Reply:
-    request = await exchange.body(DirectoryBody)
-    return await exchange.service.backup(request.directory, exchange.call(DEFAULT_TENANT))
+    directory = _absolute((await exchange.body(DirectoryBody)).directory)
+    return await exchange.service.backup(directory, exchange.call(DEFAULT_TENANT))
 
 
 async def restore(exchange: Exchange) -> Reply:
-    request = await exchange.body(DirectoryBody)
-    return await exchange.service.restore(request.directory, exchange.call(DEFAULT_TENANT))
+    directory = _absolute((await exchange.body(DirectoryBody)).directory)
+    return await exchange.service.restore(directory, exchange.call(DEFAULT_TENANT))
+
+
+def _absolute(directory: str) -> str:
+    if not Path(directory).is_absolute() or "\0" in directory:
+        raise BadInput(f"directory = {directory!r}: give an absolute path; the daemon does the copying")
+    return directory
 
 
 # ----------------------------------------------------------------------------------------------------------- memory

@@ -1,4 +1,8 @@
-"""Opens the two listeners: adopted sockets where systemd handed them over, else our own, each with its door."""
+"""Opens the two listeners: adopted sockets where systemd handed them over, else our own, each with its door.
+
+A socket file of ours that somebody removed (cleaners of temporary directories do) is made anew: without it no client
+would find the daemon, and no other daemon could be started either.
+"""
 
 import asyncio
 import os
@@ -7,24 +11,32 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
+from aiohttp.web import AppRunner, SockSite
+
 from gaiad.config import load_config
+from gaiad.errors import Conflict
 from gaiad.intake.app import Door, TcpDoor, UnixDoor, build_app, start_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
 from gaiad.intake.http import table
 from gaiad.intake.sockets import Adopted, PortTaken, listen_tcp, listen_unix, url_of
 from gaiad.logs import get_logger
+from gaiad.tasks import TaskGroup
 
 if TYPE_CHECKING:
     from gaiad.service import Service
 
 _log = get_logger("gaiad.listeners")
+_LOOK_S = 2.0  # how long a removed socket file may be missing
 
 
 async def open_listeners(
     stack: AsyncExitStack, service: "Service", path: Path, tokens: Tokens, adopted: Adopted
 ) -> tuple[Path, str]:
     """Serve until `stack` closes; the socket's path and the URL ("" for none). Raises Conflict when either is taken."""
-    unix, path = _unix(stack, path, adopted)
+    own = None if adopted.unix is not None else _OwnSocket(path)
+    if own is not None:
+        stack.callback(own.close)
+    unix, path = _unix(path, own, adopted)
     doors: list[tuple[Door, socket]] = [(UnixDoor(PeerCheck(lambda: service.config.access.uids)), unix)]
     tcp = _tcp(service, adopted)
     if tcp is not None:
@@ -38,16 +50,50 @@ async def open_listeners(
         await asyncio.gather(*(runner.cleanup() for runner in runners))
 
     stack.push_async_callback(close)
+    if own is not None:
+        tasks = await stack.enter_async_context(TaskGroup("socket"))
+        tasks.start("keep", own.keep(service, runners[0]))
     return path, "" if tcp is None else url_of(tcp)
 
 
-def _unix(stack: AsyncExitStack, path: Path, adopted: Adopted) -> tuple[socket, Path]:
-    if adopted.unix is not None:
-        return adopted.unix, Path(os.fsdecode(adopted.unix.getsockname()))
-    listener = listen_unix(path)
-    stack.callback(listener.socket.close)
-    stack.callback(listener.remove)
-    return listener.socket, path
+class _OwnSocket:
+    """The unix socket of this daemon, through its losses."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.listener = listen_unix(path)
+
+    async def keep(self, service: "Service", runner: AppRunner) -> None:
+        """Listen again whenever the file has gone; what stands in the way is shown in status."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if not self._lost(service.place.home):
+                continue
+            try:
+                self.listener = await asyncio.to_thread(listen_unix, self._path)
+            except Conflict as error:
+                service.note("socket", f"the socket was removed and cannot be made again: {error.message}")
+                continue
+            for site in runner.sites:
+                await site.stop()
+            await SockSite(runner, self.listener.socket).start()
+            service.note("socket", "")
+            _log.warning("socket_made_again", path=str(self._path), reason="the file had been removed")
+
+    def _lost(self, home: Path) -> bool:
+        """A home that has gone as well stays gone."""
+        return not os.path.lexists(self._path) and home.is_dir()
+
+    def close(self) -> None:
+        self.listener.remove()
+        self.listener.socket.close()
+
+
+def _unix(path: Path, own: _OwnSocket | None, adopted: Adopted) -> tuple[socket, Path]:
+    if own is not None:
+        return own.listener.socket, path
+    assert adopted.unix is not None
+    return adopted.unix, Path(os.fsdecode(adopted.unix.getsockname()))
 
 
 def _tcp(service: "Service", adopted: Adopted) -> socket | None:

@@ -322,6 +322,21 @@ def test_a_home_too_deep_for_a_socket_is_served_from_the_temporary_directory(sta
     assert ask(path, "GET", "/status")["socket"] == str(path)
 
 
+def test_a_removed_socket_is_made_again(start: Start) -> None:
+    running = start().await_ready()
+    for _ in range(2):
+        running.socket.unlink()
+        deadline = time.monotonic() + 15
+        while not running.socket.exists():
+            assert time.monotonic() < deadline, running.errors()
+            time.sleep(0.05)
+        time.sleep(0.05)  # from bind to listen
+        assert stat.S_IMODE(running.socket.stat().st_mode) == 0o600
+        assert ask(running.socket, "GET", "/status")["pid"] == running.process.pid
+    assert running.stop() == 0
+    assert not running.socket.exists()
+
+
 def test_without_tcp_only_the_socket_is_there(start: Start) -> None:
     daemon = start("home", "--no-http", "--set", "http.port=0").await_ready()
     assert ", no URL, " in daemon.lines[0]

@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.archive.dense.vector_index import Comparison, VectorIndex
+from gaiad.archive.dense.parts import Comparison
+from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding import ranking
 from gaiad.archive.finding.facets import FacetCache

@@ -55,10 +55,10 @@ def write_backup(
     cannot be made.
     """
     directory = directory.absolute()
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise Conflict(f"{directory} is not empty; name a folder that does not exist yet")
     partial = directory.with_name(f".{directory.name}.partial-{os.getpid()}")
     try:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise Conflict(f"{directory} is not empty; name a folder that does not exist yet")
         directory.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(mode=0o700)

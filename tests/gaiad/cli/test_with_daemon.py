@@ -193,6 +193,20 @@ def test_backup_can_be_restored(ingested: list[dict[str, Any]], shell: Any, tmp_
     assert json.loads(shell("status", "--json")[1])["packets"] == before
 
 
+def test_a_backup_into_the_home_is_refused(home: Path, shell: Any) -> None:
+    code, _, stderr = shell("backup", str(home / "tenants" / "copy"))
+    assert code == 2
+    assert "name a folder elsewhere" in stderr
+    assert not (home / "tenants" / "copy").exists()
+
+
+def test_a_path_too_long_for_any_file_and_a_tenant_that_cannot_be_are_named(shell: Any) -> None:
+    code, _, stderr = shell("ingest", "/" + "y" * 5000)
+    assert (code, "no such file" in stderr) == (2, True)
+    code, _, stderr = shell("status", "--tenant", "../work")
+    assert (code, "tenant '../work'" in stderr) == (2, True)
+
+
 def test_config_and_doctor_ask_the_daemon(shell: Any) -> None:
     shown = json.loads(shell("config", "show", "--json")[1])
     assert shown["daemon"] is True

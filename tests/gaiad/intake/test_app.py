@@ -179,6 +179,29 @@ async def test_wrong_input_is_named_with_its_path(api: Api) -> None:
     assert (await error_of(await api.unix.post("/search", data=b'"\xff"')))[0] == 400
 
 
+async def test_a_body_that_cannot_be_unpacked_is_the_callers_mistake(api: Api) -> None:
+    response = await api.unix.post("/search", data=b"not gzip", headers={"Content-Encoding": "gzip"})
+    status, code, message = await error_of(response)
+    assert (status, code) == (400, "bad_input")
+    assert "send it plain" in message
+
+
+@pytest.mark.parametrize("revision", [-1, 2**31, 2**64])
+async def test_a_revision_out_of_range_is_named(api: Api, revision: int) -> None:
+    response = await api.unix.post("/packets/export", json={"packet_id": "x", "revision": revision})
+    status, code, message = await error_of(response)
+    assert (status, code) == (400, "bad_input")
+    assert "revision" in message
+
+
+@pytest.mark.parametrize("route", ["/backup", "/restore"])
+@pytest.mark.parametrize("directory", ["", "relative/place", "/with\0nul"])
+async def test_a_backup_folder_is_an_absolute_path(api: Api, route: str, directory: str) -> None:
+    status, code, message = await error_of(await api.unix.post(route, json={"directory": directory}))
+    assert (status, code) == (400, "bad_input")
+    assert "give an absolute path" in message
+
+
 async def test_unknown_routes_and_methods_answer_in_the_same_shape(api: Api) -> None:
     assert (await error_of(await api.unix.get("/nowhere")))[:2] == (404, "not_found")
     assert (await error_of(await api.unix.get("/search")))[:2] == (405, "method_not_allowed")

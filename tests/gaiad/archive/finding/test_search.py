@@ -249,6 +249,12 @@ async def test_no_query_text_is_syntax(talks, mode, query):
     await talks.find("kittens", phrases=[query])
 
 
+async def test_only_the_beginning_of_a_long_query_is_embedded(talks, embedder):
+    await talks.embed_all(embedder)
+    await talks.find("kittens " * 20_000, embedder)
+    assert max(map(len, embedder.texts)) == 20_000
+
+
 async def test_a_query_of_signs_alone_finds_nothing(talks):
     assert await talks.packets("!!! ??? 🐈", mode="hybrid") == []
 
@@ -268,6 +274,9 @@ async def test_a_query_of_signs_alone_finds_nothing(talks):
         ({"query": "", "mode": "dense", "filters": Filters(since="2025-01-01")}, "mode dense without a query"),
         ({"mode": "page_id"}, "mode page_id without page_ids"),
         ({"query": "\ud800 kittens"}, "send valid Unicode"),
+        ({"query": "k" * 1_000_001}, "the query has 1000001 characters"),
+        ({"phrases": ["kitten"] * 101}, "101 phrases"),
+        ({"people": ["k" * 1_000_001]}, "1000001 characters of people"),
     ],
 )
 async def test_bad_input_names_value_and_remedy(talks, fields, message):
