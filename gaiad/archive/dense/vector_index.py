@@ -6,54 +6,22 @@ and swapped in. The database is the truth: what a file does not cover, or covers
 
 import hashlib
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from gaiad.archive.dense import vector_file, vectors
-from gaiad.archive.dense.exact_rows import ExactRows, best, membership
+from gaiad.archive.dense.base_build import BaseBuild, NotBuilt
+from gaiad.archive.dense.exact_rows import ExactRows
 from gaiad.archive.dense.hnsw_base import HnswBase
-from gaiad.archive.dense.hnsw_build import EXIT_LOW_RECALL, RECALL_FLOOR
+from gaiad.archive.dense.parts import Comparison, Ids, Parts, Vectors
 from gaiad.archive.storing.catalogue import Version, read_version
 from gaiad.archive.storing.tenant import Tenant
 from gaiad.errors import BadInput
 
-Vectors = NDArray[np.float32]
-Ids = NDArray[np.int64]
 _REBUILD_SHARE = 0.25
 """An hnswlib base is built anew once this share of all vectors is fresh or dead."""
-_BUILD_TIMEOUT_S = 6 * 3600.0
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """One query against the index: the best pages, and cosines of any others on demand."""
-
-    ids: Ids
-    cosines: Vectors
-    index: "VectorIndex"
-    query: Vectors
-    scan: tuple[Ids, Vectors] | None
-
-    def of(self, ids: Ids) -> Vectors:
-        """Cosines of pages `ids`, NaN where a page has no vector."""
-        if self.scan is None:
-            return self.index.cosines(self.query, ids)
-        all_ids, all_cosines = self.scan
-        table = np.full(int(max(all_ids.max(initial=0), ids.max(initial=0))) + 1, np.nan, np.float32)
-        table[all_ids] = np.where(all_cosines < -1.5, np.float32(np.nan), all_cosines)
-        return table[ids]
-
-
-class Parts(msgspec.Struct, frozen=True):
-    """What one search looks at: replaced whole, so that searching takes no lock."""
-
-    rows: ExactRows
-    base: HnswBase | None
 
 
 class VectorIndex:
@@ -68,8 +36,8 @@ class VectorIndex:
         self.folder = tenant.vectors_root / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
         self._writing = threading.RLock()
         self._space = 0
-        self._parts = Parts(_no_rows(dimension), None)
-        self._child: subprocess.Popen[bytes] | None = None
+        self._parts = Parts.empty(dimension)
+        self._build = BaseBuild()
         self._count = 0
         self._unwritten = 0
         self._refused_at = 0
@@ -104,7 +72,7 @@ class VectorIndex:
     def _load(self, connection: sqlite3.Connection) -> None:
         version = read_version(connection)
         live = vectors.live_pages(connection, self._space)
-        parts, covered = Parts(_no_rows(self.dimension), None), np.zeros(0, np.int64)
+        parts, covered = Parts.empty(self.dimension), np.zeros(0, np.int64)
         try:
             parts, covered = self._load_file(connection, version)
         except (vector_file.BrokenIndex, OSError) as error:
@@ -115,12 +83,12 @@ class VectorIndex:
             rows = rows.appended(ids, matrix)
         self._parts = Parts(rows, parts.base)
         gone = np.setdiff1d(covered, live, assume_unique=True)
-        self._bury(gone)
+        self._parts.bury(gone)
         self._count, self._unwritten = len(live), len(missing) + len(gone)
 
     def _load_file(self, connection: sqlite3.Connection, version: Version) -> tuple[Parts, Ids]:
         """The base part as its file has it, and the pages it covers. Raises BrokenIndex, OSError."""
-        nothing = Parts(_no_rows(self.dimension), None), np.zeros(0, np.int64)
+        nothing = Parts.empty(self.dimension), np.zeros(0, np.int64)
         manifest = vector_file.read_manifest(self.folder)
         if manifest is None:
             mark = connection.execute(
@@ -185,58 +153,25 @@ class VectorIndex:
             rows = vectors.from_stored(
                 [body for body, keep in zip(bodies, wanted, strict=True) if keep], self.dimension
             )
-            self._count += len(ids) - self._bury(ids)
+            self._count += len(ids) - self._parts.bury(ids)
             self._parts = Parts(self._parts.rows.appended(ids, rows), self._parts.base)
             self._unwritten += len(ids)
 
     def forget(self, pages: Sequence[int]) -> None:
         """Take pages out of the search at once; their rows go at the next snapshot."""
         with self._writing:
-            buried = self._bury(np.array(pages, np.int64))
+            buried = self._parts.bury(np.array(pages, np.int64))
             self._count -= buried
             self._unwritten += buried
 
-    def _bury(self, ids: Ids) -> int:
-        if not len(ids):
-            return 0
-        parts = self._parts
-        return parts.rows.bury(ids) + (parts.base.bury(ids) if parts.base else 0)
-
     def compare(self, query: Vectors, count: int, allowed: Ids | None = None) -> Comparison:
         """The `count` pages nearest to `query` (dimension,), only of `allowed` when given."""
-        parts = self._parts
-        rows, base = parts.rows, parts.base
-        query = np.ascontiguousarray(query, np.float32).reshape(self.dimension)
-        ids, cosines = rows.ids[: rows.count], rows.cosines(query)
-        passing = cosines
-        if allowed is not None and len(ids):
-            passing = np.where(membership(ids, allowed), cosines, np.float32(-2.0))
-        best_ids, best_cosines = best(ids, passing, count)
-        if base is not None:
-            more_ids, more_cosines = base.search(query, count, allowed)
-            best_ids, best_cosines = best(
-                np.concatenate((best_ids, more_ids)), np.concatenate((best_cosines, more_cosines)), count
-            )
-        return Comparison(best_ids, best_cosines, self, query, (ids, cosines) if base is None else None)
+        return self._parts.compare(query, count, allowed)
 
     def search(self, query: Vectors, count: int, allowed: Sequence[int] | Ids | None = None) -> tuple[Ids, Vectors]:
         """Ids and cosines of the `count` nearest pages, best first."""
         found = self.compare(query, count, None if allowed is None else np.array(allowed, np.int64))
         return found.ids, found.cosines
-
-    def cosines(self, query: Vectors, ids: Ids) -> Vectors:
-        """Exact cosines of pages `ids`, NaN where a page has no vector."""
-        parts = self._parts
-        rows, base = parts.rows, parts.base
-        result = base.cosines(query, ids) if base is not None else np.full(len(ids), np.nan, np.float32)
-        if rows.count:
-            order = np.argsort(rows.ids[: rows.count], kind="stable")
-            order = order[rows.alive[: rows.count][order]]
-            if len(order):
-                slots = np.minimum(np.searchsorted(rows.ids[order], ids), len(order) - 1)
-                here = rows.ids[order[slots]] == ids
-                result[here] = rows.matrix[order[slots[here]]] @ query
-        return result
 
     def snapshot(self, *, force: bool = False) -> bool:
         """Write what is in memory as the index file, if that has changed (or `force`); True when it was written.
@@ -279,44 +214,24 @@ class VectorIndex:
         False, with the reason in `problems`, when recall@10 stays below 0.95 or the child fails: exact scans go on.
         """
         count = self._count
-        arguments = [str(self._tenant.file.path), str(self._space), self.fingerprint, str(self.folder)]
         try:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "gaiad.archive.dense.hnsw_build", *arguments],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            output, errors = self._child.communicate(timeout=_BUILD_TIMEOUT_S)
-            status = self._child.returncode
-        except (OSError, subprocess.TimeoutExpired) as error:
-            self.stop_build()
-            return self._refuse(count, f"could not be built ({error})")
-        finally:
-            self._child = None
-        if status == EXIT_LOW_RECALL:
-            return self._refuse(count, f"an hnswlib index would find less than {RECALL_FLOOR:.0%} of what a scan finds")
-        if status:
-            last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-            return self._refuse(count, f"building ended with status {status} ({last[0]})")
-        manifest = msgspec.json.decode(output, type=vector_file.Manifest)
-        try:
+            manifest = self._build.run(self._tenant.file.path, self._space, self.fingerprint, self.folder)
             return self._swap_in(manifest, HnswBase(self.folder, manifest))
+        except NotBuilt as error:
+            return self._refuse(count, str(error))
         except (vector_file.BrokenIndex, OSError) as error:
             return self._refuse(count, f"the built index is broken: {error}")
 
     def stop_build(self) -> None:
         """End a running build; what it wrote is removed with the next index."""
-        child = self._child
-        if child is not None:
-            child.kill()
-            child.wait()
+        self._build.stop()
 
     def _swap_in(self, manifest: vector_file.Manifest, base: HnswBase) -> bool:
         """Search `base` beside the vectors that came after it; False when pages were rewritten meanwhile."""
         with self._writing:
             if self._tenant.file.read(read_version).pages != manifest.pages_change:
                 return False
-            ids, matrix = self.live()
+            ids, matrix = self._parts.live()
             fresh = ~np.isin(ids, base.ids)
             base.bury(np.setdiff1d(base.ids, ids))
             vector_file.write_manifest(self.folder, manifest)
@@ -324,17 +239,6 @@ class VectorIndex:
             self._parts = Parts(ExactRows.of(ids[fresh], matrix[fresh]), base)
             self._unwritten, self._refused_at = int(fresh.sum()) + int((~base.alive).sum()), 0
             return True
-
-    def live(self) -> tuple[Ids, Vectors]:
-        """Every living vector with its page id, rising by id (copies)."""
-        parts = self._parts
-        ids, matrix = parts.rows.live()
-        if parts.base is None:
-            return ids, matrix
-        base_ids, base_matrix = parts.base.live()
-        ids, matrix = np.concatenate((ids, base_ids)), np.concatenate((matrix, base_matrix))
-        order = np.argsort(ids, kind="stable")
-        return ids[order], matrix[order]
 
     def _refuse(self, count: int, reason: str) -> bool:
         self._refused_at = count
@@ -359,7 +263,3 @@ class VectorIndex:
         except (vector_file.BrokenIndex, OSError) as error:
             problems.append(f"vector index of {self._tenant.name}: {error}")
         return problems
-
-
-def _no_rows(dimension: int) -> ExactRows:
-    return ExactRows.of(np.zeros(0, np.int64), np.zeros((0, dimension), np.float32))

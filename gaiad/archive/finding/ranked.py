@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.archive.dense.vector_index import Comparison
+from gaiad.archive.dense.parts import Comparison
 from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding import ranking, searching
 from gaiad.archive.finding.lexical import LexicalScores
