@@ -1,15 +1,12 @@
 """The archive as the rest of gaiad sees it: tenants by name, every call inside one of them (decisions 17 to 23).
 
-A thin shell: it finds the tenant, moves blocking work to threads, and puts backup and restore around all of them.
+A thin shell: it finds the tenant, hands it the call, and puts backup and restore around all of them.
 """
 
 import asyncio
-import functools
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.finding import packets
@@ -17,17 +14,16 @@ from gaiad.archive.keeping import backup, restore
 from gaiad.archive.keeping.reindex import reindex
 from gaiad.archive.keeping.sweep import SweepReport, sweep
 from gaiad.archive.keeping.verify import Progress, verify
+from gaiad.archive.open_tenants import OpenTenants
 from gaiad.archive.reading.disk import path_text, stamp_of
 from gaiad.archive.storing import known_files, quarantine
-from gaiad.archive.storing.tenant import check_tenant_name, open_tenant
 from gaiad.archive.tenant_archive import TenantArchive
 from gaiad.clock import Clock, to_iso
 from gaiad.config import Config
-from gaiad.errors import GaiadError, NotFound, Unavailable
+from gaiad.errors import GaiadError
 from gaiad.metrics import Metrics
 from gaiad.ports import Call, Embedder
 from gaiad.schemas import (
-    DEFAULT_TENANT,
     Facets,
     Focus,
     IngestOutcome,
@@ -41,11 +37,7 @@ from gaiad.schemas import (
 )
 from gaiad.store.file import DatabaseFile
 
-P = ParamSpec("P")
-T = TypeVar("T")
-_THREADS = 4
 _SWEEP_BUDGET_S = 60.0  # for re-hashing originals in one sweep
-_RETRY_AFTER_S = 2.0
 
 
 class LocalArchive:
@@ -56,43 +48,35 @@ class LocalArchive:
         self._config = config
         self._clock = clock
         self._embedder = embedder
-        self._metrics = metrics
-        self._open: dict[str, TenantArchive] = {}
-        self._opening = threading.Lock()
         self._maintenance = asyncio.Lock()
-        self._closed_because = "the archive is not open"
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="archive")
+        self._tenants = OpenTenants(home, config, clock, embedder, metrics)
 
     # ---------------------------------------------------------------------------------------------- life
 
     async def start(self) -> None:
         """Open every tenant found, and `local`; finish a restore that a crash interrupted. Raises Conflict."""
-        await self._run(restore.finish_interrupted, self._home)
-        await self._open_all()
+        await self._tenants.run(restore.finish_interrupted, self._home)
+        await self._tenants.open_all()
 
     async def close(self) -> None:
         """Write vector indexes, wait for running calls, close the files."""
         try:
-            await self._close_all("the archive is closed")
+            await self._tenants.close_all("the archive is closed")
         finally:
-            await asyncio.to_thread(self._threads.shutdown)
+            await self._tenants.end()
 
     def tenants(self) -> list[str]:
         """The open tenants by name."""
-        return sorted(self._open)
-
-    def set_embedder(self, embedder: Embedder | None) -> None:
-        """Embed by this model from now on; a tenant's index of its space is loaded by the next `drain_vectors`."""
-        self._embedder = embedder
+        return self._tenants.names()
 
     def use_config(self, config: Config) -> None:
         """Search by new settings; limits of packets and pages hold from the next start."""
-        for opened in list(self._open.values()):
+        for opened in self._tenants.all():
             opened.use_config(config)
 
     def degraded(self) -> list[str]:
         """What does not work as it should, in words."""
-        return [problem for opened in list(self._open.values()) for problem in opened.spaces.problems]
+        return [problem for opened in self._tenants.all() for problem in opened.spaces.problems]
 
     # -------------------------------------------------------------------------------------------- intake
 
@@ -101,17 +85,17 @@ class LocalArchive:
 
         With `root` (a watched folder), links that lead out of it are ignored. Raises Cancelled, DeadlineExceeded.
         """
-        opened = await self._tenant_or_new(call.tenant)
-        return await self._run(opened.ingest.files, paths, call, root)
+        opened = await self._tenants.get_or_make(call.tenant)
+        return await self._tenants.run(opened.ingest.files, paths, call, root)
 
     async def ingest_documents(self, documents: Sequence[tuple[str, bytes]], call: Call) -> list[IngestOutcome]:
         """The same for (name, bytes) pairs."""
-        opened = await self._tenant_or_new(call.tenant)
-        return await self._run(opened.ingest.documents, documents, call)
+        opened = await self._tenants.get_or_make(call.tenant)
+        return await self._tenants.run(opened.ingest.documents, documents, call)
 
     async def changed_files(self, paths: Sequence[Path], call: Call) -> list[Path]:
         """Those of `paths` that are regular files and do not look as they did when they were last judged."""
-        opened = await self._tenant_or_new(call.tenant)
+        opened = await self._tenants.get_or_make(call.tenant)
 
         def compare() -> list[Path]:
             names = [path_text(path) for path in paths]
@@ -123,7 +107,7 @@ class LocalArchive:
                     changed.append(path)
             return changed
 
-        return await self._run(compare)
+        return await self._tenants.run(compare)
 
     async def quarantined(self, call: Call, limit: int = 100) -> list[dict[str, Any]]:
         """What could not be read, newest first: path, sha256, size, reason, line, at, kept."""
@@ -137,14 +121,14 @@ class LocalArchive:
         embedder, done = self._embedder, 0
         if embedder is None:
             return 0
-        for opened in list(self._open.values()):
+        for opened in self._tenants.all():
             call.check(self._clock.monotonic())
             done += await opened.spaces.drain(embedder, call, self._config.embedder.max_backlog_pages)
         return done
 
     async def counts(self, tenants: Sequence[str] | None = None) -> dict[str, int]:
         """packets, pages, vectors, queue (pages without a vector) and quarantined, of all tenants or those named."""
-        chosen = [opened for name, opened in list(self._open.items()) if tenants is None or name in tenants]
+        chosen = self._tenants.all(tenants)
         counts = [opened.counts() for opened in chosen]
         waiting = await asyncio.to_thread(lambda: sum(opened.spaces.pending_count() for opened in chosen))
         return {
@@ -204,14 +188,14 @@ class LocalArchive:
     ) -> VerifyReport:
         """Packets (None: all), every revision, held against their originals. Raises NotFound, Cancelled."""
         opened = self._tenant(call)
-        return await self._run(
+        return await self._tenants.run(
             verify, opened.tenant.file, packet_ids, self._config, self._clock.zone, self._checker(call), progress
         )
 
     async def reindex(self, call: Call, progress: Progress) -> dict[str, Any]:
         """Everything derived, anew from the originals; vectors of changed pages follow by the queue."""
         opened = self._tenant(call)
-        return await self._run(
+        return await self._tenants.run(
             reindex,
             opened.tenant.file,
             self._config,
@@ -233,16 +217,16 @@ class LocalArchive:
             opened.recount()
             return report.as_dict()
 
-        return await self._run(work)
+        return await self._tenants.run(work)
 
     async def backup(self, directory: Path, state: DatabaseFile | None = None) -> dict[str, Any]:
         """A consistent copy of every tenant (and `state`) in a new folder. Raises Conflict, BadInput."""
         async with self._maintenance:
             counts = await self.counts()
-            return await self._run(
+            return await self._tenants.run(
                 backup.write_backup,
                 directory,
-                [opened.tenant for opened in self._open.values()],
+                [opened.tenant for opened in self._tenants.all()],
                 {} if state is None else {"state.db": state},
                 to_iso(self._clock.now()),
                 counts,
@@ -254,21 +238,21 @@ class LocalArchive:
         Calls meanwhile get Unavailable. Raises NotFound, BadInput, Conflict; then everything is as it was.
         """
         async with self._maintenance:
-            manifest = await self._run(backup.read_manifest, directory)
-            await self._run(restore.stage, self._home, directory, manifest)
+            manifest = await self._tenants.run(backup.read_manifest, directory)
+            await self._tenants.run(restore.stage, self._home, directory, manifest)
             try:
-                await self._close_all("a restore is running")
+                await self._tenants.close_all("a restore is running")
                 stamp = self._clock.now().strftime("%Y%m%dT%H%M%S%f")
                 aside = await asyncio.to_thread(restore.exchange, self._home, stamp)
             except GaiadError:
-                await self._open_all()
+                await self._tenants.open_all()
                 raise
             try:
-                await self._open_all()
+                await self._tenants.open_all()
             except GaiadError:
-                await self._close_all("a restore failed")
+                await self._tenants.close_all("a restore failed")
                 await asyncio.to_thread(restore.undo, self._home, aside)
-                await self._open_all()
+                await self._tenants.open_all()
                 raise
         return {
             "directory": str(directory),
@@ -280,64 +264,12 @@ class LocalArchive:
 
     # -------------------------------------------------------------------------------------------- inside
 
-    async def _open_all(self) -> None:
-        root = self._home / "tenants"
-        found = await asyncio.to_thread(lambda: sorted(file.parent.name for file in root.glob("*/archive.db")))
-        for name in dict.fromkeys([DEFAULT_TENANT, *found]):
-            await self._run(self._open_one, name)
-        self._closed_because = ""
-
-    def _open_one(self, name: str) -> TenantArchive:
-        with self._opening:
-            if name in self._open:
-                return self._open[name]
-            tenant = open_tenant(self._home, name, self._config.archive.readers)
-            opened = TenantArchive(tenant, self._config, self._clock, self._metrics)
-            try:
-                opened.open(self._embedder)
-            except BaseException:
-                tenant.file.close()
-                raise
-            self._open[name] = opened
-            return opened
-
-    async def _close_all(self, reason: str) -> None:
-        self._closed_because = reason
-        closing, self._open = list(self._open.values()), {}
-        results = await asyncio.gather(*(opened.close() for opened in closing), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-
     def _tenant(self, call: Call) -> TenantArchive:
         call.check(self._clock.monotonic())
-        opened = self._open.get(call.tenant)
-        if opened is None:
-            self._refuse_closed()
-            raise NotFound(
-                f"tenant {check_tenant_name(call.tenant)!r} holds nothing yet; ingest a packet into it first"
-            )
-        return opened
-
-    async def _tenant_or_new(self, name: str) -> TenantArchive:
-        check_tenant_name(name)
-        self._refuse_closed()
-        opened = self._open.get(name)
-        return opened if opened is not None else await self._run(self._open_one, name)
-
-    def _refuse_closed(self) -> None:
-        if self._closed_because:
-            raise Unavailable(f"{self._closed_because}; try again shortly", _RETRY_AFTER_S)
+        return self._tenants.get(call.tenant)
 
     def _checker(self, call: Call) -> Callable[[], None]:
         return lambda: call.check(self._clock.monotonic())
-
-    async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            future = self._threads.submit(functools.partial(work, *args, **kwargs))
-        except RuntimeError as error:  # shut down by close()
-            raise Unavailable("the archive is closed") from error
-        return await asyncio.wrap_future(future)
 
 
 def _mend_vectors(index: VectorIndex, report: SweepReport) -> None:

@@ -61,13 +61,15 @@ async def test_vectors_follow_from_the_queue_and_a_revision_takes_its_own(
     assert again.degraded() == []
 
 
-async def test_without_an_embedder_nothing_waits(archive: LocalArchive, call: Call, make_packet: Make) -> None:
+async def test_without_an_embedder_nothing_waits(open_archive: Any, call: Call, make_packet: Make) -> None:
+    archive = await open_archive()
     await archive.ingest_documents([("a.xml", make_packet())], call)
     assert await archive.drain_vectors(call) == 0
     assert (await archive.counts())["queue"] == 0
+    await archive.close()
     embedder = Embedder()
-    archive.set_embedder(embedder)
-    assert await drain(archive) == (await archive.counts())["pages"] == len(embedder.texts)
+    again = await open_archive(embedder=embedder)
+    assert await drain(again) == (await again.counts())["pages"] == len(embedder.texts)
 
 
 async def test_packets_are_listed_by_time_and_filtered_exactly(

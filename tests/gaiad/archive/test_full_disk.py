@@ -46,7 +46,7 @@ async def test_a_full_database_fails_the_file_and_loses_nothing(
     archive: LocalArchive, call: Call, make_packet: Make
 ) -> None:
     await archive.ingest_documents([("first.xml", make_packet("TP-FIRST"))], call)
-    file = archive._open["local"].tenant.file
+    file = archive._tenants.get("local").tenant.file
 
     def limit(connection: object) -> None:
         pages = connection.execute("PRAGMA page_count").fetchone()[0]  # type: ignore[attr-defined]

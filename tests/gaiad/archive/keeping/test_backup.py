@@ -10,6 +10,7 @@ import pytest
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.keeping import backup as backup_module
 from gaiad.archive.keeping import restore as restore_module
+from gaiad.archive.open_tenants import OpenTenants
 from gaiad.archive.storing.migrations import archive_migrations
 from gaiad.errors import BadInput, Conflict, GaiadError, NotFound, Unavailable
 from gaiad.ports import Call
@@ -126,20 +127,20 @@ async def test_a_restore_that_cannot_be_opened_brings_the_old_state_back(
 ) -> None:
     await archive.backup(tmp_path / "backup")
     await archive.ingest_documents([("a.xml", make_packet())], call)
-    real, calls = LocalArchive._open_all, []
+    real, calls = OpenTenants.open_all, []
 
-    async def fail_once(self: LocalArchive) -> None:
+    async def fail_once(self: OpenTenants) -> None:
         calls.append(1)
         if len(calls) == 1:
             raise Conflict("cannot be opened")
         await real(self)
 
-    monkeypatch.setattr(LocalArchive, "_open_all", fail_once)
+    monkeypatch.setattr(OpenTenants, "open_all", fail_once)
     with pytest.raises(Conflict, match="cannot be opened"):
         await archive.restore(tmp_path / "backup")
     assert await ids(archive, call) == {"TP-1"}
     await archive.ingest_documents([("b.xml", make_packet("TP-2"))], call)
-    monkeypatch.setattr(LocalArchive, "_open_all", real)
+    monkeypatch.setattr(OpenTenants, "open_all", real)
     await archive.restore(tmp_path / "backup")
     assert await ids(archive, call) == set()
 

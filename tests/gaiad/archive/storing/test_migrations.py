@@ -47,7 +47,7 @@ async def test_every_older_schema_opens_with_its_packets_and_can_be_reindexed(
     assert (report["packets"], report["problems"]) == (1, [])
     assert (await archive.ingest_documents([("n.xml", make_packet())], call))[0].outcome == "accepted"
     assert (await archive.verify_packets(None, call)).problems == []
-    file = archive._open["local"].tenant.file
+    file = archive._tenants.get("local").tenant.file
     assert file.read(lambda c: c.execute("PRAGMA user_version").fetchone()) == (len(archive_migrations()),)
     assert file.write(text_index.check_contents) == ""
 
