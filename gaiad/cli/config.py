@@ -111,7 +111,7 @@ def path() -> None:
     from gaiad.config import default_file
 
     mine = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "gaiad" / "config.toml"
-    found = {"default": default_file(), "user": mine, "home": invocation().find_home().root / "config.toml"}
+    found = {"default": default_file(), "user": mine, "home": invocation().find_home().config_file}
     if invocation().as_json:
         write_json({name: str(file) for name, file in found.items()})
     else:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gaiad.client import Client, ServerEvent, error_from_answer, find_socket, parse_events
+from gaiad.client import Client
+from gaiad.connection import ServerEvent, error_from_answer, find_socket, parse_events
 from gaiad.errors import (
     BadInput,
     ConfigError,
@@ -58,10 +59,10 @@ def test_one_connection_serves_many_calls(api: Any) -> None:
     api.routes["GET /healthz"] = {"ok": True, "version": "1"}
     with Client(api.home) as client:
         assert [client.health()["ok"] for _ in range(3)] == [True] * 3
-        connection = client._connection.sock
+        connection = client._connection._connection.sock
         assert connection is not None
         client.health()
-        assert client._connection.sock is connection
+        assert client._connection._connection.sock is connection
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_silent_daemon_runs_into_the_time_limit(api: Any) -> None:
         listener.bind(str(silent))
         listener.listen()
         with Client(None, {"GAIAD_SOCKET": str(silent)}) as client, pytest.raises(DeadlineExceeded):
-            client._exchange("GET", "/status", None, 0.05)
+            client._connection.exchange("GET", "/status", None, 0.05)
 
 
 def test_a_socket_path_that_is_too_long_is_named_with_a_remedy(tmp_path: Path) -> None:

@@ -1,0 +1,197 @@
+"""One HTTP connection to the daemon's unix socket, standard library only: exchanges, streams, and errors as our own.
+
+What the routes are called and what they answer with is the client's business.
+"""
+
+import http.client
+import shlex
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from gaiad.errors import BadInput, DaemonUnreachable, DeadlineExceeded, Forbidden, GaiadError, Unavailable
+from gaiad.home import SOCKET_NAME, find_home
+from gaiad.schemas import ErrorBody, Output
+
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 150.0
+
+T = TypeVar("T")
+
+
+class ServerEvent(Output, frozen=True):
+    """One server-sent event; `data` is decoded JSON."""
+
+    id: str
+    event: str
+    data: Any
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=CONNECT_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.sock.settimeout(CONNECT_TIMEOUT_S)
+            self.sock.connect(str(self._path))
+        except BaseException:
+            self.close()
+            raise
+
+
+def find_socket(home: str | None, environment: Mapping[str, str]) -> Path:
+    """Where the daemon listens: with `home` as for that home, else GAIAD_SOCKET, else as for the home in force.
+
+    A daemon started with --home keeps its socket there; GAIAD_HOME finds it too.
+    """
+    if not home and environment.get("GAIAD_SOCKET"):
+        return Path(environment["GAIAD_SOCKET"])
+    found = find_home(home, environment)
+    inside = found.root / SOCKET_NAME
+    return inside if not found.socket.exists() and inside.exists() else found.socket
+
+
+class Connection:
+    """Opened at the first exchange and kept; for one thread. `home` is what --home says, None without.
+
+    Every method raises the GaiadError the daemon answered with, DaemonUnreachable when none answers, Unavailable when
+    it goes away under the call, DeadlineExceeded when it does not answer in time.
+    """
+
+    def __init__(self, home: str | None, environment: Mapping[str, str]) -> None:
+        self.socket_path = find_socket(home, environment)
+        self._start_command = f"gaiad serve --home {shlex.quote(home)}" if home else "gaiad serve"
+        self._connection = _UnixConnection(self.socket_path)
+
+    def close(self) -> None:
+        """Close it; the daemon cancels whatever it was still doing for it."""
+        self._connection.close()
+
+    def call(
+        self, method: str, path: str, kind: type[T], body: object = None, timeout_s: float | None = ANSWER_TIMEOUT_S
+    ) -> T:
+        """The answer decoded as `kind`."""
+        content = self.exchange(method, path, body, timeout_s)
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.DecodeError as error:
+            raise GaiadError(
+                f"the daemon on {self.socket_path} answered {path} in a way this version does not know ({error}); "
+                "stop it and start the installed one"
+            ) from error
+
+    def exchange(self, method: str, path: str, body: object, timeout_s: float | None) -> bytes:
+        """The answer's bytes."""
+        try:
+            return self._request(method, path, body, timeout_s, "application/json").read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._translate(error, method, path) from error
+
+    def _request(
+        self, method: str, path: str, body: object, timeout_s: float | None, accept: str
+    ) -> http.client.HTTPResponse:
+        content = None if body is None else _encode(body)
+        headers = {"Accept": accept, "Content-Type": "application/json"}
+        try:
+            if self._connection.sock is None:
+                self._connection.connect()
+            self._connection.sock.settimeout(timeout_s)
+            self._connection.request(method, path, content, headers)
+            response = self._connection.getresponse()
+            if response.status >= 400:
+                raise error_from_answer(response.status, response.read())
+        except (OSError, http.client.HTTPException) as error:
+            raise self._translate(error, method, path) from error
+        return response
+
+    def stream(self, method: str, path: str, body: object) -> Iterator[ServerEvent]:
+        """Events as they come, without a time limit; the connection is closed at their end."""
+        response = self._request(method, path, body, None, "text/event-stream")
+        try:
+            for event in parse_events(response):
+                if event.event == "error":
+                    raise error_from_body(msgspec.convert(event.data, ErrorBody))
+                yield event
+        except (OSError, http.client.HTTPException) as error:
+            raise self._translate(error, method, path) from error
+        finally:
+            self.close()
+
+    def _translate(self, error: Exception, method: str, path: str) -> GaiadError:
+        self._connection.close()
+        where = str(self.socket_path)
+        if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
+            return DaemonUnreachable(f"no daemon answers on {where}; start one with: {self._start_command}")
+        if isinstance(error, PermissionError):
+            return Forbidden(f"{where}: this user may not open the daemon's socket; run as its owner")
+        if isinstance(error, TimeoutError):
+            return DeadlineExceeded(f"the daemon on {where} did not answer {method} {path} in time; look at its log")
+        if isinstance(error, ConnectionError | http.client.HTTPException):
+            return Unavailable(f"the daemon on {where} went away during {method} {path}; look at its log and try again")
+        if "too long" in str(error):
+            return BadInput(
+                f"{where}: too long for a unix socket (about 100 characters); set GAIAD_SOCKET to a shorter one"
+            )
+        return GaiadError(f"{where}: {error}")
+
+
+def _encode(body: object) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{error.object!r} is not valid Unicode, so it cannot be sent; rename the file") from error
+
+
+def error_from_answer(status: int, content: bytes) -> GaiadError:
+    """The error an answer of HTTP `status` 400 or above stands for; plain text when it is no ErrorBody."""
+    try:
+        return error_from_body(msgspec.json.decode(content, type=ErrorBody))
+    except msgspec.DecodeError:
+        text = content.decode("utf-8", "replace").strip()[:200]
+        return GaiadError(f"the daemon answered HTTP {status}: {text or 'without a reason'}")
+
+
+def error_from_body(body: ErrorBody) -> GaiadError:
+    """The error class whose `code` is the body's, with its message; GaiadError for a code this version lacks."""
+    kind = _classes_by_code(GaiadError).get(body.code, GaiadError)
+    if issubclass(kind, Unavailable):
+        return kind(body.message, body.retry_after_s or 1.0)
+    return kind(body.message)
+
+
+def _classes_by_code(base: type[GaiadError]) -> dict[str, type[GaiadError]]:
+    found = {base.code: base}
+    for kind in base.__subclasses__():
+        for code, deeper in _classes_by_code(kind).items():
+            found.setdefault(code, deeper)
+    return found
+
+
+def parse_events(lines: Iterable[bytes]) -> Iterator[ServerEvent]:
+    """Server-sent events out of a response's lines; comments (keep-alives) are skipped, several data lines joined."""
+    identifier, event, data = "", "", list[str]()
+    for line in lines:
+        name, _, value = line.decode("utf-8", "replace").rstrip("\r\n").partition(":")
+        value = value.removeprefix(" ")
+        if name == "id":
+            identifier = value
+        elif name == "event":
+            event = value
+        elif name == "data":
+            data.append(value)
+        elif not name and not value and data:
+            yield ServerEvent(id=identifier, event=event or "message", data=_decode_data("\n".join(data)))
+            event, data = "", []
+
+
+def _decode_data(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
