@@ -13,11 +13,12 @@ from typing import Literal
 import msgspec
 
 from gaiad.clock import Clock
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable, WorkerDied
+from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
 from gaiad.logs import get_logger
+from gaiad.models.hello import BadModel, Check, say_hello
+from gaiad.models.in_flight import InFlight, Pending, error_of
 from gaiad.models.process import STDERR_LINES, WorkerProcess, describe_exit, resident_bytes
 from gaiad.models.protocol import (
-    PROTOCOL_VERSION,
     Cancel,
     Embed,
     Failed,
@@ -35,7 +36,6 @@ from gaiad.schemas import ModelStatus
 from gaiad.tasks import TaskGroup
 
 State = Literal["inactive", "starting", "ready", "failed"]
-Check = Callable[[Ready, Reply], str]
 
 _STARTED = "--- worker started, pid"
 _log = get_logger("gaiad.models")
@@ -54,16 +54,6 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     cancel_look_s: float = 0.05
 
 
-class Pending:
-    """A request on its way. Await `Supervisor.result`."""
-
-    __slots__ = ("answer", "id")
-
-    def __init__(self, request_id: int) -> None:
-        self.id = request_id
-        self.answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-
-
 class Supervisor:
     """One role's worker. `check(ready, canary_reply)` returns a problem in words, or "" when the model works."""
 
@@ -79,8 +69,7 @@ class Supervisor:
         self._tasks = TaskGroup(f"models/{role}", on_failure=self._task_failed)
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._process: WorkerProcess | None = None
-        self._pending: dict[int, Pending] = {}
-        self._next_id = 0
+        self._in_flight = InFlight()
         self._changed = asyncio.Condition()
         self._state: State = "inactive"
         self._reason = "not started"
@@ -139,11 +128,11 @@ class Supervisor:
         """Send `make(id)`, waiting for a worker that starts. Raises Unavailable, DeadlineExceeded, Cancelled."""
         await self._until_ready(call)
         assert self._process is not None
-        pending = self._register()
+        pending = self._in_flight.register()
         try:
             self._process.send(make(pending.id))
         except ProtocolError as error:
-            self._pending.pop(pending.id, None)
+            self._in_flight.withdraw(pending)
             raise BadInput(str(error)) from error
         return pending
 
@@ -158,7 +147,7 @@ class Supervisor:
             raise
         reply = pending.answer.result()
         if isinstance(reply, Failed):
-            raise _as_error(self._role, reply)
+            raise error_of(self._role, reply)
         return reply
 
     def abandon(self, pending: Pending) -> None:
@@ -193,11 +182,6 @@ class Supervisor:
             return self._patience.cancel_look_s
         return max(0.001, min(self._patience.cancel_look_s, call.deadline - self._clock.monotonic()))
 
-    def _register(self) -> Pending:
-        self._next_id += 1
-        pending = self._pending[self._next_id] = Pending(self._next_id)
-        return pending
-
     # -- supervision
 
     async def _supervise(self) -> None:
@@ -217,12 +201,12 @@ class Supervisor:
                 await self._become("starting", f"{reason}; restarting")
                 _log.warning("worker_restarting", role=self._role, reason=reason, delay_s=delay)
                 await asyncio.sleep(delay)
-        except _BadModel as error:
+        except BadModel as error:
             await self._become("failed", str(error))
             _log.error("worker_refused_model", role=self._role, reason=str(error))
 
     async def _one_life(self) -> str:
-        """Run one worker to its end and say why it ended. Raises _BadModel when another life would end the same way."""
+        """Run one worker to its end and say why it ended. Raises BadModel when another life would end the same way."""
         self._killed_because = ""
         try:
             process = await WorkerProcess.spawn(self._stderr)
@@ -245,35 +229,21 @@ class Supervisor:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.shield(words), 1.0)
                 why = self._killed_because or reason or self._why_it_died(code)
-                self._fail_pending(why)
+                self._in_flight.fail(self._role, why)
         return why
 
     async def _hello(self, process: WorkerProcess) -> str | None:
-        """Load, wait for Ready, run the canary. None when the worker is fit, else why not ("" when it died)."""
+        """None when the worker is fit, else why not ("" when it died). Raises BadModel."""
         limit = self._patience.start_s
         try:
             async with asyncio.timeout(limit):
-                process.send(self._load)
-                ready = await process.receive()
-                if isinstance(ready, LoadFailed):
-                    raise _BadModel(ready.reason)
-                if not isinstance(ready, Ready):
-                    return ""
-                if ready.version != PROTOCOL_VERSION:
-                    raise _BadModel(
-                        f"the worker speaks protocol {ready.version}, not {PROTOCOL_VERSION}; reinstall gaiad"
-                    )
-                process.send(self._canary)
-                answer = await process.receive()
+                fit = await say_hello(process, self._load, self._canary, self._check)
         except TimeoutError:
             return self._kill(process, f"it was not ready after {limit:g} s")
         except ProtocolError as error:
             return self._kill(process, str(error))
-        problem = self._check(ready, answer) if answer is not None else ""
-        if problem:
-            raise _BadModel(f"{self._load.path}: {problem}")
         self._heard_at = self._clock.monotonic()
-        return None if answer is not None else ""
+        return None if fit else ""
 
     async def _read(self, process: WorkerProcess) -> str:
         """Hand replies to their callers until the worker ends; returns a reason of our own, or ""."""
@@ -287,9 +257,7 @@ class Supervisor:
             self._heard_at = self._clock.monotonic()
             if isinstance(reply, Ready | LoadFailed):
                 continue
-            pending = self._pending.pop(reply.id, None)
-            if pending is not None and not pending.answer.done():
-                pending.answer.set_result(reply)
+            self._in_flight.settle(reply)
             if not isinstance(reply, Pong):
                 self._failures = 0
 
@@ -297,9 +265,9 @@ class Supervisor:
         """Ping a worker that has been silent with work in hand; kill one whose engine does not come round."""
         while True:
             await asyncio.sleep(self._patience.ping_every_s)
-            if not self._pending or self._clock.monotonic() - self._heard_at < self._patience.ping_every_s:
+            if not self._in_flight or self._clock.monotonic() - self._heard_at < self._patience.ping_every_s:
                 continue
-            pending = self._register()
+            pending = self._in_flight.register()
             process.send(Ping(id=pending.id))
             await asyncio.wait([pending.answer], timeout=self._patience.ping_grace_s)
             if not pending.answer.done():
@@ -315,13 +283,6 @@ class Supervisor:
         last = "" if words.startswith(_STARTED) else f" (its last words: {words[:300]})"
         return f"{self._load.path}: {describe_exit(code)}{last}"
 
-    def _fail_pending(self, reason: str) -> None:
-        pending, self._pending = list(self._pending.values()), {}
-        for waiting in pending:
-            if not waiting.answer.done():
-                waiting.answer.set_exception(WorkerDied(f"{self._role}: {reason}"))
-                waiting.answer.exception()  # a request nobody awaits any more must not warn
-
     async def _become(self, state: State, reason: str) -> None:
         async with self._changed:
             self._state, self._reason = state, reason
@@ -329,18 +290,4 @@ class Supervisor:
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._state, self._reason = "failed", f"{name} failed: {error!r}; this is a fault in gaiad, please report it"
-        self._fail_pending(self._reason)
-
-
-class _BadModel(Exception):
-    """The model cannot be served, whatever the number of tries."""
-
-
-def _as_error(role: str, failed: Failed) -> GaiadError:
-    match failed.code:
-        case "cancelled":
-            return Cancelled(f"{role}: {failed.reason}")
-        case "bad_input":
-            return BadInput(f"{role}: {failed.reason}")
-        case "engine":
-            return Unavailable(f"{role}: {failed.reason}")
+        self._in_flight.fail(self._role, self._reason)
