@@ -2,56 +2,46 @@
 
 import shutil
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from gaiad.ports import Call
 from gaiad.schemas import Check, Status
-
-if TYPE_CHECKING:
-    from gaiad.service import Service
 
 _LOW_DISK_BYTES = 512 * 1024 * 1024
 
 
-class Checks:
-    """Runs the checks against a running service."""
+def run_checks(home: Path, socket: Path, status: Status) -> list[Check]:
+    """All checks, the most basic first."""
+    return [_home(home), _disk(home), _socket(socket), *_models(status), _queue(status), *_degraded(status)]
 
-    def __init__(self, service: "Service") -> None:
-        self._service = service
 
-    async def run(self, call: Call) -> list[Check]:
-        """All checks, the most basic first."""
-        status = await self._service.status(call)
-        return [self._home(), self._disk(), self._socket(), *_models(status), _queue(status), *_degraded(status)]
+def _home(home: Path) -> Check:
+    mode = stat.S_IMODE(home.stat().st_mode)
+    return Check(
+        name="home",
+        ok=mode & 0o077 == 0,
+        detail=f"{home} has mode {mode:04o}",
+        remedy="" if mode & 0o077 == 0 else f"chmod 700 {home}",
+    )
 
-    def _home(self) -> Check:
-        home = self._service.place.home
-        mode = stat.S_IMODE(home.stat().st_mode)
-        return Check(
-            name="home",
-            ok=mode & 0o077 == 0,
-            detail=f"{home} has mode {mode:04o}",
-            remedy="" if mode & 0o077 == 0 else f"chmod 700 {home}",
-        )
 
-    def _disk(self) -> Check:
-        free = shutil.disk_usage(self._service.place.home).free
-        return Check(
-            name="disk",
-            ok=free >= _LOW_DISK_BYTES,
-            detail=f"{free / 2**30:.1f} GiB free",
-            remedy="" if free >= _LOW_DISK_BYTES else "free some space: ingest stops when the disk is full",
-        )
+def _disk(home: Path) -> Check:
+    free = shutil.disk_usage(home).free
+    return Check(
+        name="disk",
+        ok=free >= _LOW_DISK_BYTES,
+        detail=f"{free / 2**30:.1f} GiB free",
+        remedy="" if free >= _LOW_DISK_BYTES else "free some space: ingest stops when the disk is full",
+    )
 
-    def _socket(self) -> Check:
-        path = self._service.place.socket
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
-        return Check(
-            name="socket",
-            ok=mode == 0o600,
-            detail=f"{path} has mode {mode:04o}" if mode else f"{path} is gone",
-            remedy="" if mode == 0o600 else "restart the daemon: it makes the socket anew",
-        )
+
+def _socket(path: Path) -> Check:
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
+    return Check(
+        name="socket",
+        ok=mode == 0o600,
+        detail=f"{path} has mode {mode:04o}" if mode else f"{path} is gone",
+        remedy="" if mode == 0o600 else "restart the daemon: it makes the socket anew",
+    )
 
 
 def _models(status: Status) -> list[Check]:

@@ -5,6 +5,7 @@ name; the runner knows nothing of packets.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from gaiad.tasks import TaskGroup
 _log = get_logger("gaiad.jobs")
 _CONCURRENT = 4
 _KEEP_LOGS = 200
+_RECORD_EVERY_S = 0.5
 
 
 class JobRun:
@@ -31,6 +33,7 @@ class JobRun:
         self.cursor = cursor
         self.call = call
         self._jobs = jobs
+        self._recorded_at = 0.0
 
     async def report(
         self, done: int, total: int, note: str = "", cursor: dict[str, Any] | None = None, log: Sequence[bytes] = ()
@@ -41,8 +44,11 @@ class JobRun:
             raise Cancelled("the job was cancelled")
 
     def record(self, done: int, total: int) -> None:
-        """Record progress from a thread that is not the event loop's."""
-        self._jobs.progress(self.job.job_id, done, total)
+        """Record progress from a thread that is not the event loop's; at most twice a second, and at the end."""
+        now = time.monotonic()
+        if done == total or now - self._recorded_at > _RECORD_EVERY_S:
+            self._recorded_at = now
+            self._jobs.progress(self.job.job_id, done, total)
 
 
 JobWork = Callable[[JobRun], Awaitable[dict[str, Any]]]

@@ -1,8 +1,10 @@
 """Counters, gauges and latency histograms kept in process; `status` shows them, an exporter may read them later."""
 
+import os
 import threading
 from bisect import bisect_left
 from collections import defaultdict
+from pathlib import Path
 
 import msgspec
 
@@ -67,3 +69,11 @@ def _percentile(buckets: list[int], rank: float) -> float:
         if seen >= rank:
             return float(bound)
     return float("inf")
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory the process holds now; 0 when that cannot be told."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0

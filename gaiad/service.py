@@ -6,7 +6,6 @@ for which tenant is intake's business; what a request means is the packages' bel
 
 import asyncio
 import os
-import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,14 +16,14 @@ import msgspec
 import gaiad
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.storing.tenant import check_tenant_name
-from gaiad.checks import Checks
+from gaiad.checks import run_checks
 from gaiad.clock import Clock
 from gaiad.config import Config
 from gaiad.errors import BadInput, NotFound
 from gaiad.events import EventHub
 from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, encoded
 from gaiad.jobs import JobRun, JobRunner
-from gaiad.metrics import Metrics
+from gaiad.metrics import Metrics, resident_bytes
 from gaiad.ports import Call, Embedder
 from gaiad.research.loop import Researcher
 from gaiad.schemas import (
@@ -88,7 +87,6 @@ class Service:
         self._notes: dict[str, str] = {}
         self.on_reload: list[Callable[[Config], None]] = []
         self.folders: list[tuple[Path, str]] = []
-        self._checks = Checks(self)
 
     async def start(self) -> None:
         """Register what jobs do and go on with those a stop or crash interrupted."""
@@ -140,13 +138,13 @@ class Service:
             jobs=jobs,
             counters=self.metrics.counters(),
             latencies={name: msgspec.structs.asdict(value) for name, value in self.metrics.latencies().items()},
-            memory_bytes=_resident_bytes(),
+            memory_bytes=resident_bytes(os.getpid()),
             **counts,
         )
 
     async def doctor(self, call: Call) -> list[Check]:
         """What the daemon can say about itself; the command line adds what needs no daemon."""
-        return await self._checks.run(call)
+        return run_checks(self.place.home, self.place.socket, await self.status(call))
 
     # ------------------------------------------------------------------------------------------------ intake
 
@@ -272,7 +270,7 @@ class Service:
         return values
 
     async def _reindex(self, run: JobRun) -> dict[str, Any]:
-        return await self._archive.reindex(run.call, _reporter(run))
+        return await self._archive.reindex(run.call, run.record)
 
     async def _sweep(self, run: JobRun) -> dict[str, Any]:
         folders = [folder for folder, tenant in self.folders if tenant == run.call.tenant]
@@ -288,27 +286,6 @@ def _applies_live(key: str) -> bool:
     return key.startswith(_LIVE)
 
 
-def _reporter(run: JobRun) -> Callable[[int, int], None]:
-    """A thread-safe progress callback that writes at most a few rows a second."""
-    last = [0.0]
-
-    def report(done: int, total: int) -> None:
-        now = time.monotonic()
-        if done == total or now - last[0] > 0.5:
-            last[0] = now
-            run.record(done, total)
-
-    return report
-
-
 def _refuse_within(home: Path, directory: Path) -> None:
     if directory.resolve().is_relative_to(home.resolve()):
         raise BadInput(f"{directory}: lies in the home {home} and would be lost with it; name a folder elsewhere")
-
-
-def _resident_bytes() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return pages * resource.getpagesize()

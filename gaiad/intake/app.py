@@ -1,30 +1,28 @@
-"""The HTTP application: who asks, which route, within which time and size, and how errors look on the wire.
+"""The HTTP application: which route, for which caller, within which time and size.
 
 The same table of routes (`http.py`) is served on both listeners; they differ in how they know the caller (`Door`).
 """
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from socket import socket
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, NotFound, Unavailable
-from gaiad.intake.auth import Caller, PeerCheck, TokenCheck
+from gaiad.errors import BadInput, DeadlineExceeded, NotFound
+from gaiad.intake.auth import Caller
+from gaiad.intake.doors import FOREIGN_ORIGIN, Door
+from gaiad.intake.error_answers import JSON, error_body, error_response
 from gaiad.intake.sse import STREAM, STREAMS, encode_event, end_streams
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
-from gaiad.schemas import ErrorBody
 
 if TYPE_CHECKING:
     from gaiad.service import Service
 
 _log = get_logger("gaiad.http")
-_JSON = "application/json"
-_FOREIGN_ORIGIN = web.RequestKey("foreign_origin", str)
 
 T = TypeVar("T")
 
@@ -112,51 +110,6 @@ class Route(NamedTuple):
     owner: str = ""
     public: bool = False
     timed: bool = True
-
-
-class Door(Protocol):
-    """How a listener knows who asks."""
-
-    def check(self, request: web.Request) -> None:
-        """Refuse what may not even ask, whatever the route."""
-        ...
-
-    def caller(self, request: web.Request) -> Caller: ...
-
-
-class UnixDoor:
-    """Callers by peer uid."""
-
-    def __init__(self, peers: PeerCheck) -> None:
-        self._peers = peers
-
-    def check(self, request: web.Request) -> None:
-        """Nothing to look at before the uid: browsers cannot reach a unix socket."""
-
-    def caller(self, request: web.Request) -> Caller:
-        return self._peers.caller(_connection(request))
-
-
-class TcpDoor:
-    """Callers by bearer token, after Host and Origin."""
-
-    def __init__(self, tokens: TokenCheck) -> None:
-        self._tokens = tokens
-
-    def check(self, request: web.Request) -> None:
-        self._tokens.check_host(request.headers.get("Host", ""))
-        if self._tokens.check_origin(request.headers.get("Origin", "")):
-            request[_FOREIGN_ORIGIN] = request.headers["Origin"]
-
-    def caller(self, request: web.Request) -> Caller:
-        return self._tokens.caller(request.headers.get("Authorization", ""))
-
-
-def _connection(request: web.Request) -> socket:
-    if request.transport is None:
-        raise Cancelled("the client went away")
-    connection: socket = request.transport.get_extra_info("socket")
-    return connection
 
 
 # ------------------------------------------------------------------------------------------------------ application
@@ -248,27 +201,7 @@ def _respond(reply: Reply) -> web.StreamResponse:
     if isinstance(reply, web.StreamResponse):
         return reply
     status, body = reply if isinstance(reply, Answer) else (200, reply)
-    return web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON)
-
-
-def error_body(error: Exception, where: str) -> tuple[int, ErrorBody]:
-    """HTTP status and body for any error; one that is not ours is logged under an id the body names."""
-    if isinstance(error, GaiadError):
-        retry_after_s = error.retry_after_s if isinstance(error, Unavailable) else None
-        return error.http_status, ErrorBody(code=error.code, message=error.message, retry_after_s=retry_after_s)
-    error_id = secrets.token_hex(4)
-    _log.error("unexpected_error", error_id=error_id, path=where, exc_info=error)
-    message = f"{where}: unexpected {type(error).__name__}; the daemon's log has it under {error_id}"
-    return 500, ErrorBody(code="internal", message=message)
-
-
-def error_response(error: Exception, where: str) -> web.Response:
-    """The error as an answer."""
-    status, body = error_body(error, where)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    if body.retry_after_s is not None:
-        headers["Retry-After"] = str(max(1, round(body.retry_after_s)))
-    return web.Response(body=msgspec.json.encode(body), status=status, content_type=_JSON, headers=headers)
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type=JSON)
 
 
 _NOBODY = Caller(name="nobody", owner=False)
@@ -299,6 +232,6 @@ _PREFLIGHT = Route("OPTIONS", "/{anything:.*}", _preflight, public=True)
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["X-Content-Type-Options"] = "nosniff"
-    if origin := request.get(_FOREIGN_ORIGIN):
+    if origin := request.get(FOREIGN_ORIGIN):
         response.headers["Access-Control-Allow-Origin"] = origin
         response.headers["Vary"] = "Origin"

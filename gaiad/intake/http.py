@@ -11,7 +11,8 @@ from aiohttp import web
 import gaiad
 from gaiad.errors import BadInput, NotFound
 from gaiad.events import Event
-from gaiad.intake.app import Answer, Exchange, Reply, Route, error_body
+from gaiad.intake.app import Answer, Exchange, Reply, Route
+from gaiad.intake.error_answers import error_body
 from gaiad.intake.sse import EventStream, last_event_id, wants_events
 from gaiad.schemas import DEFAULT_TENANT, IngestRequest, Input, Job, PacketFilter, ResearchRequest, SearchRequest
 from gaiad.tasks import TaskGroup

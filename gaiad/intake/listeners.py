@@ -15,8 +15,9 @@ from aiohttp.web import AppRunner, SockSite
 
 from gaiad.config import load_config
 from gaiad.errors import Conflict
-from gaiad.intake.app import Door, TcpDoor, UnixDoor, build_app, start_listener
+from gaiad.intake.app import build_app, start_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
+from gaiad.intake.doors import Door, TcpDoor, UnixDoor
 from gaiad.intake.http import table
 from gaiad.intake.sockets import Adopted, PortTaken, listen_tcp, listen_unix, url_of
 from gaiad.logs import get_logger

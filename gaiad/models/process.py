@@ -10,7 +10,6 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Self
 
 from gaiad.models.protocol import HEADER_BYTES, Message, Reply, decode_reply, encode_frame, frame_length
@@ -136,11 +135,3 @@ class WorkerProcess:
             except TimeoutError:
                 continue
         return await self._process.wait()
-
-
-def resident_bytes(pid: int) -> int:
-    """Memory the process holds now; 0 when that cannot be told."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0

@@ -15,9 +15,10 @@ import msgspec
 from gaiad.clock import Clock
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
 from gaiad.logs import get_logger
+from gaiad.metrics import resident_bytes
 from gaiad.models.hello import BadModel, Check, say_hello
 from gaiad.models.in_flight import InFlight, Pending, error_of
-from gaiad.models.process import STDERR_LINES, WorkerProcess, describe_exit, resident_bytes
+from gaiad.models.process import STDERR_LINES, WorkerProcess, describe_exit
 from gaiad.models.protocol import (
     Cancel,
     Embed,

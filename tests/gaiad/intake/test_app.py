@@ -16,8 +16,9 @@ import pytest
 from gaiad.errors import Unavailable
 from gaiad.home import Home
 from gaiad.intake import sse
-from gaiad.intake.app import Door, TcpDoor, UnixDoor, build_app, start_listener
+from gaiad.intake.app import build_app, start_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
+from gaiad.intake.doors import Door, TcpDoor, UnixDoor
 from gaiad.intake.http import table
 from gaiad.intake.sockets import listen_tcp, listen_unix, url_of
 
