@@ -72,21 +72,8 @@ def _common_options() -> list[click.Parameter]:
     ]
 
 
-class _Documented:
-    """Keeps an example for the end of a verb's help."""
-
-    example: str
-
-    def show_example(self, formatter: click.HelpFormatter) -> None:
-        if not self.example:
-            return
-        with formatter.section("Examples"):
-            for line in self.example.strip().splitlines():
-                formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
-
-
-class Verb(_Documented, click.Command):
-    """A command with the common options, and examples in its help."""
+class _Common(click.Command):
+    """The common options, and an example at the end of the help."""
 
     def __init__(self, *arguments: Any, example: str = "", **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -94,23 +81,21 @@ class Verb(_Documented, click.Command):
         self.params.extend(_common_options())
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        self.show_example(formatter)
+        if self.example:
+            with formatter.section("Examples"):
+                for line in self.example.strip().splitlines():
+                    formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
         super().format_epilog(context, formatter)
 
 
-class VerbGroup(_Documented, click.Group):
+class Verb(_Common):
+    """A command with the common options, and examples in its help."""
+
+
+class VerbGroup(_Common, click.Group):
     """Verbs under one word, with the common options."""
 
     command_class = Verb
-
-    def __init__(self, *arguments: Any, example: str = "", **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.example = example
-        self.params.extend(_common_options())
-
-    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        self.show_example(formatter)
-        super().format_epilog(context, formatter)
 
 
 class LazyGroup(VerbGroup):

@@ -51,96 +51,87 @@ class Ranked:
         )
 
 
-def rank(
-    connection: sqlite3.Connection,
-    request: SearchRequest,
-    found: Candidates,
-    comparison: Comparison | None,
-    weights: ranking.Weights,
-    candidates: int,
-) -> Ranked:
-    """Pages best first, as the request's mode and order have it; at least `candidates` of each retriever compete."""
-    ranked = _by_relevance(connection, request, found, comparison, weights, max(candidates, request.limit))
-    return ranked if request.order == "relevance" else _in_time_order(ranked, found.catalogue, request)
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """One request over what the retrievers found; of each at least `candidates` compete."""
 
+    connection: sqlite3.Connection
+    request: SearchRequest
+    found: Candidates
+    comparison: Comparison | None
+    weights: ranking.Weights
+    candidates: int
 
-def _by_relevance(
-    connection: sqlite3.Connection,
-    request: SearchRequest,
-    found: Candidates,
-    comparison: Comparison | None,
-    weights: ranking.Weights,
-    candidates: int,
-) -> Ranked:
-    if request.mode == "page_id":
-        ids = np.array(searching.ids_by_page_id(connection, request.page_ids), np.int64)
-        positions = found.catalogue.positions(ids)
+    def ranked(self) -> Ranked:
+        """Pages best first, as the request's mode and order have it."""
+        ranked = self._by_relevance()
+        if self.request.order == "relevance":
+            return ranked
+        return _in_time_order(ranked, self.found.catalogue, self.request)
+
+    def _by_relevance(self) -> Ranked:
+        request, found, comparison = self.request, self.found, self.comparison
+        if request.mode == "page_id":
+            ids = np.array(searching.ids_by_page_id(self.connection, request.page_ids), np.int64)
+            positions = found.catalogue.positions(ids)
+            if found.mask is not None:
+                positions = positions[found.mask[positions]]
+            return _single("page_id", positions, np.ones(len(positions), np.float32))
+        if request.mode == "metadata" or (not found.terms and comparison is None):
+            if request.query.strip() and not found.terms and not exact.has_filters(request.filters):
+                return _single("metadata", np.zeros(0, np.int64), np.zeros(0, np.float32))
+            return self._by_metadata()
+        if request.mode == "bm25":
+            best = ranking.best_positions(found.lexical.scores, self.candidates)
+            return _single("bm25", best, found.lexical.scores[best])
+        if request.mode == "dense":
+            assert comparison is not None
+            known = found.catalogue.positions(comparison.ids)
+            known = known[found.catalogue.active[known]]
+            return _single("dense", known, comparison.of(found.catalogue.ids[known]))
+        return self._hybrid()
+
+    def _by_metadata(self) -> Ranked:
+        found, catalogue = self.found, self.found.catalogue
+        mask = catalogue.active if found.mask is None else found.mask
+        terms = [] if self.request.mode == "hybrid" else found.terms
+        scores, _ = searching.metadata_scores(self.connection, catalogue, terms, mask)
+        positions = np.flatnonzero(scores > 0)
+        order = np.lexsort((catalogue.ids[positions], -catalogue.timestamp_ms[positions], -scores[positions]))
+        return _single("metadata", positions[order], scores[positions[order]])
+
+    def _hybrid(self) -> Ranked:
+        request, found, comparison, weights = self.request, self.found, self.comparison, self.weights
+        catalogue = found.catalogue
+        links = (catalogue.link_1, catalogue.link_2, weights.neighbour_1, weights.neighbour_2)
+        lexical = found.lexical.scores
+        smoothed = ranking.smooth(lexical, *links)
         if found.mask is not None:
-            positions = positions[found.mask[positions]]
-        return _single("page_id", positions, np.ones(len(positions), np.float32))
-    if request.mode == "metadata" or (not found.terms and comparison is None):
-        if request.query.strip() and not found.terms and not exact.has_filters(request.filters):
-            return _single("metadata", np.zeros(0, np.int64), np.zeros(0, np.float32))
-        return _by_metadata(connection, found, request.mode == "hybrid")
-    if request.mode == "bm25":
-        best = ranking.best_positions(found.lexical.scores, candidates)
-        return _single("bm25", best, found.lexical.scores[best])
-    if request.mode == "dense":
-        assert comparison is not None
-        known = found.catalogue.positions(comparison.ids)
-        known = known[found.catalogue.active[known]]
-        return _single("dense", known, comparison.of(found.catalogue.ids[known]))
-    return _hybrid(connection, request, found, comparison, weights, candidates)
-
-
-def _by_metadata(connection: sqlite3.Connection, found: Candidates, hybrid: bool) -> Ranked:
-    catalogue = found.catalogue
-    mask = catalogue.active if found.mask is None else found.mask
-    terms = [] if hybrid else found.terms
-    scores, _ = searching.metadata_scores(connection, catalogue, terms, mask)
-    positions = np.flatnonzero(scores > 0)
-    order = np.lexsort((catalogue.ids[positions], -catalogue.timestamp_ms[positions], -scores[positions]))
-    return _single("metadata", positions[order], scores[positions[order]])
-
-
-def _hybrid(
-    connection: sqlite3.Connection,
-    request: SearchRequest,
-    found: Candidates,
-    comparison: Comparison | None,
-    weights: ranking.Weights,
-    candidates: int,
-) -> Ranked:
-    catalogue = found.catalogue
-    links = (catalogue.link_1, catalogue.link_2, weights.neighbour_1, weights.neighbour_2)
-    lexical = found.lexical.scores
-    smoothed = ranking.smooth(lexical, *links)
-    if found.mask is not None:
-        smoothed[~found.mask] = 0.0
-    lexical_best = ranking.best_positions(smoothed, candidates)
-    dense_best = catalogue.positions(comparison.ids) if comparison else lexical_best[:0]
-    chosen = np.zeros(len(catalogue), np.bool_)
-    chosen[lexical_best] = chosen[dense_best] = True
-    positions = np.flatnonzero(chosen & catalogue.active)
-    cosines = np.full(len(positions), np.nan, np.float32)
-    dense = dense_smoothed = np.zeros(len(positions), np.float32)
-    if comparison is not None:
-        cosines, dense, dense_smoothed = _dense_parts(catalogue, comparison, positions, links)
-    pool = ranking.Pool(
-        positions=positions,
-        lexical=lexical[positions],
-        lexical_smoothed=smoothed[positions],
-        dense=dense,
-        dense_smoothed=dense_smoothed,
-        session=catalogue.session[positions],
-        named=searching.named_pages(catalogue, found.lexical, found.terms, request.people, positions),
-        in_period=_in_period(request, catalogue, positions),
-        matched=_preferred(connection, request, catalogue, positions),
-    )
-    fused = ranking.fuse(pool, weights)
-    order = ranking.order_by_score(fused.total, positions)
-    views = {"bm25": _view(pool.lexical), "dense": _view(cosines)}
-    return Ranked(positions, fused.total, fused.parts, views).take(order)
+            smoothed[~found.mask] = 0.0
+        lexical_best = ranking.best_positions(smoothed, self.candidates)
+        dense_best = catalogue.positions(comparison.ids) if comparison else lexical_best[:0]
+        chosen = np.zeros(len(catalogue), np.bool_)
+        chosen[lexical_best] = chosen[dense_best] = True
+        positions = np.flatnonzero(chosen & catalogue.active)
+        cosines = np.full(len(positions), np.nan, np.float32)
+        dense = dense_smoothed = np.zeros(len(positions), np.float32)
+        if comparison is not None:
+            cosines, dense, dense_smoothed = _dense_parts(catalogue, comparison, positions, links)
+        pool = ranking.Pool(
+            positions=positions,
+            lexical=lexical[positions],
+            lexical_smoothed=smoothed[positions],
+            dense=dense,
+            dense_smoothed=dense_smoothed,
+            session=catalogue.session[positions],
+            named=searching.named_pages(catalogue, found.lexical, found.terms, request.people, positions),
+            in_period=_in_period(request, catalogue, positions),
+            matched=_preferred(self.connection, request, catalogue, positions),
+        )
+        fused = ranking.fuse(pool, weights)
+        order = ranking.order_by_score(fused.total, positions)
+        views = {"bm25": _view(pool.lexical), "dense": _view(cosines)}
+        return Ranked(positions, fused.total, fused.parts, views).take(order)
 
 
 def _single(name: str, positions: Positions, scores: Scores) -> Ranked:

@@ -20,7 +20,7 @@ from gaiad.archive.finding.facets import FacetCache
 from gaiad.archive.finding.hits import hits_of
 from gaiad.archive.finding.lexical import LexicalIndex
 from gaiad.archive.finding.query_terms import Stemmer, parse_query
-from gaiad.archive.finding.ranked import Candidates, rank
+from gaiad.archive.finding.ranked import Candidates, Contest
 from gaiad.archive.finding.search_request import check_request
 from gaiad.archive.storing.catalogue import CatalogueReader
 from gaiad.archive.storing.tenant import Tenant
@@ -165,7 +165,8 @@ class Searcher:
     ) -> list[Hit]:
         """Rank, cut, read the rows. `dense` is the index and the query's vector, if there is one."""
         comparison = self._compare(found, *dense) if dense else None
-        ranked = rank(connection, request, found, comparison, self._weights, self._config.candidates)
+        candidates = max(self._config.candidates, request.limit)
+        ranked = Contest(connection, request, found, comparison, self._weights, candidates).ranked()
         return hits_of(connection, request, found, ranked.take(np.arange(min(request.limit, len(ranked.positions)))))
 
     def _compare(self, found: Candidates, index: VectorIndex, query: NDArray[np.float32] | None) -> Comparison | None:
