@@ -24,7 +24,6 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class UserConfig(_Section, frozen=True):
     timezone: str
-    names: list[str]
 
 
 class DaemonConfig(_Section, frozen=True):

@@ -35,12 +35,12 @@ def test_home_and_socket_variables_are_not_settings() -> None:
 def test_lists_and_tables_can_be_set_from_the_environment() -> None:
     config = load_config(
         environment={
-            "GAIAD_USER__NAMES": '["Mara", "Mara Lind"]',
+            "GAIAD_HTTP__ALLOWED_ORIGINS": '["http://localhost:3000", "http://localhost:4000"]',
             "GAIAD_INTAKE__FOLDERS": '[{path = "/tmp/packets", tenant = "work"}]',
             "GAIAD_ACCESS__UIDS": '{"1001" = ["work"]}',
         }
     )
-    assert config.user.names == ["Mara", "Mara Lind"]
+    assert config.http.allowed_origins == ["http://localhost:3000", "http://localhost:4000"]
     assert config.intake.folders[0].tenant == "work"
     assert config.access.uids == {"1001": ["work"]}
 
