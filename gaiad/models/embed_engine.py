@@ -68,14 +68,11 @@ class EmbedEngine:
         self._memory = library.llama_get_memory(self._context)
 
     def describe(self) -> Ready:
-        text = ctypes.create_string_buffer(256)
-        library.llama_model_desc(self._model, text, len(text))
         return Ready(
             version=PROTOCOL_VERSION,
             pid=os.getpid(),
             dimension=self._dimension,
             window=self._window,
-            description=text.value.decode("utf-8", "replace"),
         )
 
     def serve(self, inbox: Inbox, reply: Callable[[Reply], None]) -> None:

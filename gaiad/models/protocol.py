@@ -69,7 +69,6 @@ class Ready(Message, frozen=True):
     pid: int
     dimension: int
     window: int
-    description: str
 
 
 class LoadFailed(Message, frozen=True):

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class DatabaseFile:
-    """Open with `DatabaseFile.open`; `read` and `write` block, `aread` and `awrite` are for the event loop."""
+    """Open with `DatabaseFile.open`; `read` and `write` block, `aread` is for the event loop."""
 
     def __init__(self, path: Path, readers: int) -> None:
         self.path = path
@@ -59,10 +59,6 @@ class DatabaseFile:
         except RuntimeError as error:  # the pool was shut down by close()
             raise Unavailable(f"{self.path}: the database is closed") from error
         return await asyncio.wrap_future(future)
-
-    async def awrite(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """`write` without blocking the loop."""
-        return await asyncio.wrap_future(self._writer.submit(work))
 
     def backup(self, target: Path) -> None:
         """A consistent copy at `target` while others read and write (SQLite's online backup)."""

@@ -95,10 +95,6 @@ class Searcher:
 
         return await self._tenant.file.aread(read)
 
-    async def warm(self) -> None:
-        """Read the page catalogue now, so that the first search need not."""
-        await self._tenant.file.aread(self._catalogues.current)
-
     async def _with_vectors(
         self, request: SearchRequest, call: Call, embedder: Embedder | None, degraded: list[str]
     ) -> list[Hit]:

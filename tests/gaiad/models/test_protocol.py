@@ -23,7 +23,7 @@ def test_requests_survive_the_wire(message):
 @pytest.mark.parametrize(
     "message",
     [
-        Ready(version=1, pid=3, dimension=4, window=512, description="bert"),
+        Ready(version=1, pid=3, dimension=4, window=512),
         Vectors(id=1, count=1, dimension=2, tokens=5, data=b"\x00" * 8),
         Pong(id=2),
     ],

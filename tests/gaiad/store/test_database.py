@@ -123,12 +123,12 @@ def test_readers_see_one_moment_and_cannot_write(file: DatabaseFile) -> None:
 
 async def test_a_closed_file_says_so_on_every_door(file: DatabaseFile) -> None:
     assert await file.aread(lambda c: c.execute("SELECT 1").fetchone()) == (1,)
-    assert await file.awrite(lambda c: 5) == 5
+    assert file.write(lambda c: 5) == 5
     file.close()
     with pytest.raises(Unavailable, match="closed"):
         await file.aread(lambda c: None)
     with pytest.raises(Unavailable, match="closed"):
-        await file.awrite(lambda c: None)
+        file.write(lambda c: None)
     with pytest.raises(Unavailable, match="closed"):
         file.read(lambda c: None)
 
