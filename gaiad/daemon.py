@@ -22,7 +22,7 @@ from msgspec import structs
 from gaiad.clock import SystemClock
 from gaiad.config import Config, load_config, user_files
 from gaiad.draining import drain_vectors
-from gaiad.errors import BadInput, ConfigError
+from gaiad.errors import BadInput, ConfigError, Conflict
 from gaiad.events import EventHub
 from gaiad.home import Home, HomeLock, find_home, make_private_directory
 from gaiad.ids import IdMaker
@@ -70,6 +70,10 @@ def serve(home: str | None = None, samples: bool = False, assignments: Sequence[
     lock.take()
     try:
         return asyncio.run(Daemon(place, config, load, samples=samples, explicit_home=home is not None).run())
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise Conflict(f"{error.filename}: {error.strerror}; mend it or move it away, then start again") from error
     finally:
         gc.enable()
         lock.release()

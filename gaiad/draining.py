@@ -9,6 +9,7 @@ from gaiad.errors import Unavailable
 from gaiad.events import EventHub
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
+from gaiad.store.database import StorageFailed, StorageFull
 
 _log = get_logger("gaiad.vectors")
 _IDLE_LOOK_S = 5.0  # a look at the queue without being woken
@@ -32,7 +33,9 @@ async def drain_vectors(archive: VectorQueue, hub: EventHub, note: Callable[[str
         try:
             done = await archive.drain_vectors(call)
             note("vectors", "")
-        except Unavailable as error:  # the worker restarts; status shows its own state
+        except Unavailable as error:  # a worker that restarts shows that in its own state
+            if isinstance(error, StorageFull | StorageFailed):
+                note("vectors", f"vectors are not being made: {error.message}")
             await asyncio.sleep(max(1.0, error.retry_after_s))
             continue
         except Exception as error:  # noqa: BLE001  (shown in status and logged; the queue stays and is tried again)

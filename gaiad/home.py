@@ -115,7 +115,12 @@ class HomeLock:
 
     def take(self) -> None:
         """Raise Conflict naming the pid when another daemon runs on this home."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise Conflict(
+                f"{self._path}: cannot be opened for writing ({error.strerror}); mend it or choose another --home"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -9,12 +9,14 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from gaiad.clock import Clock
-from gaiad.errors import Cancelled, GaiadError
+from gaiad.errors import Cancelled, GaiadError, Unavailable
 from gaiad.events import EventHub
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
-from gaiad.schemas import Job
+from gaiad.schemas import Job, JobState
 from gaiad.store.jobs import Jobs
 from gaiad.tasks import TaskGroup
 
@@ -22,6 +24,7 @@ _log = get_logger("gaiad.jobs")
 _CONCURRENT = 4
 _KEEP_LOGS = 200
 _RECORD_EVERY_S = 0.5
+_RECORD_AGAIN_S = 10.0
 
 
 class JobRun:
@@ -65,6 +68,7 @@ class JobRunner:
         self._tasks = TaskGroup("jobs")
         self._calls: dict[str, Call] = {}
         self._ended: dict[str, asyncio.Event] = {}
+        self._unrecorded: dict[str, tuple[JobState, str]] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT)
 
     def register(self, kind: str, work: JobWork) -> None:
@@ -94,7 +98,23 @@ class JobRunner:
         """Wait until the job has ended, if it runs here; the job as it then stands."""
         if (ended := self._ended.get(job_id)) is not None:
             await ended.wait()
-        return await asyncio.to_thread(self.jobs.get, job_id)
+        return await self.get(job_id)
+
+    async def get(self, job_id: str) -> Job:
+        """The job as it stands. Raises NotFound."""
+        return self.as_it_stands(await asyncio.to_thread(self.jobs.get, job_id))
+
+    def as_it_stands(self, job: Job) -> Job:
+        """The job of the table, with the end that could not be recorded there yet."""
+        state, note = self._unrecorded.get(job.job_id, (job.state, job.note))
+        return msgspec.structs.replace(job, state=state, note=note)
+
+    def unrecorded(self) -> list[str]:
+        """Jobs whose end is not in the table yet, in words."""
+        return [
+            f"job {job_id} {state}, which cannot be recorded: {note}"
+            for job_id, (state, note) in self._unrecorded.items()
+        ]
 
     async def cancel(self, job_id: str) -> Job:
         """Ask a job to stop at its next step. Raises NotFound, Conflict when it has ended."""
@@ -117,17 +137,19 @@ class JobRunner:
         job_id = run.job.job_id
         try:
             async with self._slots:
-                if await asyncio.to_thread(self.jobs.cancel_wanted, job_id):
-                    run.call.cancel()
-                await asyncio.to_thread(self.jobs.start, job_id)
-                self._hub.publish("job_started", run.job.tenant, job_id=job_id, kind=run.job.kind)
-                await self._finish(run, *await self._outcome(run))
+                state, note, result = await self._outcome(run)
+            await self._finish(run, state, note, result)
         finally:
             self._calls.pop(job_id, None)
+            self._unrecorded.pop(job_id, None)
             self._ended.pop(job_id).set()
 
-    async def _outcome(self, run: JobRun) -> tuple[str, str, dict[str, Any]]:
+    async def _outcome(self, run: JobRun) -> tuple[JobState, str, dict[str, Any]]:
         try:
+            if await asyncio.to_thread(self.jobs.cancel_wanted, run.job.job_id):
+                run.call.cancel()
+            await asyncio.to_thread(self.jobs.start, run.job.job_id)
+            self._hub.publish("job_started", run.job.tenant, job_id=run.job.job_id, kind=run.job.kind)
             if run.call.cancelled:
                 raise Cancelled("the job was cancelled")
             return "done", "", await self._kinds[run.job.kind](run)
@@ -139,6 +161,16 @@ class JobRunner:
             _log.exception("job_crashed", job=run.job.job_id, kind=run.job.kind)
             return "failed", f"unexpected {type(error).__name__}: {error}", {}
 
-    async def _finish(self, run: JobRun, state: Any, note: str, result: dict[str, Any]) -> None:
-        await asyncio.to_thread(self.jobs.finish, run.job.job_id, state, note, result)
-        self._hub.publish("job_ended", run.job.tenant, job_id=run.job.job_id, kind=run.job.kind, state=state, note=note)
+    async def _finish(self, run: JobRun, state: JobState, note: str, result: dict[str, Any]) -> None:
+        """Record the end. On a full disk it is told from memory until it can be; after a stop the job goes on."""
+        job_id, tenant = run.job.job_id, run.job.tenant
+        while True:
+            try:
+                await asyncio.to_thread(self.jobs.finish, job_id, state, note, result)
+                break
+            except Unavailable as error:
+                _log.error("job_end_not_recorded", job=job_id, state=state, error=error.message)
+                self._unrecorded[job_id] = state, note or error.message
+                self._ended[job_id].set()
+                await asyncio.sleep(_RECORD_AGAIN_S)
+        self._hub.publish("job_ended", tenant, job_id=job_id, kind=run.job.kind, state=state, note=note)

@@ -110,7 +110,7 @@ class Service:
 
     def degraded(self) -> list[str]:
         """Everything that does not work as it should, in words."""
-        reasons = [*self._notes.values(), *self._archive.degraded()]
+        reasons = [*self._notes.values(), *self._archive.degraded(), *self._runner.unrecorded()]
         if self._embedder is not None:
             model = self._embedder.status()
             if model.state not in ("ready", "starting", "sleeping"):
@@ -223,11 +223,12 @@ class Service:
 
     async def jobs(self, call: Call) -> list[Job]:
         """The tenant's jobs, newest first."""
-        return await asyncio.to_thread(self._runner.jobs.newest, (call.tenant,))
+        found = await asyncio.to_thread(self._runner.jobs.newest, (call.tenant,))
+        return [self._runner.as_it_stands(job) for job in found]
 
     async def job(self, job_id: str, call: Call) -> Job:
         """One job of the tenant; another tenant's is not found."""
-        job = await asyncio.to_thread(self._runner.jobs.get, job_id)
+        job = await self._runner.get(job_id)
         if job.tenant != call.tenant:
             raise NotFound(f"no job is called {job_id!r}; `gaiad jobs` lists them")
         return job

@@ -125,8 +125,11 @@ def _read_private(path: Path) -> str:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}); remove it and the next start makes one"
         ) from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise ConfigError(f"{path}: is not a regular file; move it away and the next start makes one")
     with os.fdopen(descriptor, encoding="ascii", errors="surrogateescape") as file:
-        status = os.fstat(descriptor)
         if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise ConfigError(f"{path}: others can read it; make new tokens (remove the file) or chmod 600 it")
         return file.read()

@@ -42,7 +42,8 @@ def translate(error: sqlite3.Error, path: Path) -> GaiadError:
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return Conflict(
-                f"{path}: {text}; restore the last backup (gaiad restore DIR), originals can be re-ingested"
+                f"{path}: {text}; move it away and start gaiad, then restore the last backup (gaiad restore DIR) or"
+                " ingest the packets again"
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return Conflict(f"{path}: {text}; check that the folder exists and belongs to you")

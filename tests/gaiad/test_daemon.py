@@ -322,6 +322,20 @@ def test_a_home_too_deep_for_a_socket_is_served_from_the_temporary_directory(sta
     assert ask(path, "GET", "/status")["socket"] == str(path)
 
 
+@pytest.mark.parametrize("name", ["token", "daemon.lock", "inbox"])
+def test_something_in_the_way_in_the_home_is_named_in_one_line(start: Start, tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    if name == "inbox":
+        (home / name).write_text("a file")
+    else:
+        (home / name).mkdir()
+    daemon = start()
+    assert daemon.process.wait(20) in (1, 2)
+    assert name in daemon.errors()
+    assert "Traceback" not in daemon.errors()
+
+
 def test_a_removed_socket_is_made_again(start: Start) -> None:
     running = start().await_ready()
     for _ in range(2):

@@ -11,6 +11,7 @@ from gaiad.draining import drain_vectors
 from gaiad.errors import Unavailable
 from gaiad.events import EventHub
 from gaiad.ports import Call, Priority
+from gaiad.store.database import StorageFull
 from gaiad.tasks import TaskGroup
 
 
@@ -70,6 +71,15 @@ async def test_trouble_is_shown_until_it_is_over(monkeypatch: pytest.MonkeyPatch
         assert notes["vectors"] == "vectors are not being made: no room; trying again"
         await looks(queue, 2)
         assert notes["vectors"] == ""
+
+
+async def test_a_full_disk_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub, queue, notes = EventHub(SystemClock()), Queue(StorageFull("the disk is full", 0.1), 1), dict[str, str]()
+    async with TaskGroup("test") as tasks:
+        tasks.start("drain", drain_vectors(queue, hub, notes.__setitem__))
+        await looks(queue, 1)
+        await asyncio.sleep(0.01)
+        assert "the disk is full" in notes["vectors"]
 
 
 async def test_a_worker_that_restarts_is_waited_for() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from gaiad import jobs as jobs_module
 from gaiad.clock import FrozenClock
 from gaiad.errors import BadInput, Conflict, NotFound
 from gaiad.events import EventHub
 from gaiad.ids import IdMaker
 from gaiad.jobs import JobRun, JobRunner
+from gaiad.store.database import StorageFull
 from gaiad.store.file import DatabaseFile
 from gaiad.store.jobs import MIGRATION_1, Jobs
 
@@ -116,6 +118,32 @@ async def test_a_failing_job_says_why(file: DatabaseFile, error: Exception, note
     runner.register("fail", fail)
     job = await runner.wait((await runner.submit("fail", "local", {})).job_id)
     assert (job.state, job.note) == ("failed", note)
+
+
+async def test_an_end_that_cannot_be_recorded_is_told_and_recorded_later(
+    file: DatabaseFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(run: JobRun) -> dict[str, Any]:
+        raise StorageFull("the disk is full")
+
+    runner = make_runner(file)
+    runner.register("full", full)
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs_module, "_RECORD_AGAIN_S", 0.05)
+
+        def refuse(*_: Any) -> None:
+            raise StorageFull("the disk is full")
+
+        patch.setattr(runner.jobs, "finish", refuse)
+        submitted = await runner.submit("full", "local", {})
+        job = await asyncio.wait_for(runner.wait(submitted.job_id), 5)
+        assert (job.state, job.note) == ("failed", "the disk is full")
+        assert runner.unrecorded()
+        assert runner.jobs.get(job.job_id).state == "running"
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(0.3)
+    assert runner.jobs.get(job.job_id).state == "failed"
+    assert not runner.unrecorded()
 
 
 async def test_an_unknown_job_is_not_found(file: DatabaseFile) -> None:

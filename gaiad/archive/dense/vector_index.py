@@ -67,7 +67,16 @@ class VectorIndex:
             known = len(self.problems)
             self._tenant.file.read(self._load)
             if len(self.problems) > known and not self.wants_build:
-                self.snapshot(force=True)
+                self._write_anew()
+
+    def _write_anew(self) -> None:
+        """Replace a broken file; one that cannot be written costs the next start some time and nothing else."""
+        try:
+            self.snapshot(force=True)
+        except OSError as error:
+            self.problems.append(
+                f"vector index of {self._tenant.name}: not written ({error}); free space or move it away"
+            )
 
     def _load(self, connection: sqlite3.Connection) -> None:
         version = read_version(connection)

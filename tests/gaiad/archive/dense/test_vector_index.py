@@ -126,6 +126,19 @@ def test_an_index_file_of_pages_rewritten_since_is_not_used(shelf):
     assert [page for page, _ in again.pending(10)] == new
 
 
+def test_an_index_that_cannot_be_written_anew_does_not_stop_the_start(make_shelf):
+    shelf = make_shelf()
+    ids, rows = fill(shelf, 8), unit_vectors(8)
+    index = open_index(shelf, 50_000)
+    index.add(ids, rows)
+    index.snapshot()
+    (index.folder / vector_file.MANIFEST).unlink()
+    (index.folder / vector_file.MANIFEST).mkdir()
+    again = open_index(shelf, 50_000)
+    assert again.count == 8
+    assert "not written" in again.problems[-1]
+
+
 def damage_every_region(path):
     body = path.read_bytes()
     for at in {0, len(body) // 3, len(body) // 2, len(body) - 1}:
