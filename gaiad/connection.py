@@ -4,6 +4,7 @@ What the routes are called and what they answer with is the client's business.
 """
 
 import http.client
+import os
 import shlex
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -54,7 +55,7 @@ def find_socket(home: str | None, environment: Mapping[str, str]) -> Path:
         return Path(environment["GAIAD_SOCKET"])
     found = find_home(home, environment)
     inside = found.root / SOCKET_NAME
-    return inside if not found.socket.exists() and inside.exists() else found.socket
+    return inside if not os.path.lexists(found.socket) and os.path.lexists(inside) else found.socket
 
 
 class Connection:

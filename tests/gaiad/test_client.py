@@ -191,6 +191,7 @@ def test_where_the_socket_is_looked_for(tmp_path: Path) -> None:
     assert find_socket(str(home), environment) == home / "gaiad.sock"
     assert find_socket(None, environment) == default
     assert find_socket(None, {**environment, "GAIAD_SOCKET": "/x.sock"}) == Path("/x.sock")
+    assert find_socket("/" + "h" * 300, environment).suffix == ".sock"  # longer than any name may be: nobody is there
     assert find_socket(str(home), {**environment, "GAIAD_SOCKET": "/x.sock"}) == home / "gaiad.sock"
     home.mkdir()
     (home / "gaiad.sock").touch()
