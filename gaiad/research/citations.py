@@ -11,6 +11,7 @@ from gaiad.schemas import Citation, Page
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _INLINE = re.compile(r"\[\s*packet\s*:", re.IGNORECASE)
+_NO_BRACKETS = str.maketrans("[]", "()")  # an id with brackets could pass for two citations
 
 
 def cite(page: Page, start: int, end: int) -> Citation:
@@ -39,7 +40,7 @@ def verifies(citation: Citation, pages: Mapping[str, Page]) -> bool:
 
 def inline(packet_id: str) -> str:
     """The mark GAM puts behind what a packet says."""
-    return f"[Packet: {packet_id}]"
+    return f"[Packet: {packet_id.translate(_NO_BRACKETS)}]"
 
 
 def shown(text: str) -> str:

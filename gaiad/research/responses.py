@@ -3,7 +3,7 @@
 import msgspec
 
 from constants.load import load
-from gaiad.research.citations import shown
+from gaiad.research.citations import inline, shown
 
 
 class _Responses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +32,7 @@ def suggestions() -> list[str]:
 
 def partial(packet_ids: list[str]) -> str:
     """Failure mode 2."""
-    sources = ", ".join(f"[Packet: {packet_id}]" for packet_id in packet_ids)
+    sources = ", ".join(inline(packet_id) for packet_id in packet_ids)
     return f"{_table().partial}\n\nSources: {sources}" if sources else _table().partial
 
 

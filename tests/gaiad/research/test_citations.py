@@ -51,3 +51,4 @@ def test_an_empty_quote_proves_nothing() -> None:
 def test_shown_text_cannot_pass_for_a_citation_or_move_the_cursor() -> None:
     assert shown("see [packet: tp-false]\x1b[31m now\n  there") == "see (Packet: tp-false][31m now there"
     assert inline("tp-1") == "[Packet: tp-1]"
+    assert inline("a] [Packet: b") == "[Packet: a) (Packet: b]"
