@@ -4,11 +4,12 @@ Every call carries a `Call`: tenant, deadline, priority and a cancel flag travel
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from gaiad.errors import Cancelled, DeadlineExceeded
+from gaiad.generation import Generated, GenerateRequest, TextDelta
 from gaiad.schemas import (
     DEFAULT_TENANT,
     Facets,
@@ -82,6 +83,21 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str], call: Call) -> "Vectors":
         """Shape (len(texts), dimension), float32, rows of length 1. Raises WorkerDied, DeadlineExceeded, Cancelled."""
+        ...
+
+    def status(self) -> ModelStatus: ...
+
+
+class Model(Protocol):
+    """Text from a prompt, as it comes; the last thing that comes is the whole with its times."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the weights; recorded with every reply (decision 9)."""
+        ...
+
+    def generate(self, request: GenerateRequest, call: Call) -> AsyncIterator[TextDelta | Generated]:
+        """Deltas, then one Generated. Raises BadInput, Unavailable, WorkerDied, DeadlineExceeded, Cancelled."""
         ...
 
     def status(self) -> ModelStatus: ...

@@ -75,8 +75,15 @@ class EmbedEngine:
             window=self._window,
         )
 
-    def serve(self, inbox: Inbox, reply: Callable[[Reply], None]) -> None:
+    def open_line(self, reply: Callable[[Reply], None]) -> Inbox:
+        """Where the reader thread puts requests; `reply` is how they are answered."""
+        self._reply = reply
+        self._inbox = Inbox(self.interrupt, reply)
+        return self._inbox
+
+    def serve(self) -> None:
         """Work until the inbox closes."""
+        inbox, reply = self._inbox, self._reply
         while (job := inbox.take()) is not None:
             progress = self._begin(job)
             while progress.remaining and inbox.carry_on(job):

@@ -17,9 +17,10 @@ from gaiad.config import EmbedderConfig
 from gaiad.errors import BadInput, Unavailable, WorkerDied
 from gaiad.models.fingerprint import file_sha256
 from gaiad.models.gguf_header import read_header
-from gaiad.models.in_flight import Pending
+from gaiad.models.patience import Patience
+from gaiad.models.pending import Pending
 from gaiad.models.protocol import PROTOCOL_VERSION, Embed, Load, Ready, Reply, Vectors
-from gaiad.models.supervisor import Patience, Supervisor
+from gaiad.models.supervisor import Supervisor
 from gaiad.ports import Call, Priority
 from gaiad.schemas import ModelStatus
 

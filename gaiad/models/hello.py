@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gaiad.models.process import WorkerProcess
-from gaiad.models.protocol import PROTOCOL_VERSION, Embed, Load, LoadFailed, Ready, Reply
+from gaiad.models.protocol import PROTOCOL_VERSION, Delta, Load, LoadFailed, Ready, Reply, Work
 
 Check = Callable[[Ready, Reply], str]
 """A problem in words, from what the worker said of its model and the canary's reply; "" when the model works."""
@@ -13,7 +13,7 @@ class BadModel(Exception):
     """The model cannot be served, whatever the number of tries."""
 
 
-async def say_hello(process: WorkerProcess, load: Load, canary: Embed, check: Check) -> bool:
+async def say_hello(process: WorkerProcess, load: Load, canary: Work, check: Check) -> bool:
     """True when the worker is fit, False when it died meanwhile. Raises BadModel, ProtocolError."""
     process.send(load)
     ready = await process.receive()
@@ -25,6 +25,8 @@ async def say_hello(process: WorkerProcess, load: Load, canary: Embed, check: Ch
         raise BadModel(f"the worker speaks protocol {ready.version}, not {PROTOCOL_VERSION}; reinstall gaiad")
     process.send(canary)
     answer = await process.receive()
+    while isinstance(answer, Delta):
+        answer = await process.receive()
     if answer is None:
         return False
     if problem := check(ready, answer):

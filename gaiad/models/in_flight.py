@@ -1,19 +1,8 @@
-"""Requests on their way to a worker, each with the place its answer will lie."""
-
-import asyncio
+"""What one worker owes: which request an answer or a piece of text belongs to, and what a death of it means to all."""
 
 from gaiad.errors import BadInput, Cancelled, GaiadError, Unavailable, WorkerDied
-from gaiad.models.protocol import Failed, Pong, Reply, Vectors
-
-
-class Pending:
-    """A request on its way. Await `Supervisor.result`."""
-
-    __slots__ = ("answer", "id")
-
-    def __init__(self, request_id: int) -> None:
-        self.id = request_id
-        self.answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+from gaiad.models.pending import Pending
+from gaiad.models.protocol import Delta, Failed, Finished, Pong, Vectors
 
 
 class InFlight:
@@ -33,14 +22,19 @@ class InFlight:
         return pending
 
     def withdraw(self, pending: Pending) -> None:
-        """It was never sent."""
+        """It was never sent, or nobody waits for its answer any more."""
         self._pending.pop(pending.id, None)
 
-    def settle(self, reply: Vectors | Failed | Pong) -> None:
+    def settle(self, reply: Vectors | Finished | Failed | Pong) -> None:
         """Hand the reply to its request; one to a request that is gone is dropped."""
         pending = self._pending.pop(reply.id, None)
         if pending is not None and not pending.answer.done():
             pending.answer.set_result(reply)
+
+    def add(self, piece: Delta) -> None:
+        """Hand a piece of text to its request; one to a request that is gone is dropped."""
+        if piece.id in self._pending:
+            self._pending[piece.id].add(piece)
 
     def fail(self, role: str, reason: str) -> None:
         """The worker is gone: WorkerDied for all it owed."""

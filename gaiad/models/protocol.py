@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from gaiad.generation import Sampling, Segment
+
 PROTOCOL_VERSION = 1
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
@@ -23,13 +25,20 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Load(Message, frozen=True):
-    """First message: which engine on which file. `threads` 0 is one per core; `batch_tokens` is the aim per batch."""
+    """First message: which engine on which file. `threads` 0 is one per core; `batch_tokens` is the aim per batch.
+
+    The rest is for generation: `context` tokens at most per request (0: as trained, within reason), `cells` tokens
+    for all requests and the cache together (0: one context), `sequences` requests at once.
+    """
 
     version: int
-    engine: Literal["embed"]
+    engine: Literal["embed", "generate"]
     path: str
     threads: int
     batch_tokens: int
+    context: int = 0
+    cells: int = 0
+    sequences: int = 4
 
 
 class Embed(Message, frozen=True):
@@ -40,6 +49,18 @@ class Embed(Message, frozen=True):
     priority: int
 
 
+class Generate(Message, frozen=True):
+    """Continue a prompt by up to `max_tokens`; answered with Deltas and one Finished. `priority` as in Embed."""
+
+    id: int
+    segments: list[Segment]
+    max_tokens: int
+    priority: int
+    seed: int
+    sampling: Sampling
+    stop: list[str] = []
+
+
 class Cancel(Message, frozen=True):
     """Drop request `id`, running or waiting; it is answered with Failed, code cancelled."""
 
@@ -47,7 +68,7 @@ class Cancel(Message, frozen=True):
 
 
 class Ping(Message, frozen=True):
-    """Answered with Pong by the engine's own thread, between two batches."""
+    """Answered with Pong by the engine's own thread, between two batches; by a generating one after a real decode."""
 
     id: int
 
@@ -56,19 +77,25 @@ class Stop(Message, frozen=True):
     """Finish nothing, free the model, exit 0."""
 
 
-Request = Load | Embed | Cancel | Ping | Stop
+Work = Embed | Generate
+Request = Load | Work | Cancel | Ping | Stop
 
 
 # ----------------------------------------------------------------------------------------------- from the worker
 
 
 class Ready(Message, frozen=True):
-    """The model is loaded. `dimension` is the vector's width, `window` the tokens one pass may hold."""
+    """The model is loaded. `dimension` is the vector's width, `window` the tokens one pass or one request may hold.
+
+    A generating model has no vectors (0); it says how many `cells` and `sequences` its context has.
+    """
 
     version: int
     pid: int
     dimension: int
     window: int
+    cells: int = 0
+    sequences: int = 0
 
 
 class LoadFailed(Message, frozen=True):
@@ -87,6 +114,33 @@ class Vectors(Message, frozen=True):
     data: bytes
 
 
+class Delta(Message, frozen=True):
+    """More of request `id`'s text; `tokens` is how many the reply has by now."""
+
+    id: int
+    text: str
+    tokens: int
+
+
+class Finished(Message, frozen=True):
+    """Request `id` is done. `text` is the rest that no Delta carried; `stop` the stop string that was met, or "".
+
+    Times are milliseconds: waiting for a place, reading the prompt up to the first token, writing the others.
+    """
+
+    id: int
+    text: str
+    reason: Literal["end", "stop", "length"]
+    stop: str
+    prompt_tokens: int
+    cached_tokens: int
+    tokens: int
+    seed: int
+    queue_ms: float
+    prefill_ms: float
+    decode_ms: float
+
+
 class Failed(Message, frozen=True):
     """Request `id` ended without a result."""
 
@@ -99,7 +153,7 @@ class Pong(Message, frozen=True):
     id: int
 
 
-Reply = Ready | LoadFailed | Vectors | Failed | Pong
+Reply = Ready | LoadFailed | Vectors | Delta | Finished | Failed | Pong
 
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)

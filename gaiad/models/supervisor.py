@@ -1,27 +1,27 @@
 """Keeps one worker alive: spawn, hello, canary, restart with backoff, and an answer for every request.
 
 A request in flight when its worker dies gets WorkerDied. A worker that ignores a cancel, a deadline or a ping for its
-grace time is killed. What the requests mean is left to the caller (the embedder; later generation).
+grace time is killed. What the requests mean is left to the caller (the embedder, the generator).
 """
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Literal
-
-import msgspec
 
 from gaiad.clock import Clock
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
 from gaiad.logs import get_logger
 from gaiad.metrics import resident_bytes
 from gaiad.models.hello import BadModel, Check, say_hello
-from gaiad.models.in_flight import InFlight, Pending, error_of
+from gaiad.models.in_flight import InFlight, error_of
+from gaiad.models.patience import Patience
+from gaiad.models.pending import Pending, look_again_s
 from gaiad.models.process import STDERR_LINES, WorkerProcess, describe_exit
 from gaiad.models.protocol import (
     Cancel,
-    Embed,
+    Delta,
     Failed,
     Load,
     LoadFailed,
@@ -31,6 +31,7 @@ from gaiad.models.protocol import (
     Ready,
     Reply,
     Stop,
+    Work,
 )
 from gaiad.ports import Call
 from gaiad.schemas import ModelStatus
@@ -42,24 +43,11 @@ _STARTED = "--- worker started, pid"
 _log = get_logger("gaiad.models")
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the supervisor waits for what, in seconds, and how often it tries."""
-
-    start_s: float = 60.0
-    cancel_grace_s: float = 3.0
-    ping_every_s: float = 10.0
-    ping_grace_s: float = 30.0
-    first_backoff_s: float = 0.2
-    longest_backoff_s: float = 30.0
-    failures: int = 5
-    cancel_look_s: float = 0.05
-
-
 class Supervisor:
     """One role's worker. `check(ready, canary_reply)` returns a problem in words, or "" when the model works."""
 
     def __init__(
-        self, role: str, load: Load, canary: Embed, check: Check, clock: Clock, patience: Patience | None = None
+        self, role: str, load: Load, canary: Work, check: Check, clock: Clock, patience: Patience | None = None
     ) -> None:
         self._role = role
         self._load = load
@@ -125,7 +113,7 @@ class Supervisor:
 
     # -- requests
 
-    async def submit(self, make: Callable[[int], Embed], call: Call) -> Pending:
+    async def submit(self, make: Callable[[int], Work], call: Call) -> Pending:
         """Send `make(id)`, waiting for a worker that starts. Raises Unavailable, DeadlineExceeded, Cancelled."""
         await self._until_ready(call)
         assert self._process is not None
@@ -139,17 +127,35 @@ class Supervisor:
 
     async def result(self, pending: Pending, call: Call) -> Reply:
         """The answer. Raises WorkerDied, DeadlineExceeded, Cancelled, BadInput; cancels the work when nobody waits."""
+        async for _ in self.pieces(pending, call):
+            pass
+        return pending.answer.result()
+
+    async def pieces(self, pending: Pending, call: Call) -> AsyncGenerator[Delta, None]:
+        """The text as it comes; when it ends `pending.answer` holds a reply that is no Failed. Raises as `result`."""
         try:
-            while not pending.answer.done():
-                call.check(self._clock.monotonic())
-                await asyncio.wait([pending.answer], timeout=self._look_again_s(call))
-        except (Cancelled, DeadlineExceeded, asyncio.CancelledError):
+            while found := await pending.more(call, self._clock, self._patience.cancel_look_s):
+                for piece in found:
+                    yield piece
+        except (Cancelled, DeadlineExceeded, asyncio.CancelledError, GeneratorExit):
             self.abandon(pending)
             raise
         reply = pending.answer.result()
         if isinstance(reply, Failed):
             raise error_of(self._role, reply)
-        return reply
+
+    async def beat(self, call: Call) -> float:
+        """Milliseconds until the worker answered a ping: for a generating one, after a real decode. Raises as both."""
+        await self._until_ready(call)
+        assert self._process is not None
+        pending, sent = self._in_flight.register(), self._clock.monotonic()
+        self._process.send(Ping(id=pending.id))
+        try:
+            await pending.more(call, self._clock, self._patience.cancel_look_s)
+        finally:
+            self._in_flight.withdraw(pending)
+        pending.answer.result()
+        return (self._clock.monotonic() - sent) * 1e3
 
     def abandon(self, pending: Pending) -> None:
         """Tell the worker to drop it, and kill the worker when it does not obey in time."""
@@ -172,16 +178,11 @@ class Supervisor:
             call.check(self._clock.monotonic())
             async with self._changed:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._look_again_s(call)):
+                    async with asyncio.timeout(look_again_s(call, self._clock, self._patience.cancel_look_s)):
                         await self._changed.wait_for(lambda: self._state != "starting")
         call.check(self._clock.monotonic())
         if self._state != "ready":
             raise Unavailable(f"{self._role}: {self._reason}", 30.0)
-
-    def _look_again_s(self, call: Call) -> float:
-        if call.deadline is None:
-            return self._patience.cancel_look_s
-        return max(0.001, min(self._patience.cancel_look_s, call.deadline - self._clock.monotonic()))
 
     # -- supervision
 
@@ -195,9 +196,7 @@ class Supervisor:
                     await self._become("failed", f"{reason} ({tries}; restart gaiad once it is mended)")
                     _log.error("worker_failed", role=self._role, reason=reason)
                     return
-                delay = min(
-                    self._patience.longest_backoff_s, self._patience.first_backoff_s * 2.0 ** (self._failures - 1)
-                )
+                delay = self._patience.backoff_s(self._failures)
                 self._restarts += 1
                 await self._become("starting", f"{reason}; restarting")
                 _log.warning("worker_restarting", role=self._role, reason=reason, delay_s=delay)
@@ -257,6 +256,9 @@ class Supervisor:
                 return ""
             self._heard_at = self._clock.monotonic()
             if isinstance(reply, Ready | LoadFailed):
+                continue
+            if isinstance(reply, Delta):
+                self._in_flight.add(reply)
                 continue
             self._in_flight.settle(reply)
             if not isinstance(reply, Pong):

@@ -12,14 +12,14 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from gaiad.models.inbox import Inbox, Interrupt
 from gaiad.models.protocol import (
     HEADER_BYTES,
     PROTOCOL_VERSION,
     Cancel,
     Embed,
+    Generate,
     Load,
     LoadFailed,
     Ping,
@@ -36,15 +36,26 @@ from gaiad.models.protocol import (
 _PR_SET_PDEATHSIG = 1
 
 
-class Engine(Protocol):
-    """What a worker runs. `serve` works on the main thread until the inbox closes."""
+class Line(Protocol):
+    """Where the reader thread leaves what it read; the engine looks there."""
 
-    @property
-    def interrupt(self) -> Interrupt: ...
+    def put(self, request: Any) -> None: ...
+
+    def cancel(self, request_id: int) -> None: ...
+
+    def ping(self, ping: Ping) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Engine(Protocol):
+    """What a worker runs. `serve` works on the main thread until the line that `open_line` gave is closed."""
 
     def describe(self) -> Ready: ...
 
-    def serve(self, inbox: Inbox, reply: Callable[[Reply], None]) -> None: ...
+    def open_line(self, reply: Callable[[Reply], None]) -> Line: ...
+
+    def serve(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -94,10 +105,10 @@ def main(arguments: list[str]) -> int:
     except LoadError as error:
         connection.send(LoadFailed(reason=str(error)))
         return 1
-    inbox = Inbox(engine.interrupt, connection.send)
+    line = engine.open_line(connection.send)
     connection.send(engine.describe())
-    threading.Thread(target=read_requests, args=(connection, inbox), name="reader", daemon=True).start()
-    engine.serve(inbox, connection.send)
+    threading.Thread(target=read_requests, args=(connection, line), name="reader", daemon=True).start()
+    engine.serve()
     engine.close()
     return 0
 
@@ -110,17 +121,22 @@ def open_engine(first: Request) -> Engine:
     """The engine the Load message asks for. Raises LoadError with a reason that names the file."""
     if not isinstance(first, Load) or first.version != PROTOCOL_VERSION:
         raise LoadError(f"the daemon does not speak protocol {PROTOCOL_VERSION}; restart it after the upgrade")
-    from gaiad.models.embed_engine import EmbedEngine
     from gaiad.models.llama import ModelFileError
 
     try:
+        if first.engine == "generate":
+            from gaiad.models.generate_engine import GenerateEngine
+
+            return GenerateEngine(first)
+        from gaiad.models.embed_engine import EmbedEngine
+
         return EmbedEngine(first)
     except ModelFileError as error:
         raise LoadError(str(error)) from error
 
 
-def read_requests(connection: Connection, inbox: Inbox) -> None:
-    """Feed the inbox until Stop. End of file means that the daemon is gone: exit at once, even amid a batch."""
+def read_requests(connection: Connection, line: Line) -> None:
+    """Feed the line until Stop. End of file means that the daemon is gone: exit at once, even amid a batch."""
     while True:
         try:
             request = connection.receive()
@@ -131,14 +147,14 @@ def read_requests(connection: Connection, inbox: Inbox) -> None:
         if request is None:
             os._exit(0)
         match request:
-            case Embed():
-                inbox.put(request)
+            case Embed() | Generate():
+                line.put(request)
             case Cancel():
-                inbox.cancel(request.id)
+                line.cancel(request.id)
             case Ping():
-                inbox.ping(request)
+                line.ping(request)
             case Stop():
-                inbox.close()
+                line.close()
                 return
             case Load():
                 sys.stderr.write("a second Load was ignored: one worker serves one model\n")

@@ -10,11 +10,14 @@ import pytest
 from gaiad.clock import SystemClock
 from gaiad.config import load_config
 from gaiad.models.embedder import WorkerEmbedder
+from gaiad.models.generator import GeneratorSettings, WorkerGenerator
+from gaiad.models.patience import Patience
 from gaiad.models.provision import default_model_path, is_provisioned
-from gaiad.models.supervisor import Patience
 from tests.makers.gguf_files import TINY_BERT, write_tiny_bert
+from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 
 OpenEmbedder = Callable[..., Awaitable[WorkerEmbedder]]
+OpenGenerator = Callable[..., Awaitable[WorkerGenerator]]
 QUICK = Patience(start_s=30.0, cancel_grace_s=10.0, first_backoff_s=0.02, failures=3)
 
 
@@ -57,3 +60,37 @@ async def open_embedder() -> AsyncIterator[OpenEmbedder]:
     yield open_one
     for embedder in opened:
         await embedder.close()
+
+
+@pytest.fixture(scope="session")
+def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_llama(tmp_path_factory.mktemp("models") / "tiny-llama.gguf")
+
+
+@pytest.fixture(scope="session")
+def slow_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A token takes about a millisecond and a long prompt a second, so that a test can act in the middle."""
+    shape = msgspec.structs.replace(
+        TINY_LLAMA, name="slow", context=4096, embedding=256, feed_forward=1024, layers=4, heads=4, key_heads=2
+    )
+    return write_tiny_llama(tmp_path_factory.mktemp("models") / "slow-llama.gguf", shape)
+
+
+@pytest.fixture
+async def open_generator() -> AsyncIterator[OpenGenerator]:
+    opened: list[WorkerGenerator] = []
+
+    async def open_one(
+        path: Path, *, wait: bool = True, patience: Patience = QUICK, **settings: object
+    ) -> WorkerGenerator:
+        chosen = GeneratorSettings(**{"threads": 1, **settings})
+        generator = WorkerGenerator(path, chosen, SystemClock("UTC"), role="writer", patience=patience)
+        opened.append(generator)
+        await generator.start()
+        if wait:
+            await generator.wait_ready(30.0)
+        return generator
+
+    yield open_one
+    for generator in opened:
+        await generator.close()

@@ -6,7 +6,7 @@ import pytest
 
 from gaiad.errors import BadInput, Unavailable
 from gaiad.models.gguf_header import read_header
-from gaiad.models.supervisor import Patience
+from gaiad.models.patience import Patience
 from gaiad.models.tiny_gguf import write_llama_gguf
 from gaiad.ports import Call
 from tests.makers.gguf_files import flipped, truncated

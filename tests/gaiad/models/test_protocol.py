@@ -2,8 +2,9 @@ import struct
 
 import pytest
 
+from gaiad.generation import Sampling, Segment
 from gaiad.models import protocol
-from gaiad.models.protocol import Cancel, Embed, Load, Pong, ProtocolError, Ready, Vectors
+from gaiad.models.protocol import Cancel, Delta, Embed, Generate, Load, Pong, ProtocolError, Ready, Vectors
 
 
 @pytest.mark.parametrize(
@@ -11,6 +12,9 @@ from gaiad.models.protocol import Cancel, Embed, Load, Pong, ProtocolError, Read
     [
         Load(version=1, engine="embed", path="/m.gguf", threads=0, batch_tokens=512),
         Embed(id=7, texts=["", "日本"], priority=0),
+        Generate(
+            id=8, segments=[Segment("日本", trusted=True)], max_tokens=3, priority=1, seed=2, sampling=Sampling(top_k=5)
+        ),
         Cancel(id=7),
     ],
 )
@@ -25,6 +29,7 @@ def test_requests_survive_the_wire(message):
     [
         Ready(version=1, pid=3, dimension=4, window=512),
         Vectors(id=1, count=1, dimension=2, tokens=5, data=b"\x00" * 8),
+        Delta(id=8, text="日", tokens=1),
         Pong(id=2),
     ],
 )

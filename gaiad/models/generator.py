@@ -1,0 +1,172 @@
+"""The Model port on top of a supervised worker: a fair line before it, its text as it comes, its times at the end.
+
+The daemon's side only: it imports no model library. What a request's tokens are, and whether they fit, the child knows.
+"""
+
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+
+from gaiad.clock import Clock
+from gaiad.errors import Unavailable
+from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
+from gaiad.models.fair_line import FairLine
+from gaiad.models.fingerprint import file_sha256
+from gaiad.models.gguf_header import read_header
+from gaiad.models.patience import Patience
+from gaiad.models.pending import Pending
+from gaiad.models.protocol import PROTOCOL_VERSION, Finished, Generate, Load, Ready, Reply
+from gaiad.models.supervisor import Supervisor
+from gaiad.ports import Call, Priority
+from gaiad.schemas import ModelStatus
+
+_CANARY_TOKENS = 4
+_SEED_BITS = 32
+
+
+class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a generating worker runs. `context` tokens at most per request (0: as trained, 8192 at most), `cells` for all
+    requests and the prefix cache together (0: one context), `parallel` requests at once, `queue` more waiting.
+    """
+
+    threads: int = 0
+    batch_tokens: int = 256
+    context: int = 0
+    cells: int = 0
+    parallel: int = 4
+    queue: int = 32
+    start_timeout_s: float = 120.0
+
+
+class WorkerGenerator:
+    """Text from a GGUF in a child process. Raises BadInput at once when the file is missing or is no model."""
+
+    def __init__(
+        self, path: Path, settings: GeneratorSettings, clock: Clock, *, role: str, patience: Patience | None = None
+    ) -> None:
+        self._path = path.absolute()
+        self._header = read_header(self._path)
+        self._fingerprint = file_sha256(self._path)
+        self._line = FairLine(role, settings.parallel, settings.queue, clock)
+        self._supervisor = Supervisor(
+            role,
+            _load(self._path, settings),
+            _canary(),
+            _check_canary,
+            clock,
+            patience or Patience(start_s=settings.start_timeout_s),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model's file."""
+        return self._fingerprint
+
+    async def start(self) -> None:
+        """Spawn the worker in the background."""
+        await self._supervisor.start()
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Raises Unavailable with the reason when the worker is not ready by then."""
+        await self._supervisor.wait_ready(timeout_s)
+
+    async def close(self) -> None:
+        """Stop the worker; calls in flight get WorkerDied."""
+        await self._supervisor.close()
+
+    def status(self) -> ModelStatus:
+        return msgspec.structs.replace(self._supervisor.status(), fingerprint=self._fingerprint)
+
+    def stderr_lines(self) -> list[str]:
+        """The worker's last lines on standard error, for `gaiad doctor`."""
+        return self._supervisor.stderr_lines()
+
+    async def beat(self, call: Call) -> float:
+        """One token decoded on the worker's reserved sequence (GCP 8.2); the milliseconds until it answered."""
+        return await self._supervisor.beat(call)
+
+    async def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+        """Deltas, then one Generated. Closing the iterator early cancels the work.
+
+        Raises BadInput (prompt too long, settings), Unavailable (line full, worker failed), WorkerDied, Cancelled,
+        DeadlineExceeded.
+        """
+        seed = secrets.randbits(_SEED_BITS) if request.seed is None else request.seed
+        async with self._line.place(call) as waited_s:
+            pending = await self._supervisor.submit(lambda number: _message(request, number, seed, call), call)
+            texts: list[str] = []
+            async with contextlib.aclosing(self._supervisor.pieces(pending, call)) as pieces:
+                async for piece in pieces:
+                    texts.append(piece.text)
+                    yield TextDelta(text=piece.text, tokens=piece.tokens)
+            last = self._finished(pending)
+            if last.text:
+                texts.append(last.text)
+                yield TextDelta(text=last.text, tokens=last.tokens)
+            yield self._generated(last, "".join(texts), waited_s)
+
+    def _finished(self, pending: Pending) -> Finished:
+        reply = pending.answer.result()
+        if not isinstance(reply, Finished):
+            raise Unavailable(f"{self._path}: the worker answered {type(reply).__name__} to a request for text")
+        return reply
+
+    def _generated(self, last: Finished, text: str, waited_s: float) -> Generated:
+        return Generated(
+            text=text,
+            reason=last.reason,
+            stop=last.stop,
+            prompt_tokens=last.prompt_tokens,
+            cached_tokens=last.cached_tokens,
+            tokens=last.tokens,
+            seed=last.seed,
+            fingerprint=self._fingerprint,
+            queue_ms=last.queue_ms + waited_s * 1e3,
+            prefill_ms=last.prefill_ms,
+            decode_ms=last.decode_ms,
+        )
+
+
+def _load(path: Path, settings: GeneratorSettings) -> Load:
+    return Load(
+        version=PROTOCOL_VERSION,
+        engine="generate",
+        path=str(path),
+        threads=settings.threads,
+        batch_tokens=settings.batch_tokens,
+        context=settings.context,
+        cells=settings.cells,
+        sequences=settings.parallel,
+    )
+
+
+def _message(request: GenerateRequest, number: int, seed: int, call: Call) -> Generate:
+    return Generate(
+        id=number,
+        segments=request.segments,
+        max_tokens=request.max_tokens,
+        priority=int(call.priority),
+        seed=seed,
+        sampling=request.sampling,
+        stop=request.stop,
+    )
+
+
+def _canary() -> Generate:
+    return Generate(
+        id=0,
+        segments=[Segment("Hello")],
+        max_tokens=_CANARY_TOKENS,
+        priority=int(Priority.PERSON),
+        seed=1,
+        sampling=Sampling(),
+    )
+
+
+def _check_canary(_ready: Ready, reply: Reply) -> str:
+    if isinstance(reply, Finished):
+        return ""
+    return f"it cannot continue a plain word ({getattr(reply, 'reason', reply)}); choose another model"
