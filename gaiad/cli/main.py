@@ -33,6 +33,7 @@ _SECTIONS = {
         "reindex": "gaiad.cli.reindex:reindex",
         "backup": "gaiad.cli.backup:backup",
         "restore": "gaiad.cli.backup:restore",
+        "models": "gaiad.cli.models:models",
         "bench": "gaiad.cli.bench:bench",
         "completion": "gaiad.cli.completion:completion",
     },

@@ -13,10 +13,10 @@ import msgspec
 from gaiad.errors import BadInput
 
 MAGIC = b"GGUF"
-_VERSIONS = (2, 3)
-_MAX_KEYS = 4096
+VERSIONS = (2, 3)
+MAX_KEYS = 4096
 _STRING, _ARRAY = 8, 9
-_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _POOLINGS = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
 
 
@@ -42,34 +42,34 @@ def read_header(path: Path) -> GgufHeader:
         raise BadInput(f"{path}: no such model file; run `python -m gaiad.models.provision` or mend the path") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); check that it is a file you may read") from error
-    except _Damaged as damage:
+    except Damaged as damage:
         raise BadInput(f"{path}: {damage}; replace it with a complete GGUF") from damage
 
 
-class _Damaged(Exception):
-    pass
+class Damaged(Exception):
+    """The file is no complete GGUF; says what is wrong with it, without its name."""
 
 
 def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
     magic = file.read(4)
     if magic != MAGIC:
-        raise _Damaged(f"is not a GGUF (it starts with {magic!r}, not {MAGIC!r})")
-    version = _number(file, "<I")
-    if version not in _VERSIONS:
-        raise _Damaged(f"is GGUF version {version}, versions {_VERSIONS[0]} and {_VERSIONS[1]} can be read")
-    tensors, keys = _number(file, "<Q"), _number(file, "<Q")
+        raise Damaged(f"is not a GGUF (it starts with {magic!r}, not {MAGIC!r})")
+    version = read_number(file, "<I")
+    if version not in VERSIONS:
+        raise Damaged(f"is GGUF version {version}, versions {VERSIONS[0]} and {VERSIONS[1]} can be read")
+    tensors, keys = read_number(file, "<Q"), read_number(file, "<Q")
     if tensors == 0:
-        raise _Damaged("holds no weights (a vocabulary-only file)")
-    if keys > _MAX_KEYS or tensors > size:
-        raise _Damaged(f"has a damaged header ({keys} keys, {tensors} tensors)")
+        raise Damaged("holds no weights (a vocabulary-only file)")
+    if keys > MAX_KEYS or tensors > size:
+        raise Damaged(f"has a damaged header ({keys} keys, {tensors} tensors)")
     metadata = _metadata(file, keys, size)
     architecture = metadata.get("general.architecture")
     width = metadata.get(f"{architecture}.embedding_length_out", metadata.get(f"{architecture}.embedding_length"))
     context = metadata.get(f"{architecture}.context_length")
     if not isinstance(architecture, str) or not isinstance(width, int) or not isinstance(context, int):
-        raise _Damaged("names no architecture, embedding length or context length")
+        raise Damaged("names no architecture, embedding length or context length")
     if not (0 < width <= 65536 and 0 < context <= 1 << 24):
-        raise _Damaged(f"has impossible sizes (embedding length {width}, context length {context})")
+        raise Damaged(f"has impossible sizes (embedding length {width}, context length {context})")
     return GgufHeader(
         architecture=architecture,
         name=str(metadata.get("general.name", path.stem)),
@@ -85,49 +85,53 @@ def _metadata(file: BinaryIO, keys: int, size: int) -> dict[str, Any]:
     """Scalars and strings by key; stops at the vocabulary, which is long and needed by nobody here."""
     found: dict[str, Any] = {}
     for _ in range(keys):
-        key = _text(file, size)
-        kind = _number(file, "<I")
+        key = read_text(file, size)
+        kind = read_number(file, "<I")
         if kind == _ARRAY:
             if key == "tokenizer.ggml.tokens":
                 break
-            _skip_array(file, size)
+            skip_array(file, size)
         else:
-            found[key] = _value(file, kind, size)
+            found[key] = read_value(file, kind, size)
     return found
 
 
-def _value(file: BinaryIO, kind: int, size: int) -> Any:
+def read_value(file: BinaryIO, kind: int, size: int) -> Any:
+    """A scalar or a string of the given kind. Raises Damaged."""
     if kind == _STRING:
-        return _text(file, size)
-    if kind not in _SCALARS:
-        raise _Damaged(f"has a metadata value of unknown type {kind}")
-    return _number(file, _SCALARS[kind])
+        return read_text(file, size)
+    if kind not in SCALARS:
+        raise Damaged(f"has a metadata value of unknown type {kind}")
+    return read_number(file, SCALARS[kind])
 
 
-def _skip_array(file: BinaryIO, size: int) -> None:
-    kind, count = _number(file, "<I"), _number(file, "<Q")
+def skip_array(file: BinaryIO, size: int) -> None:
+    """Go past an array, whose kind and count come first. Raises Damaged."""
+    kind, count = read_number(file, "<I"), read_number(file, "<Q")
     if count > size:
-        raise _Damaged(f"has an array of {count} values in {size} bytes")
-    if kind in _SCALARS:
-        file.seek(count * struct.calcsize(_SCALARS[kind]), 1)
+        raise Damaged(f"has an array of {count} values in {size} bytes")
+    if kind in SCALARS:
+        file.seek(count * struct.calcsize(SCALARS[kind]), 1)
         return
     for _ in range(count):
-        _value(file, kind, size)
+        read_value(file, kind, size)
 
 
-def _text(file: BinaryIO, size: int) -> str:
-    length = _number(file, "<Q")
+def read_text(file: BinaryIO, size: int) -> str:
+    """A string, with its length before it. Raises Damaged."""
+    length = read_number(file, "<Q")
     if length > size:
-        raise _Damaged(f"has a string of {length} bytes in {size}")
-    return _exactly(file, length).decode("utf-8", "replace")
+        raise Damaged(f"has a string of {length} bytes in {size}")
+    return read_exactly(file, length).decode("utf-8", "replace")
 
 
-def _number(file: BinaryIO, form: str) -> Any:
-    return struct.unpack(form, _exactly(file, struct.calcsize(form)))[0]
+def read_number(file: BinaryIO, form: str) -> Any:
+    """One number in a `struct` form. Raises Damaged."""
+    return struct.unpack(form, read_exactly(file, struct.calcsize(form)))[0]
 
 
-def _exactly(file: BinaryIO, count: int) -> bytes:
+def read_exactly(file: BinaryIO, count: int) -> bytes:
     data = file.read(count)
     if len(data) < count:
-        raise _Damaged("ends inside its header (truncated)")
+        raise Damaged("ends inside its header (truncated)")
     return data
