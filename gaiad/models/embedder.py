@@ -20,9 +20,9 @@ from gaiad.models.gguf_header import read_header
 from gaiad.models.patience import Patience
 from gaiad.models.pending import Pending
 from gaiad.models.protocol import PROTOCOL_VERSION, Embed, Load, Ready, Reply, Vectors
+from gaiad.models.supervised import SupervisedModel
 from gaiad.models.supervisor import Supervisor
 from gaiad.ports import Call, Priority
-from gaiad.schemas import ModelStatus
 
 SPACE_VERSION = 1
 REQUEST_TEXTS = 64
@@ -34,7 +34,7 @@ _CANARY_TEXT = "The quick brown fox jumps over the lazy dog."
 Vector = NDArray[np.float32]
 
 
-class WorkerEmbedder:
+class WorkerEmbedder(SupervisedModel):
     """Unit vectors from an embedding GGUF in a child process (JIT: dense retrieval).
 
     Raises BadInput at once when the file is missing or is no model. `start` returns before the worker is ready.
@@ -53,13 +53,11 @@ class WorkerEmbedder:
         self._header = read_header(self._path)
         if self._header.pooling == "rank":
             raise BadInput(f"{self._path}: ranks pairs of texts and makes no embeddings; choose an embedding GGUF")
-        self._fingerprint = (
-            f"{file_sha256(self._path)}:{self._header.pooling}:{self._header.embedding}:unit:v{SPACE_VERSION}"
-        )
+        fingerprint = f"{file_sha256(self._path)}:{self._header.pooling}:{self._header.embedding}:unit:v{SPACE_VERSION}"
         self._backlog_limit = max(1, config.max_backlog_pages) * _BACKLOG_CALLS
         self._backlog = 0
         self._cache: OrderedDict[bytes, Vector] = OrderedDict()
-        self._supervisor = Supervisor(
+        supervisor = Supervisor(
             role,
             Load(
                 version=PROTOCOL_VERSION,
@@ -73,45 +71,11 @@ class WorkerEmbedder:
             clock,
             patience or Patience(start_s=config.start_timeout_s),
         )
-
-    @property
-    def fingerprint(self) -> str:
-        """File hash, pooling, width, normalisation and version of the splitting: names the vector space."""
-        return self._fingerprint
+        super().__init__(supervisor, fingerprint)
 
     @property
     def dimension(self) -> int:
         return self._header.embedding
-
-    async def start(self) -> None:
-        """Spawn the worker in the background."""
-        await self._supervisor.start()
-
-    async def wait_ready(self, timeout_s: float) -> None:
-        """Raises Unavailable with the reason when the worker is not ready by then."""
-        await self._supervisor.wait_ready(timeout_s)
-
-    async def close(self) -> None:
-        """Stop the worker; calls in flight get WorkerDied."""
-        await self._supervisor.close()
-
-    def status(self) -> ModelStatus:
-        about = self._supervisor.status()
-        return ModelStatus(
-            role=about.role,
-            kind=about.kind,
-            path_or_url=about.path_or_url,
-            state=about.state,
-            pid=about.pid,
-            reason=about.reason,
-            fingerprint=self._fingerprint,
-            memory_bytes=about.memory_bytes,
-            restarts=about.restarts,
-        )
-
-    def stderr_lines(self) -> list[str]:
-        """The worker's last 200 lines on standard error, for `gaiad doctor`."""
-        return self._supervisor.stderr_lines()
 
     async def embed(self, texts: Sequence[str], call: Call) -> Vector:
         """Shape (len(texts), dimension), float32, rows of length 1.

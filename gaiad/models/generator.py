@@ -19,9 +19,9 @@ from gaiad.models.gguf_header import read_header
 from gaiad.models.patience import Patience
 from gaiad.models.pending import Pending
 from gaiad.models.protocol import PROTOCOL_VERSION, Finished, Generate, Load, Ready, Reply
+from gaiad.models.supervised import SupervisedModel
 from gaiad.models.supervisor import Supervisor
 from gaiad.ports import Call, Priority
-from gaiad.schemas import ModelStatus
 
 _CANARY_TOKENS = 4
 _SEED_BITS = 32
@@ -41,7 +41,7 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout_s: float = 120.0
 
 
-class WorkerGenerator:
+class WorkerGenerator(SupervisedModel):
     """Text from a GGUF in a child process. Raises BadInput at once when the file is missing or is no model."""
 
     def __init__(
@@ -49,9 +49,8 @@ class WorkerGenerator:
     ) -> None:
         self._path = path.absolute()
         self._header = read_header(self._path)
-        self._fingerprint = file_sha256(self._path)
         self._line = FairLine(role, settings.parallel, settings.queue, clock)
-        self._supervisor = Supervisor(
+        supervisor = Supervisor(
             role,
             _load(self._path, settings),
             _canary(),
@@ -59,30 +58,7 @@ class WorkerGenerator:
             clock,
             patience or Patience(start_s=settings.start_timeout_s),
         )
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the model's file."""
-        return self._fingerprint
-
-    async def start(self) -> None:
-        """Spawn the worker in the background."""
-        await self._supervisor.start()
-
-    async def wait_ready(self, timeout_s: float) -> None:
-        """Raises Unavailable with the reason when the worker is not ready by then."""
-        await self._supervisor.wait_ready(timeout_s)
-
-    async def close(self) -> None:
-        """Stop the worker; calls in flight get WorkerDied."""
-        await self._supervisor.close()
-
-    def status(self) -> ModelStatus:
-        return msgspec.structs.replace(self._supervisor.status(), fingerprint=self._fingerprint)
-
-    def stderr_lines(self) -> list[str]:
-        """The worker's last lines on standard error, for `gaiad doctor`."""
-        return self._supervisor.stderr_lines()
+        super().__init__(supervisor, file_sha256(self._path))
 
     async def beat(self, call: Call) -> float:
         """One token decoded on the worker's reserved sequence (GCP 8.2); the milliseconds until it answered."""
