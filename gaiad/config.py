@@ -83,6 +83,49 @@ class EmbedderConfig(_Section, frozen=True):
     start_timeout_s: float
 
 
+class ModelConfig(_Section, frozen=True):
+    """A model of the user's by name. What a kind has no use for is an error to set; 0 and "" mean the default."""
+
+    kind: Literal["gguf", "openai", "extractive", "scripted"]
+    path: str = ""
+    template: str = ""
+    context: int = 0
+    cells: int = 0
+    parallel: int = 0
+    base_url: str = ""
+    model: str = ""
+    key_env: str = ""
+    key_file: str = ""
+    tokenizer: str = ""
+    pinned: bool = False
+
+
+class ModelsConfig(_Section, frozen=True):
+    """How models run; `known` are the user's own by name."""
+
+    memory_mib: int
+    threads: int
+    context: int
+    cells: int
+    parallel: int
+    batch_tokens: int
+    queue: int
+    flash_attention: Literal["auto", "on", "off"]
+    start_timeout_s: float
+    remote_timeout_s: float
+    sleep_after_s: float
+    heartbeat_s: float
+    known: dict[str, ModelConfig]
+
+
+class RolesConfig(_Section, frozen=True):
+    """Role -> the name of a model, `extractive`, or the path of a GGUF."""
+
+    prime: str
+    lite: str
+    codemind: str
+
+
 class SearchConfig(_Section, frozen=True):
     candidates: int
     postings_budget: int
@@ -118,6 +161,8 @@ class Config(_Section, frozen=True):
     packets: PacketLimits
     archive: ArchiveConfig
     embedder: EmbedderConfig
+    models: ModelsConfig
+    roles: RolesConfig
     search: SearchConfig
     research: ResearchConfig
     schedule: ScheduleConfig

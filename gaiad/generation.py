@@ -1,15 +1,43 @@
 """What a request for text says and what comes back, for every kind of model behind the Model port."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A part of a prompt. Only in a trusted one are control tokens read as such (decision 8)."""
+    """A part of a prompt. Only in a trusted one are control tokens read as such (decision 8).
+
+    `source` is the packet id that retrieved text came from, "" for all else.
+    """
 
     text: str
     trusted: bool = False
+    source: str = ""
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation, in parts. The model's chat template puts its control tokens around it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: list[Segment]
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """One marked block of a stage's output (GCP 6, 7.1): `MARKER: ` and a body.
+
+    The body is JSON that fits `schema` (a JSON Schema), or without one plain text of at most `max_characters`.
+    """
+
+    marker: str
+    schema: dict[str, Any] | None = None
+    max_characters: int = 4000
+
+
+class Contract(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stage must write: these blocks, in this order, each beginning on a line of its own (decision 3)."""
+
+    blocks: list[Block]
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +57,21 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Continue the prompt by up to `max_tokens`. `seed` None draws one; the reply names it."""
+    """Continue a prompt by up to `max_tokens`. `seed` None draws one; the reply names it.
 
-    segments: list[Segment]
+    The prompt is either `messages`, rendered with the model's chat template, or `segments` as they stand. At most one
+    of `grammar` (GBNF with a rule `root`), `schema` (JSON Schema) and `contract` says what form the reply must have.
+    """
+
     max_tokens: int
+    segments: list[Segment] = []
+    messages: list[ChatMessage] = []
     seed: int | None = None
     sampling: Sampling = Sampling()
     stop: list[str] = []
+    grammar: str = ""
+    schema: dict[str, Any] | None = None
+    contract: Contract | None = None
 
 
 class TextDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,3 +99,13 @@ class Generated(msgspec.Struct, frozen=True, kw_only=True):
     queue_ms: float
     prefill_ms: float
     decode_ms: float
+
+
+def one_form(request: GenerateRequest) -> str:
+    """What is wrong with how the request is put together, in words with the remedy; "" when nothing is."""
+    if bool(request.messages) == bool(request.segments):
+        return "a request needs either messages or a prompt, not both and not neither"
+    forms = [name for name in ("grammar", "schema", "contract") if getattr(request, name) not in ("", None)]
+    if len(forms) > 1:
+        return f"{' and '.join(forms)} are both given; keep one of them"
+    return ""

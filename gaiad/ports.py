@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 from gaiad.errors import Cancelled, DeadlineExceeded
-from gaiad.generation import Generated, GenerateRequest, TextDelta
+from gaiad.generation import ChatMessage, Generated, GenerateRequest, Segment, TextDelta
 from gaiad.schemas import (
     DEFAULT_TENANT,
     Facets,
@@ -88,8 +88,40 @@ class Embedder(Protocol):
     def status(self) -> ModelStatus: ...
 
 
+class Tokenizer(Protocol):
+    """What a model's prompt costs, in that model's own tokens, and how its chat template writes a conversation."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names vocabulary and template; counts of two fingerprints never mix."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """False when there is no vocabulary to count with and counts are upper estimates."""
+        ...
+
+    async def count(self, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
+        """Tokens of each text by itself, without the model's own beginning.
+
+        Raises BadInput, Unavailable, WorkerDied, DeadlineExceeded, Cancelled.
+        """
+        ...
+
+    async def encode(self, segments: Sequence[Segment], call: Call) -> list[int]:
+        """The tokens of a prompt as the model reads it, its own beginning included."""
+        ...
+
+    async def render(self, messages: Sequence[ChatMessage], call: Call) -> list[Segment]:
+        """The conversation with the template's trusted parts around it, up to where the model's reply begins."""
+        ...
+
+
 class Model(Protocol):
     """Text from a prompt, as it comes; the last thing that comes is the whole with its times."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
 
     @property
     def fingerprint(self) -> str:

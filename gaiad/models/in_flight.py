@@ -2,7 +2,7 @@
 
 from gaiad.errors import BadInput, Cancelled, GaiadError, Unavailable, WorkerDied
 from gaiad.models.pending import Pending
-from gaiad.models.protocol import Delta, Failed, Finished, Pong, Vectors
+from gaiad.models.protocol import Delta, Failed, Last
 
 
 class InFlight:
@@ -25,7 +25,7 @@ class InFlight:
         """It was never sent, or nobody waits for its answer any more."""
         self._pending.pop(pending.id, None)
 
-    def settle(self, reply: Vectors | Finished | Failed | Pong) -> None:
+    def settle(self, reply: Last) -> None:
         """Hand the reply to its request; one to a request that is gone is dropped."""
         pending = self._pending.pop(reply.id, None)
         if pending is not None and not pending.answer.done():

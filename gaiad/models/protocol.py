@@ -5,13 +5,13 @@ engine adds its own without touching the others. Vectors travel as raw little-en
 """
 
 import struct
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from gaiad.generation import Sampling, Segment
+from gaiad.generation import ChatMessage, Contract, Sampling, Segment
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 HEADER_BYTES = _LENGTH.size
@@ -27,12 +27,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Load(Message, frozen=True):
     """First message: which engine on which file. `threads` 0 is one per core; `batch_tokens` is the aim per batch.
 
-    The rest is for generation: `context` tokens at most per request (0: as trained, within reason), `cells` tokens
-    for all requests and the cache together (0: one context), `sequences` requests at once.
+    A `tokens` engine serves the vocabularies of many files; its own `path` is "". The rest is for generation: `context`
+    tokens at most per request (0: as trained, within reason), `cells` tokens for all requests and the cache together
+    (0: one context), `sequences` requests at once.
     """
 
     version: int
-    engine: Literal["embed", "generate"]
+    engine: Literal["embed", "generate", "tokens"]
     path: str
     threads: int
     batch_tokens: int
@@ -59,6 +60,41 @@ class Generate(Message, frozen=True):
     seed: int
     sampling: Sampling
     stop: list[str] = []
+    grammar: str = ""  # GBNF that CheckGrammar let pass for this model's vocabulary
+
+
+class Tokenize(Message, frozen=True):
+    """Tokens of each text under the vocabulary of the GGUF at `path`; answered with Tokens.
+
+    `counts_only` leaves the ids out. `beginning` puts the model's own beginning before each text, as for a prompt.
+    """
+
+    id: int
+    path: str
+    texts: list[list[Segment]]
+    counts_only: bool
+    beginning: bool
+
+
+class Render(Message, frozen=True):
+    """Write a conversation with the GGUF's chat template or `template` (Jinja) in its place; answered with Rendered."""
+
+    id: int
+    path: str
+    template: str
+    messages: list[ChatMessage]
+
+
+class CheckGrammar(Message, frozen=True):
+    """Compile one of three forms to GBNF, parse it and walk it to its end in a throw-away process under the vocabulary
+    of the GGUF at `path` (decision 3); answered with Compiled.
+    """
+
+    id: int
+    path: str
+    grammar: str = ""
+    schema: dict[str, Any] | None = None
+    contract: Contract | None = None
 
 
 class Cancel(Message, frozen=True):
@@ -77,7 +113,8 @@ class Stop(Message, frozen=True):
     """Finish nothing, free the model, exit 0."""
 
 
-Work = Embed | Generate
+Words = Tokenize | Render | CheckGrammar
+Work = Embed | Generate | Words
 Request = Load | Work | Cancel | Ping | Stop
 
 
@@ -141,6 +178,26 @@ class Finished(Message, frozen=True):
     decode_ms: float
 
 
+class Tokens(Message, frozen=True):
+    """The counts of each text, and unless only those were asked for the ids."""
+
+    id: int
+    counts: list[int]
+    ids: list[list[int]] = []
+
+
+class Rendered(Message, frozen=True):
+    id: int
+    segments: list[Segment]
+
+
+class Compiled(Message, frozen=True):
+    """The GBNF a Generate may carry."""
+
+    id: int
+    grammar: str
+
+
 class Failed(Message, frozen=True):
     """Request `id` ended without a result."""
 
@@ -153,7 +210,8 @@ class Pong(Message, frozen=True):
     id: int
 
 
-Reply = Ready | LoadFailed | Vectors | Delta | Finished | Failed | Pong
+Last = Vectors | Finished | Tokens | Rendered | Compiled | Failed | Pong
+Reply = Ready | LoadFailed | Delta | Last
 
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)

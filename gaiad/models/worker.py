@@ -18,6 +18,7 @@ from gaiad.models.protocol import (
     HEADER_BYTES,
     PROTOCOL_VERSION,
     Cancel,
+    CheckGrammar,
     Embed,
     Generate,
     Load,
@@ -25,9 +26,11 @@ from gaiad.models.protocol import (
     Ping,
     ProtocolError,
     Ready,
+    Render,
     Reply,
     Request,
     Stop,
+    Tokenize,
     decode_request,
     encode_frame,
     frame_length,
@@ -147,7 +150,7 @@ def read_requests(connection: Connection, line: Line) -> None:
         if request is None:
             os._exit(0)
         match request:
-            case Embed() | Generate():
+            case Embed() | Generate() | Tokenize() | Render() | CheckGrammar():
                 line.put(request)
             case Cancel():
                 line.cancel(request.id)
