@@ -17,14 +17,13 @@ from gaiad.models.llama import (
     load_model,
     open_generation_context,
 )
-from gaiad.models.protocol import Load
+from gaiad.models.protocol import DEFAULT_CONTEXT, Load
 from gaiad.models.stream_state import StreamState
 from gaiad.models.vocabulary import Vocabulary
 
 DECODED, FULL = 0, 1
 MAX_THREADS = 8
 MAX_SEQUENCES = 64
-DEFAULT_CONTEXT = 8192
 KEPT_SEQUENCES = 8
 
 
@@ -62,6 +61,7 @@ class GenerateContext:
             batch=self._batch.capacity,
             sequences=self.numbers + 1,
             threads=load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS),
+            flash=False,
             abort=self.interrupt,
         )
         if not library.llama_get_memory(self.handle):

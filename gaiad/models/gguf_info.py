@@ -26,6 +26,7 @@ MEMORY_CONTEXT_TOKENS = 8192
 _STRING, _ARRAY = 8, 9
 _MAX_DIMENSIONS = 4
 _KEY_VALUE_BYTES = 2
+_LOGIT_BYTES = 4
 # fmt: off
 FILE_TYPES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S", 12: "Q3_K_M",
@@ -56,6 +57,18 @@ class GgufInfo(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
 
 
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model takes in memory, in bytes: weights, each cell of its context, the logits of one token.
+
+    `context` is the tokens it was trained for.
+    """
+
+    weights: int
+    per_cell: int
+    per_output: int
+    context: int
+
+
 class _Tensors(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
     bytes: int
@@ -64,13 +77,7 @@ class _Tensors(msgspec.Struct, frozen=True, kw_only=True):
 def read_info(path: Path) -> GgufInfo:
     """Everything the head says. Raises BadInput naming the file and what is wrong with it."""
     header = read_header(path)
-    try:
-        with path.open("rb") as file:
-            metadata, vocabulary, tensors = _read(file, header.bytes)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); check that it is a file you may read") from error
-    except Damaged as damage:
-        raise BadInput(f"{path}: {damage}; replace it with a complete GGUF") from damage
+    metadata, vocabulary, tensors = _open(path, header.bytes)
     template = metadata.get("tokenizer.chat_template")
     return GgufInfo(
         path=str(path),
@@ -81,9 +88,33 @@ def read_info(path: Path) -> GgufInfo:
         context=header.context,
         vocab=vocabulary,
         chat_template=template if isinstance(template, str) else None,
-        memory_bytes=tensors.bytes + _cells_bytes(metadata, header.architecture, header.embedding, header.context),
+        memory_bytes=tensors.bytes
+        + min(header.context, MEMORY_CONTEXT_TOKENS) * _cell_bytes(metadata, header.architecture, header.embedding),
         fingerprint=file_sha256(path),
     )
+
+
+def read_footprint(path: Path) -> Footprint:
+    """What the model will take when it is loaded. Raises BadInput as `read_info`."""
+    header = read_header(path)
+    metadata, vocabulary, tensors = _open(path, header.bytes)
+    return Footprint(
+        weights=tensors.bytes,
+        per_cell=_cell_bytes(metadata, header.architecture, header.embedding),
+        per_output=vocabulary * _LOGIT_BYTES,
+        context=header.context,
+    )
+
+
+def _open(path: Path, size: int) -> tuple[dict[str, Any], int, _Tensors]:
+    """Metadata, tokens of the vocabulary, tensors. Raises BadInput naming the file."""
+    try:
+        with path.open("rb") as file:
+            return _read(file, size)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); check that it is a file you may read") from error
+    except Damaged as damage:
+        raise BadInput(f"{path}: {damage}; replace it with a complete GGUF") from damage
 
 
 def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], int, _Tensors]:
@@ -133,8 +164,8 @@ def _tensors(file: BinaryIO, count: int, size: int, alignment: Any) -> _Tensors:
     return _Tensors(parameters=parameters, bytes=size - start)
 
 
-def _cells_bytes(metadata: dict[str, Any], architecture: str, width: int, context: int) -> int:
-    """Keys and values in 16 bits for one context; 0 when the file does not say how many layers and heads it has."""
+def _cell_bytes(metadata: dict[str, Any], architecture: str, width: int) -> int:
+    """Keys and values in 16 bits for one token; 0 when the file does not say how many layers and heads it has."""
 
     def number(key: str, otherwise: int) -> int:
         value = metadata.get(f"{architecture}.{key}", otherwise)
@@ -143,5 +174,4 @@ def _cells_bytes(metadata: dict[str, Any], architecture: str, width: int, contex
     heads = max(1, number("attention.head_count", 1))
     key_heads = number("attention.head_count_kv", heads)
     length = number("attention.key_length", width // heads) + number("attention.value_length", width // heads)
-    tokens = min(context, MEMORY_CONTEXT_TOKENS)
-    return number("block_count", 0) * key_heads * length * _KEY_VALUE_BYTES * tokens
+    return number("block_count", 0) * key_heads * length * _KEY_VALUE_BYTES

@@ -12,6 +12,7 @@ import msgspec
 from gaiad.generation import ChatMessage, Contract, Sampling, Segment
 
 PROTOCOL_VERSION = 2
+DEFAULT_CONTEXT = 8192  # tokens of a generating model's context when the settings name none and it was trained for more
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 HEADER_BYTES = _LENGTH.size
