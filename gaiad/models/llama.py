@@ -110,12 +110,11 @@ def open_embedding_context(
 
 
 def open_generation_context(
-    model: Any, *, cells: int, batch: int, sequences: int, threads: int, abort: AbortFlag
+    model: Any, *, cells: int, batch: int, sequences: int, threads: int, flash: bool, abort: AbortFlag
 ) -> Any:
     """A llama_context whose `cells` all `sequences` share. Raises ModelFileError when llama.cpp refuses.
 
-    Unified, because a partial copy between sequences aborts the process otherwise. Without flash attention: on a
-    processor it costs more than it gives as soon as several sequences decode (81 tokens/s against 38 at four).
+    Unified, because a partial copy between sequences aborts the process otherwise.
     """
     parameters = library.llama_context_default_params()
     parameters.n_ctx = cells
@@ -125,7 +124,8 @@ def open_generation_context(
     parameters.kv_unified = True
     parameters.swa_full = True  # a pruned window could not be shared
     parameters.no_perf = True
-    parameters.flash_attn_type = library.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    flash_types = (library.LLAMA_FLASH_ATTN_TYPE_DISABLED, library.LLAMA_FLASH_ATTN_TYPE_ENABLED)
+    parameters.flash_attn_type = flash_types[flash]
     parameters.abort_callback = abort.callback
     parameters.abort_callback_data = abort.data
     context = library.llama_init_from_model(model, parameters)
