@@ -1,6 +1,7 @@
 """The Model port on top of a supervised worker: a fair line before it, its text as it comes, its times at the end.
 
-The daemon's side only: it imports no model library. What a request's tokens are, and whether they fit, the child knows.
+The daemon's side only: it imports no model library. What a request's tokens are, and whether they fit, the child knows;
+messages and forms of a reply the tokenizer child turns into segments and a grammar first.
 """
 
 import contextlib
@@ -11,16 +12,18 @@ from pathlib import Path
 import msgspec
 
 from gaiad.clock import Clock
-from gaiad.errors import Unavailable
-from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
+from gaiad.errors import BadInput, Unavailable
+from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta, one_form
 from gaiad.models.fair_line import FairLine
 from gaiad.models.fingerprint import file_sha256
 from gaiad.models.gguf_header import read_header
+from gaiad.models.gguf_tokenizer import GgufTokenizer
 from gaiad.models.patience import Patience
 from gaiad.models.pending import Pending
 from gaiad.models.protocol import PROTOCOL_VERSION, Finished, Generate, Load, Ready, Reply
 from gaiad.models.supervised import SupervisedModel
 from gaiad.models.supervisor import Supervisor
+from gaiad.models.text_count import clean_segments, encodable
 from gaiad.ports import Call, Priority
 
 _CANARY_TOKENS = 4
@@ -45,10 +48,18 @@ class WorkerGenerator(SupervisedModel):
     """Text from a GGUF in a child process. Raises BadInput at once when the file is missing or is no model."""
 
     def __init__(
-        self, path: Path, settings: GeneratorSettings, clock: Clock, *, role: str, patience: Patience | None = None
+        self,
+        path: Path,
+        settings: GeneratorSettings,
+        clock: Clock,
+        *,
+        role: str,
+        tokenizer: GgufTokenizer,
+        patience: Patience | None = None,
     ) -> None:
         self._path = path.absolute()
         self._header = read_header(self._path)
+        self._tokenizer = tokenizer
         self._line = FairLine(role, settings.parallel, settings.queue, clock)
         supervisor = Supervisor(
             role,
@@ -60,6 +71,11 @@ class WorkerGenerator(SupervisedModel):
         )
         super().__init__(supervisor, file_sha256(self._path))
 
+    @property
+    def tokenizer(self) -> GgufTokenizer:
+        """Counts in this model's tokens; it answers whether or not the worker is up."""
+        return self._tokenizer
+
     async def beat(self, call: Call) -> float:
         """One token decoded on the worker's reserved sequence (GCP 8.2); the milliseconds until it answered."""
         return await self._supervisor.beat(call)
@@ -67,12 +83,18 @@ class WorkerGenerator(SupervisedModel):
     async def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
         """Deltas, then one Generated. Closing the iterator early cancels the work.
 
-        Raises BadInput (prompt too long, settings), Unavailable (line full, worker failed), WorkerDied, Cancelled,
-        DeadlineExceeded.
+        Raises BadInput (prompt too long, settings, a form that cannot be had), Unavailable (line full, worker failed),
+        WorkerDied, Cancelled, DeadlineExceeded.
         """
+        if problem := one_form(request):
+            raise BadInput(problem)
+        segments = await self._tokenizer.render(request.messages, call) if request.messages else request.segments
+        grammar = await self._tokenizer.compile(request, call)
         seed = secrets.randbits(_SEED_BITS) if request.seed is None else request.seed
         async with self._line.place(call) as waited_s:
-            pending = await self._supervisor.submit(lambda number: _message(request, number, seed, call), call)
+            pending = await self._supervisor.submit(
+                lambda number: _message(request, number, segments, grammar, seed, call), call
+            )
             texts: list[str] = []
             async with contextlib.aclosing(self._supervisor.pieces(pending, call)) as pieces:
                 async for piece in pieces:
@@ -119,15 +141,18 @@ def _load(path: Path, settings: GeneratorSettings) -> Load:
     )
 
 
-def _message(request: GenerateRequest, number: int, seed: int, call: Call) -> Generate:
+def _message(
+    request: GenerateRequest, number: int, segments: list[Segment], grammar: str, seed: int, call: Call
+) -> Generate:
     return Generate(
         id=number,
-        segments=request.segments,
+        segments=clean_segments(segments),
+        grammar=grammar,
         max_tokens=request.max_tokens,
         priority=int(call.priority),
         seed=seed,
         sampling=request.sampling,
-        stop=request.stop,
+        stop=[encodable(text) for text in request.stop],
     )
 
 

@@ -284,7 +284,8 @@ class Supervisor:
     def _why_it_died(self, code: int) -> str:
         words = next((line.strip() for line in reversed(self._stderr) if line.strip()), "")
         last = "" if words.startswith(_STARTED) else f" (its last words: {words[:300]})"
-        return f"{self._load.path}: {describe_exit(code)}{last}"
+        where = f"{self._load.path}: " if self._load.path else ""
+        return f"{where}{describe_exit(code)}{last}"
 
     async def _become(self, state: State, reason: str) -> None:
         async with self._changed:

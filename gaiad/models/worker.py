@@ -131,6 +131,10 @@ def open_engine(first: Request) -> Engine:
             from gaiad.models.generate_engine import GenerateEngine
 
             return GenerateEngine(first)
+        if first.engine == "tokens":
+            from gaiad.models.token_engine import TokenEngine
+
+            return TokenEngine()
         from gaiad.models.embed_engine import EmbedEngine
 
         return EmbedEngine(first)

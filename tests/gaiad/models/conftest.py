@@ -13,6 +13,7 @@ from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
 from gaiad.models.patience import Patience
 from gaiad.models.provision import default_model_path, is_provisioned
+from gaiad.models.token_worker import TokenWorker
 from tests.makers.gguf_files import TINY_BERT, write_tiny_bert
 from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 
@@ -77,14 +78,32 @@ def slow_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+async def tokens() -> AsyncIterator[TokenWorker]:
+    """A started tokenizer child."""
+    worker = TokenWorker(SystemClock("UTC"), QUICK)
+    await worker.start()
+    yield worker
+    await worker.close()
+
+
+@pytest.fixture
 async def open_generator() -> AsyncIterator[OpenGenerator]:
     opened: list[WorkerGenerator] = []
 
     async def open_one(
-        path: Path, *, wait: bool = True, patience: Patience = QUICK, **settings: object
+        path: Path,
+        *,
+        wait: bool = True,
+        patience: Patience = QUICK,
+        tokens: TokenWorker | None = None,
+        template: str = "",
+        **settings: object,
     ) -> WorkerGenerator:
+        """Messages and grammars need `tokens`, a started TokenWorker; plain prompts do not."""
+        clock = SystemClock("UTC")
         chosen = GeneratorSettings(**{"threads": 1, **settings})
-        generator = WorkerGenerator(path, chosen, SystemClock("UTC"), role="writer", patience=patience)
+        tokenizer = (tokens or TokenWorker(clock)).tokenizer(path, template)
+        generator = WorkerGenerator(path, chosen, clock, role="writer", tokenizer=tokenizer, patience=patience)
         opened.append(generator)
         await generator.start()
         if wait:

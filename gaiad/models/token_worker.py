@@ -1,0 +1,136 @@
+"""The one child process that knows the vocabularies of all GGUF files (decision 1), and who asks it what.
+
+A file or a text that kills the child must not cost the others more than a restart. Whoever was under way when it died
+is asked again, one at a time and with nobody beside it: a second death names the guilty, whose file is then refused for
+a while. A death from outside (SIGKILL, SIGTERM) blames nobody.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gaiad.clock import Clock
+from gaiad.errors import BadInput, WorkerDied
+from gaiad.models.gguf_tokenizer import GgufTokenizer
+from gaiad.models.patience import Patience
+from gaiad.models.pending import look_again_s
+from gaiad.models.protocol import PROTOCOL_VERSION, Load, Ready, Reply, Tokenize, Tokens, Words
+from gaiad.models.supervised import SupervisedModel
+from gaiad.models.supervisor import Supervisor
+from gaiad.models.text_count import Remembered
+from gaiad.ports import Call
+
+ROLE = "tokenizer"
+CACHED_COUNTS = 65_536
+CACHED_GRAMMARS = 256
+BLAME_S = 300.0
+_BLAMED_FILES = 64
+_LOOK_S = 0.05
+_FROM_OUTSIDE = ("died of SIGKILL", "died of SIGTERM", "ended with status 0")
+
+
+class TokenWorker(SupervisedModel):
+    """Start it once; `tokenizer` gives a Tokenizer port for any GGUF. `counts` and `grammars` are what it remembers."""
+
+    def __init__(self, clock: Clock, patience: Patience | None = None) -> None:
+        load = Load(version=PROTOCOL_VERSION, engine="tokens", path="", threads=1, batch_tokens=0)
+        canary = Tokenize(id=0, path="", texts=[], counts_only=True, beginning=False)
+        patience = patience or Patience(ping_every_s=5.0, ping_grace_s=15.0)
+        super().__init__(Supervisor(ROLE, load, canary, _check_canary, clock, patience), "")
+        self._clock = clock
+        self._gate = Gate(clock)
+        self._blamed: dict[Path, tuple[float, str]] = {}
+        self.counts: Remembered[int] = Remembered(CACHED_COUNTS)
+        self.grammars: Remembered[str] = Remembered(CACHED_GRAMMARS)
+
+    def tokenizer(self, path: Path, template: str = "") -> GgufTokenizer:
+        """A Tokenizer for the GGUF at `path`; `template` is Jinja text in place of the file's own chat template.
+
+        Raises BadInput when the file cannot be read.
+        """
+        return GgufTokenizer(self, path, template)
+
+    async def ask(self, path: Path, make: Callable[[int], Words], call: Call) -> Reply:
+        """The child's answer to `make(id)` about the file at `path`.
+
+        Raises BadInput, Unavailable, WorkerDied (twice under this call), DeadlineExceeded, Cancelled.
+        """
+        self._refuse_blamed(path)
+        try:
+            async with self._gate.together(call):
+                return await self._once(make, call)
+        except WorkerDied:
+            async with self._gate.alone(call):
+                self._refuse_blamed(path)
+                try:
+                    return await self._once(make, call)
+                except WorkerDied as error:
+                    self._blame(path, error)
+                    raise
+
+    async def _once(self, make: Callable[[int], Words], call: Call) -> Reply:
+        return await self._supervisor.result(await self._supervisor.submit(make, call), call)
+
+    def _blame(self, path: Path, error: WorkerDied) -> None:
+        if any(words in error.message for words in _FROM_OUTSIDE):
+            return
+        while len(self._blamed) >= _BLAMED_FILES:
+            del self._blamed[next(iter(self._blamed))]
+        self._blamed[path] = (self._clock.monotonic() + BLAME_S, error.message)
+        raise BadInput(f"{path}: the tokenizer died over it twice ({error.message}); replace the file") from error
+
+    def _refuse_blamed(self, path: Path) -> None:
+        until, reason = self._blamed.get(path, (0.0, ""))
+        if reason and self._clock.monotonic() < until:
+            raise BadInput(f"{path}: the tokenizer died over it twice ({reason}); replace the file or try later")
+        self._blamed.pop(path, None)
+
+
+class Gate:
+    """Many may pass together, or one alone; one who wants to be alone stops newcomers and waits for the others."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._inside = 0
+        self._wanted_alone = 0
+        self._is_alone = False
+
+    @asynccontextmanager
+    async def together(self, call: Call) -> AsyncIterator[None]:
+        """Raises Cancelled, DeadlineExceeded while waiting, as `alone` does."""
+        await self._until(lambda: not self._wanted_alone, call)
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self._changed.set()
+
+    @asynccontextmanager
+    async def alone(self, call: Call) -> AsyncIterator[None]:
+        self._wanted_alone += 1
+        try:
+            await self._until(lambda: not (self._inside or self._is_alone), call)
+            self._is_alone = True
+            try:
+                yield
+            finally:
+                self._is_alone = False
+        finally:
+            self._wanted_alone -= 1
+            self._changed.set()
+
+    async def _until(self, condition: Callable[[], bool], call: Call) -> None:
+        while not condition():
+            call.check(self._clock.monotonic())
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(look_again_s(call, self._clock, _LOOK_S)):
+                    await self._changed.wait()
+
+
+def _check_canary(_ready: Ready, reply: Reply) -> str:
+    return "" if isinstance(reply, Tokens) else f"it cannot even count nothing ({getattr(reply, 'reason', reply)})"
