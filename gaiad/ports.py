@@ -4,7 +4,7 @@ Every call carries a `Call`: tenant, deadline, priority and a cancel flag travel
 """
 
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -128,8 +128,11 @@ class Model(Protocol):
         """Names the weights; recorded with every reply (decision 9)."""
         ...
 
-    def generate(self, request: GenerateRequest, call: Call) -> AsyncIterator[TextDelta | Generated]:
-        """Deltas, then one Generated. Raises BadInput, Unavailable, WorkerDied, DeadlineExceeded, Cancelled."""
+    def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+        """Deltas, then one Generated; closing it early cancels the work.
+
+        Raises BadInput, Unavailable, WorkerDied, DeadlineExceeded, Cancelled.
+        """
         ...
 
     def status(self) -> ModelStatus: ...

@@ -9,6 +9,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float = 60.0
     cancel_grace_s: float = 3.0
     ping_every_s: float = 10.0
+    idle_ping_every_s: float = 30.0
     ping_grace_s: float = 30.0
     first_backoff_s: float = 0.2
     longest_backoff_s: float = 30.0

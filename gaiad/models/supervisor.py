@@ -265,10 +265,11 @@ class Supervisor:
                 self._failures = 0
 
     async def _watch(self, process: WorkerProcess) -> None:
-        """Ping a worker that has been silent with work in hand; kill one whose engine does not come round."""
+        """Ping a worker that has been silent, sooner with work in hand; kill one whose engine does not come round."""
         while True:
             await asyncio.sleep(self._patience.ping_every_s)
-            if not self._in_flight or self._clock.monotonic() - self._heard_at < self._patience.ping_every_s:
+            silent_s = self._clock.monotonic() - self._heard_at
+            if silent_s < (self._patience.ping_every_s if self._in_flight else self._patience.idle_ping_every_s):
                 continue
             pending = self._in_flight.register()
             process.send(Ping(id=pending.id))
