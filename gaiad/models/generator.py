@@ -25,6 +25,7 @@ from gaiad.models.supervised import SupervisedModel
 from gaiad.models.supervisor import Supervisor
 from gaiad.models.text_count import clean_segments, encodable
 from gaiad.ports import Call, Priority
+from gaiad.schemas import ModelStatus
 
 _CANARY_TOKENS = 4
 _SEED_BITS = 32
@@ -60,6 +61,7 @@ class WorkerGenerator(SupervisedModel):
         self._path = path.absolute()
         self._header = read_header(self._path)
         self._tokenizer = tokenizer
+        self._slots = settings.parallel
         self._line = FairLine(role, settings.parallel, settings.queue, clock)
         supervisor = Supervisor(
             role,
@@ -75,6 +77,10 @@ class WorkerGenerator(SupervisedModel):
     def tokenizer(self) -> GgufTokenizer:
         """Counts in this model's tokens; it answers whether or not the worker is up."""
         return self._tokenizer
+
+    def status(self) -> ModelStatus:
+        """With its places, and how many wait for one."""
+        return msgspec.structs.replace(super().status(), slots=self._slots, waiting=self._line.waiting)
 
     async def beat(self, call: Call) -> float:
         """One token decoded on the worker's reserved sequence (GCP 8.2); the milliseconds until it answered."""
