@@ -61,11 +61,17 @@ class Bar:
         self.clear()
 
     def show(self, done: int, total: int, note: str = "") -> None:
-        elapsed_s = time.monotonic() - self._started
-        if not self._terminal or elapsed_s < _SHOW_AFTER_S:
+        text = bar_text(self._label, done, total, self.elapsed_s())
+        self.write(f"{text}{'  ' + plain(note)[:40] if note else ''}")
+
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._started
+
+    def write(self, text: str) -> None:
+        """Put `text` where the line is, once the work has taken long enough to be worth one."""
+        if not self._terminal or self.elapsed_s() < _SHOW_AFTER_S:
             return
-        text = bar_text(self._label, done, total, elapsed_s)
-        sys.stderr.write(f"\r\x1b[2K{text}{'  ' + plain(note)[:40] if note else ''}")
+        sys.stderr.write(f"\r\x1b[2K{text}")
         sys.stderr.flush()
         self._shown = True
 

@@ -1,0 +1,128 @@
+"""What a person names as the source of a model, told apart: a file, an address or a name on the hub; and file names.
+
+Nothing is opened here. A model in parts (name-00001-of-00003.gguf) is always all of its parts, in their order.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from gaiad.errors import BadInput
+
+_SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
+_HUB = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<wanted>.+))?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}", re.ASCII)
+_SHA256 = re.compile(r"(?:sha256:)?(?P<digits>[0-9a-fA-F]{64})")
+_MAX_PARTS = 999
+_FORMS = "write a path, an http(s) address, or a hub name as owner/repo or owner/repo:Q4_K_M"
+
+
+class FileSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A GGUF on this machine."""
+
+    path: Path
+
+
+class WebSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A GGUF at an http(s) address."""
+
+    url: str
+
+
+class HubSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A repository on the hub; `wanted` is a file's name, a pattern or a quantisation, "" for its only model."""
+
+    repo: str
+    wanted: str
+
+
+Source = FileSource | WebSource | HubSource
+
+
+class Shard(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a model: `number` of `count`, from 1."""
+
+    stem: str
+    number: int
+    count: int
+
+
+def parse_source(text: str, is_file: Callable[[Path], bool] = Path.is_file) -> Source:
+    """Tell the kinds apart; what is there as a file is that file. Raises BadInput naming the text and the forms."""
+    path = Path(text).expanduser() if text.startswith("~") else Path(text)
+    scheme, separator, _ = text.partition("://")
+    if separator:
+        if scheme.lower() not in ("http", "https"):
+            raise BadInput(f"{text}: {scheme}:// cannot be pulled; {_FORMS}")
+        return WebSource(url=text)
+    if text and is_file(path):
+        return FileSource(path=path)
+    hub = _HUB.fullmatch(text)
+    named_as_path = text.startswith((".", "/", "~")) or (text.lower().endswith(".gguf") and ":" not in text)
+    if hub is None or named_as_path:
+        raise BadInput(f"{text}: no such file, and no address or hub name; {_FORMS}")
+    return HubSource(repo=hub["repo"], wanted=hub["wanted"] or "")
+
+
+def parse_sha256(text: str) -> str:
+    """64 hexadecimal digits in lower case, "" for none. Raises BadInput naming the text."""
+    found = _SHA256.fullmatch(text.strip())
+    if text and found is None:
+        raise BadInput(f"--sha256 {text}: is no SHA-256; write its 64 hexadecimal digits")
+    return found["digits"].lower() if found else ""
+
+
+def shard_of(name: str) -> Shard | None:
+    """Which part of a model a file is; None when it is a whole one."""
+    found = _SHARD.fullmatch(name)
+    if found is None:
+        return None
+    shard = Shard(stem=found["stem"], number=int(found["number"]), count=int(found["count"]))
+    return shard if shard.count > 1 and 1 <= shard.number <= shard.count else None
+
+
+def part_names(name: str) -> list[str]:
+    """The names of all parts of the model that `name` is of; `name` alone when it is whole. Raises BadInput."""
+    shard = shard_of(name)
+    if shard is None:
+        return [name]
+    if shard.count > _MAX_PARTS:
+        raise BadInput(f"{name}: is one of {shard.count} parts, at most {_MAX_PARTS} are pulled")
+    return [f"{shard.stem}-{number:05d}-of-{shard.count:05d}{name[-5:]}" for number in range(1, shard.count + 1)]
+
+
+def name_in_address(url: str) -> str:
+    """The file name an address ends with, "" when it has none."""
+    return unquote(urlsplit(url).path).rpartition("/")[2]
+
+
+def target_names(names: list[str], chosen: str) -> list[str]:
+    """What the files are called in the models folder: `chosen` with the parts' numbers, else their own names.
+
+    Raises BadInput for a name that cannot be a file's.
+    """
+    if chosen:
+        stem = chosen[: -len(".gguf")] if chosen.lower().endswith(".gguf") else chosen
+        if not _NAME.fullmatch(stem):
+            raise BadInput(f"--as {chosen}: write a name of letters, digits, dots, dashes and underscores")
+    else:
+        stem = ""
+    return [_target_name(name, stem) for name in names]
+
+
+def _target_name(name: str, stem: str) -> str:
+    shard = shard_of(name)
+    own = shard.stem if shard else re.sub(r"\.gguf$", "", name, flags=re.IGNORECASE)
+    own = stem or re.sub(r"[^A-Za-z0-9._-]+", "-", own).strip("-._")[:120]
+    if not own:
+        raise BadInput(f"{name!r}: no name for the model can be made of this; say --as NAME")
+    return f"{own}-{shard.number:05d}-of-{shard.count:05d}.gguf" if shard else f"{own}.gguf"
+
+
+def model_name(target: str) -> str:
+    """The model's name for the settings, from the name of its (first) file."""
+    shard = shard_of(target)
+    return shard.stem if shard else target[: -len(".gguf")]
