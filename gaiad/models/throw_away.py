@@ -1,0 +1,229 @@
+"""Runs a function in a forked process that may crash, hang or eat memory without harm to anyone (decision 3).
+
+What a vocabulary, a template or a grammar does to llama.cpp is not known before it is tried. The fork costs a few
+milliseconds and sees all that the parent has loaded. Only what is safe after a fork of a process with threads happens
+in it: no lock of another thread, no socket of the parent, no buffer written twice, and an end by `_exit`.
+"""
+
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+_COMPLETE = b"\x01"
+_READ_BYTES = 1 << 16
+_LAST_WORDS = 300
+_ERROR_BYTES = 1 << 16
+_STACK_BYTES = 4 << 20  # half of what a worker has: what passes here must not overflow there
+_PR_SET_PDEATHSIG = 1
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What it may use. `memory_bytes` is what it may take beyond the parent's own; `stack_bytes` bounds recursion."""
+
+    cpu_s: int = 10
+    wall_s: float = 20.0
+    memory_bytes: int = 2 << 30
+    stack_bytes: int = _STACK_BYTES
+    result_bytes: int = 64 << 20
+
+
+class Died(Exception):
+    """It ended without a result; the message says how, in words that can follow the name of what it worked on."""
+
+
+class ThrowAway:
+    """One try of `work`. `start`, then `pump` whenever one of `descriptors` is readable until it is `over`.
+
+    `kill` at any time; `outcome` gives the result or raises Died.
+    """
+
+    def __init__(self, work: Callable[[], bytes], limits: Limits | None = None) -> None:
+        self._work = work
+        self._limits = limits or Limits()
+        self._pid = 0
+        self._ends: dict[int, bytearray] = {}
+        self._result, self._words = bytearray(), bytearray()
+        self._because = ""
+        self.until = 0.0
+        self.over = False
+
+    @property
+    def started(self) -> bool:
+        return self._pid != 0
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What to wait for: readable when there is news, gone one by one as the process closes them."""
+        return list(self._ends)
+
+    def start(self) -> None:
+        """Fork. A machine with no room for another process shows in `outcome`."""
+        libc = ctypes.CDLL(None, use_errno=True)  # looked up here: a fork must not load libraries
+        results, errors = os.pipe(), os.pipe()
+        parent = os.getpid()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # the child below takes care of the other threads
+                self._pid = os.fork()
+        except OSError as error:
+            for end in (*results, *errors):
+                os.close(end)
+            self._because, self.over = f"could not be tried out in a process of its own ({error.strerror})", True
+            return
+        if self._pid == 0:
+            _be_the_child(self._work, self._limits, results[1], errors[1], libc, parent)
+        os.close(results[1])
+        os.close(errors[1])
+        self._ends = {results[0]: self._result, errors[0]: self._words}
+        for end in self._ends:
+            os.set_blocking(end, False)
+        self.until = time.monotonic() + self._limits.wall_s
+
+    def pump(self) -> None:
+        """Take what it has written; end it when its time is over. Never blocks for long."""
+        if self.over or not self.started:
+            return
+        for end in list(self._ends):
+            self._drain(end)
+        if len(self._result) > self._limits.result_bytes:
+            self._end(f"gave back more than {self._limits.result_bytes} bytes")
+        elif not self._ends:
+            self._end("")
+        elif time.monotonic() > self.until:
+            self._end(f"was not done after {self._limits.wall_s:g} s")
+
+    def kill(self) -> None:
+        """End it now; safe when it is over or was never started."""
+        if self.started:
+            self._end("was given up")
+
+    def outcome(self) -> bytes:
+        """What `work` returned. Raises Died."""
+        if self._because:
+            raise Died(self._because)
+        return bytes(self._result[: -len(_COMPLETE)])
+
+    def _drain(self, end: int) -> None:
+        kept = self._ends[end]
+        limit = self._limits.result_bytes if kept is self._result else None
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(end, _READ_BYTES):
+                kept += data
+                if limit is not None and len(kept) > limit:
+                    return
+                if limit is None:
+                    del kept[:-_ERROR_BYTES]
+            os.close(end)
+            del self._ends[end]
+
+    def _end(self, because: str) -> None:
+        """Reap the process. Once it has said all it cannot linger: it is killed, whatever it thinks it still does."""
+        if self.over:
+            return
+        complete = not because and self._result.endswith(_COMPLETE)
+        if because or complete:
+            os.kill(self._pid, signal.SIGKILL)
+        _, status = os.waitpid(self._pid, 0)
+        for end in self._ends:
+            os.close(end)
+        self._ends.clear()
+        self.over = True
+        if not complete:
+            self._because = because or self._in_words(os.waitstatus_to_exitcode(status))
+
+    def _in_words(self, code: int) -> str:
+        lines = [line.strip() for line in self._words.decode("utf-8", "replace").splitlines() if line.strip()]
+        last = lines[-1][:_LAST_WORDS] if lines else ""
+        if code >= 0:
+            return f"failed: {last or f'it ended with status {code}'}"
+        if -code == signal.SIGXCPU:
+            return f"took more than {self._limits.cpu_s} s of processor time"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"crashed a process ({name}{f': {last}' if last else ''})"
+
+
+def run(work: Callable[[], bytes], limits: Limits | None = None) -> bytes:
+    """What `work` returned in a process of its own. Blocks; raises Died."""
+    trial = ThrowAway(work, limits)
+    trial.start()
+    try:
+        while not trial.over:
+            select.select(trial.descriptors, [], [], max(0.0, trial.until - time.monotonic()) + 0.001)
+            trial.pump()
+    finally:
+        trial.kill()
+    return trial.outcome()
+
+
+def _be_the_child(
+    work: Callable[[], bytes], limits: Limits, result: int, error: int, libc: ctypes.CDLL, parent: int
+) -> NoReturn:
+    try:
+        gc.disable()  # nothing of the parent's is to be finalised here
+        _die_with(parent, libc)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.dup2(error, 2)
+        os.closerange(3, result)
+        os.closerange(result + 1, max(result + 2, os.sysconf("SC_OPEN_MAX")))
+        _limit(limits)
+        _write_all(result, work() + _COMPLETE)
+        os._exit(0)
+    except BaseException as fault:
+        _write_all(2, f"\n{type(fault).__name__}: {fault}\n".encode("utf-8", "replace")[:_READ_BYTES])
+        raise
+    finally:
+        os._exit(1)
+
+
+def _die_with(parent: int, libc: ctypes.CDLL) -> None:
+    if sys.platform == "linux":
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _limit(limits: Limits) -> None:
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)
+    _lower(resource.RLIMIT_STACK, limits.stack_bytes)
+    now = _address_space()
+    if now:
+        _lower(resource.RLIMIT_AS, now + limits.memory_bytes)
+
+
+def _lower(which: int, soft: int, hard: int | None = None) -> None:
+    """Set a limit, but never above the one in force."""
+    _, ceiling = resource.getrlimit(which)
+    hard = soft if hard is None else hard
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
+    resource.setrlimit(which, (soft, hard))
+
+
+def _address_space() -> int:
+    """Bytes of address space this process has now, 0 where that cannot be known."""
+    try:
+        return int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

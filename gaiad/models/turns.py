@@ -1,0 +1,112 @@
+"""Many requests in one thread, each a generator that stops after a small piece of work: nobody waits for a long one.
+
+A generator yields None to let others have a turn, or a ThrowAway it wants to wait for. A few of these run at once; the
+others wait for a place. What it returns is the request's answer.
+"""
+
+import contextlib
+import select
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from gaiad.models.protocol import Failed, ProtocolError, Reply
+from gaiad.models.throw_away import ThrowAway
+
+PROCESSES = 3
+_Result = TypeVar("_Result")
+Steps = Generator[ThrowAway | None, None, _Result]
+
+
+class Refused(Exception):
+    """The request cannot be served; the message names the value and the remedy."""
+
+
+class Turns:
+    """Requests in hand by id; `reply` takes each one's answer."""
+
+    def __init__(self, reply: Callable[[Reply], None]) -> None:
+        self._reply = reply
+        self._jobs: dict[int, Steps[Reply]] = {}
+        self._ready: deque[int] = deque()
+        self._waiting: dict[ThrowAway, list[int]] = {}
+
+    def add(self, request_id: int, steps: Steps[Reply]) -> None:
+        self._jobs[request_id] = steps
+        self._ready.append(request_id)
+
+    def cancel(self, request_id: int) -> None:
+        """Drop a request; one that is gone has its answer on its way."""
+        steps = self._jobs.pop(request_id, None)
+        if steps is None:
+            return
+        steps.close()
+        with contextlib.suppress(ValueError):
+            self._ready.remove(request_id)
+        self._reply(Failed(id=request_id, code="cancelled", reason="cancelled"))
+
+    def step(self) -> None:
+        """One piece of work of the request whose turn it is."""
+        self._pump()
+        if not self._ready:
+            return
+        request_id = self._ready.popleft()
+        try:
+            trial = next(self._jobs[request_id])
+        except StopIteration as end:
+            self._answer(request_id, end.value)
+        except Refused as problem:
+            self._answer(request_id, Failed(id=request_id, code="bad_input", reason=str(problem)))
+        except Exception as fault:  # noqa: BLE001  (told to the caller and written to standard error; others go on)
+            traceback.print_exc(file=sys.stderr)
+            self._answer(request_id, Failed(id=request_id, code="engine", reason=f"{type(fault).__name__}: {fault}"))
+        else:
+            self._park(request_id, trial)
+
+    def wait(self, descriptor: int) -> None:
+        """Until `descriptor` is readable or a throw-away process has news; returns at once when somebody is ready."""
+        running = [trial for trial in self._waiting if trial.started]
+        until = min((trial.until for trial in running), default=None)
+        pause = None if until is None else max(0.0, until - time.monotonic()) + 0.001
+        descriptors = [end for trial in running for end in trial.descriptors]
+        select.select([descriptor, *descriptors], [], [], 0.0 if self._ready else pause)
+
+    def close(self) -> None:
+        """End all throw-away processes."""
+        for trial in self._waiting:
+            trial.kill()
+
+    def _park(self, request_id: int, trial: ThrowAway | None) -> None:
+        if trial is None or trial.over:
+            self._ready.append(request_id)
+        else:
+            self._waiting.setdefault(trial, []).append(request_id)
+            self._pump()
+
+    def _pump(self) -> None:
+        """Start throw-away processes, look after running ones, wake who waited for those that are over."""
+        over: list[ThrowAway] | None = None
+        while over is None or over:
+            self._start()
+            for trial in self._waiting:
+                trial.pump()
+            over = [trial for trial in self._waiting if trial.over]
+            for trial in over:
+                self._ready.extend(job for job in self._waiting.pop(trial) if job in self._jobs)
+
+    def _start(self) -> None:
+        for trial in [trial for trial in self._waiting if not trial.started and not trial.over]:
+            if not any(job in self._jobs for job in self._waiting[trial]):
+                del self._waiting[trial]
+            elif sum(other.started for other in self._waiting) < PROCESSES:
+                trial.start()
+
+    def _answer(self, request_id: int, reply: Reply) -> None:
+        self._jobs.pop(request_id).close()
+        try:
+            self._reply(reply)
+        except ProtocolError as error:
+            self._reply(Failed(id=request_id, code="bad_input", reason=str(error)))
