@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import msgspec
 
-from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, GaiadError, NotFound, Unavailable
+from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, GaiadError, NotFound, Unauthorized, Unavailable
 from gaiad.models.pull_answer import TRANSIENT_STATUSES, status_error
 from gaiad.models.pull_source import HubSource, part_names
 from gaiad.models.pull_tries import Attempts, Listener, PullFailed, Transient, Tries
@@ -157,6 +157,8 @@ def _library(source: HubSource, revision: str) -> Iterator[Any]:
         raise _status(error.response.status_code, source.repo) from error
     except errors.OfflineModeIsEnabled as error:
         raise Unavailable(f"{source.repo}: HF_HUB_OFFLINE is set; unset it to pull from the hub") from error
+    except (errors.OIDCError, errors.DeviceCodeError) as error:
+        raise Unauthorized(f"{source.repo}: your login at the hub failed ({error}); run `hf auth login`") from error
     except errors.HFValidationError as error:
         raise BadInput(f"{source.repo}: is no name of the hub ({error}); write owner/repo") from error
     except httpx2.TimeoutException as error:

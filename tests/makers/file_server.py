@@ -4,11 +4,13 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+COMMIT = "c" * 40
 
 
 @dataclass
@@ -83,20 +85,19 @@ def serving() -> Iterator[FileServer]:
 
 
 def put_on_hub(
-    server: FileServer, repo: str, files: dict[str, bytes], *, large: bool = True, sha: str = "c" * 40
+    server: FileServer, store: FileServer, repo: str, files: dict[str, bytes], *, large: bool = True
 ) -> None:
-    """Serve a repository as the hub does: its listing, and files that redirect to a store on another origin's path."""
+    """Serve a repository as the hub does: its listing, and files that redirect to a store of another origin."""
     siblings: list[dict[str, Any]] = []
     for name, data in files.items():
         digest = sha256(data).hexdigest()
         lfs = {"lfs": {"sha256": digest, "size": len(data), "pointerSize": 134}} if large else {}
         siblings.append({"rfilename": name, "size": len(data), "blobId": "b" * 40, **lfs})
-        store = f"/store/{digest}"
-        server.put(store, data, etag=f'"{digest[:32]}-1"')
-        linked = {"X-Repo-Commit": sha, "X-Linked-Size": str(len(data)), "X-Linked-Etag": f'"{digest}"'}
-        server.files[f"/{repo}/resolve/{sha}/{name}"] = Served(location=store, headers=linked)
-    listing = json.dumps({"id": repo, "sha": sha, "siblings": siblings}).encode()
-    for path in (f"/api/models/{repo}", f"/api/models/{repo}/revision/main", f"/api/models/{repo}/revision/{sha}"):
+        url = store.put(f"/store/{digest}", data, etag=f'"{digest[:32]}-1"')
+        linked = {"X-Repo-Commit": COMMIT, "X-Linked-Size": str(len(data)), "X-Linked-Etag": f'"{digest}"'}
+        server.files[f"/{repo}/resolve/{COMMIT}/{name}"] = Served(location=url, headers=linked if large else {})
+    listing = json.dumps({"id": repo, "sha": COMMIT, "siblings": siblings}).encode()
+    for path in (f"/api/models/{repo}", f"/api/models/{repo}/revision/v1"):
         server.put(path, listing, Content_Type="application/json")
 
 
@@ -106,6 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         return
+
+    def handle(self) -> None:
+        with suppress(ConnectionResetError):  # the other side was killed
+            super().handle()
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -134,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _plan(self, served: Served | None, fault: Fault, seen: Seen) -> tuple[int, dict[str, str], bytes]:
         if served is None:
-            return 404, {"X-Error-Code": "RepoNotFound"}, b"no"
+            return 404, {"X-Error-Code": "RevisionNotFound" if "/revision/" in seen.path else "RepoNotFound"}, b"no"
         if served.location:
             return 302, {**served.headers, "Location": served.location}, b""
         if fault.status:
