@@ -140,8 +140,7 @@ def _check_sizes(files: Sequence[HubFile], repo: str, largest: int) -> None:
 def _library(source: HubSource, revision: str) -> Iterator[Any]:
     """huggingface_hub for one look: without telemetry meanwhile, its errors translated, its connections closed."""
     import huggingface_hub  # half a second, needed for hub names only
-    from huggingface_hub import constants, errors
-    from huggingface_hub.utils import close_session
+    from huggingface_hub import close_session, constants, errors
 
     before = constants.HF_HUB_DISABLE_TELEMETRY
     constants.HF_HUB_DISABLE_TELEMETRY = True
