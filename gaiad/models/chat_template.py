@@ -7,11 +7,12 @@ content is trimmed alike. A template that looks into contents sees a plain word 
 which a template may ask for; a hostile one may loop or fill the memory, so that it runs in the tokenizer child only.
 """
 
+import contextlib
 import json
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import jinja2
 import jinja2.ext
@@ -34,6 +35,13 @@ CHATML = (
 PLAIN = (
     "{{ bos_token }}{% for message in messages %}{{ message['role'] | capitalize }}: {{ message['content'] | trim }}"
     "\n\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"
+)
+
+
+_PROBES: tuple[tuple[Literal["system", "user", "assistant"], ...], ...] = (
+    ("user",),
+    ("system", "user"),
+    ("system", "user", "assistant", "user"),
 )
 
 
@@ -119,6 +127,21 @@ class ChatTemplate:
         except Exception as error:
             raise TemplateProblem(_in_words(error)) from error
         return "".join(written)
+
+
+def try_out(source: str, begin: str, end: str, format_time: Callable[[str], str]) -> bytes:
+    """What is wrong with a template, nothing when it can be used; meant for a throw-away process.
+
+    It may refuse a conversation here: only what it says of a real one counts.
+    """
+    try:
+        template = ChatTemplate(source, begin, end, format_time)
+    except TemplateProblem as problem:
+        return str(problem).encode("utf-8", "replace")
+    for roles in _PROBES:
+        with contextlib.suppress(TemplateProblem):
+            template.render([ChatMessage(role=role, content=[Segment("Hello")]) for role in roles])
+    return b""
 
 
 class _Refusal(Exception):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from gaiad.generation import ChatMessage, Segment
-from gaiad.models.chat_template import CHATML, PLAIN, ChatTemplate, TemplateProblem, TookTooLong
+from gaiad.models.chat_template import CHATML, PLAIN, ChatTemplate, TemplateProblem, TookTooLong, try_out
 from gaiad.models.throw_away import Died, Limits, ThrowAway
 from gaiad.models.turns import Refused, Steps
 from gaiad.models.vocabulary_shelf import Shelved
@@ -22,11 +22,6 @@ from gaiad.models.vocabulary_shelf import Shelved
 RENDER_S = 1.0
 KEPT_TEMPLATES = 32
 _PROOF = Limits(cpu_s=3, wall_s=15.0, memory_bytes=512 << 20)
-_ROLES = ("system", "user", "assistant", "user")
-_PROBES = [
-    [ChatMessage(role=role, content=[Segment("Hello")]) for role in _ROLES[start:end]]  # type: ignore[arg-type]
-    for start, end in ((1, 2), (0, 2), (0, 4))
-]
 
 
 class KnownTemplate:
@@ -81,33 +76,19 @@ class TemplateShelf:
 
 def _first_contact(name: str, source: str, begin: str, end: str) -> Steps[KnownTemplate | str]:
     """The template ready for use, or what is wrong with it in words."""
-    trial = ThrowAway(lambda: _try_out(source, begin, end), _PROOF)
+    trial = ThrowAway(lambda: try_out(source, begin, end, time.strftime), _PROOF)
     try:
         yield trial
         problem = trial.outcome().decode()
-        return f"{name}: {problem}; mend it" if problem else KnownTemplate(name, _compile(source, begin, end))
+        return (
+            f"{name}: {problem}; mend it"
+            if problem
+            else KnownTemplate(name, ChatTemplate(source, begin, end, time.strftime))
+        )
     except Died as death:
         return f"{name} {death}; mend it"
     finally:
         trial.kill()
-
-
-def _compile(source: str, begin: str, end: str) -> ChatTemplate:
-    return ChatTemplate(source, begin, end, time.strftime)
-
-
-def _try_out(source: str, begin: str, end: str) -> bytes:
-    """What is wrong with the template. It may refuse a conversation here: what it says of a real one counts."""
-    try:
-        template = _compile(source, begin, end)
-    except TemplateProblem as problem:
-        return str(problem).encode("utf-8", "replace")
-    for messages in _PROBES:
-        try:
-            template.render(messages)
-        except TemplateProblem:
-            continue
-    return b""
 
 
 def _speaks_chatml(shelved: Shelved) -> bool:
