@@ -66,7 +66,10 @@ class JsonTokenizer:
         return True
 
     async def count(self, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
-        """Tokens of each text by itself, without the model's own beginning. Raises BadInput, Cancelled, DeadlineExceeded."""
+        """Tokens of each text by itself, without the model's own beginning.
+
+        Raises BadInput, Cancelled, DeadlineExceeded.
+        """
         counts: list[int] = []
         for segments in map(clean_segments, texts):
             key = content_key(self._fingerprint, segments)
