@@ -14,11 +14,13 @@ from pathlib import Path
 from gaiad.models.generate_context import DECODED, FULL, GenerateContext
 from gaiad.models.llama import ABORTED
 from gaiad.models.mailbox import Mailbox, News
+from gaiad.models.masking import GrammarFault
 from gaiad.models.protocol import PROTOCOL_VERSION, Failed, Finished, Generate, Load, Pong, Ready, Reply
 from gaiad.models.sampling import sampling_problem
 from gaiad.models.sequences import Sequences
 from gaiad.models.step_plan import plan_step
 from gaiad.models.stream_state import StreamState
+from gaiad.models.vocabulary import Untokenizable
 
 _LONGEST_PIECE = 256  # characters; no vocabulary has longer tokens on average
 
@@ -82,14 +84,23 @@ class GenerateEngine:
     def _receive(self, request: Generate) -> None:
         problem = sampling_problem(request.seed, request.sampling) or self._hopeless(request)
         if not problem:
-            self._arrivals += 1
+            problem = self._enter(request)
+        if problem:
+            self._reply(Failed(id=request.id, code="bad_input", reason=problem))
+
+    def _enter(self, request: Generate) -> str:
+        """Put it into the line; why it cannot be served, or ""."""
+        self._arrivals += 1
+        try:
             stream = StreamState(request, self._arrivals, self._context.vocabulary)
-            problem = self._too_long(stream)
-            if not problem:
-                heapq.heappush(self._waiting, stream)
-                return
+        except (GrammarFault, Untokenizable) as error:
+            return str(error)
+        problem = self._too_long(stream)
+        if problem:
             stream.close()
-        self._reply(Failed(id=request.id, code="bad_input", reason=problem))
+        else:
+            heapq.heappush(self._waiting, stream)
+        return problem
 
     def _hopeless(self, request: Generate) -> str:
         """What can be said without reading the prompt: tokenising megabytes would keep everybody waiting."""
@@ -194,7 +205,7 @@ class GenerateEngine:
         for stream, _ in planned:
             if stream.id in outputs:
                 message = stream.advance(self._context.handle, outputs[stream.id])
-                if isinstance(message, Finished):
+                if isinstance(message, Finished | Failed):
                     self._retire(stream)
                 if message is not None:
                     self._reply(message)

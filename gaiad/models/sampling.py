@@ -1,13 +1,21 @@
 """Chooses one sequence's next token from the logits llama.cpp has for it. Child processes only."""
 
 import math
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gaiad.generation import Sampling
 from gaiad.models.bindings import library
+from gaiad.models.masking import Gate, GrammarFault, alphabet_of, apply
 from gaiad.models.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _LONGEST_WINDOW = 4096
+_LONGEST_S = 2.0  # of processor time
 
 
 def sampling_problem(seed: int, sampling: Sampling) -> str:
@@ -30,28 +38,93 @@ def sampling_problem(seed: int, sampling: Sampling) -> str:
 
 
 class Sampler:
-    """A chain of llama.cpp's samplers with its own random state. Call `close` when the sequence has ended."""
+    """A chain of llama.cpp's samplers with its own random state, and the reply's grammar if it has one.
 
-    def __init__(self, seed: int, sampling: Sampling, vocabulary: Vocabulary) -> None:
+    With a grammar a token is drawn as without, and only that one is checked; when it fails, or when few can follow at
+    all, the chain chooses among those that the grammar allows. Raises GrammarFault when the grammar cannot be parsed.
+    Call `close` when the sequence has ended.
+    """
+
+    def __init__(self, seed: int, sampling: Sampling, vocabulary: Vocabulary, grammar: str = "") -> None:
+        self._chain: Any = None
+        self._gate = Gate(alphabet_of(vocabulary), grammar) if grammar else None
+        self._words = vocabulary.size
+        self._ends = alphabet_of(vocabulary).ends if grammar else None
+        self._penalties = _penalties(sampling)
+        self._enough = _enough(sampling)
         self._chain = library.llama_sampler_chain_init(library.llama_sampler_chain_default_params())
         for part in _parts(seed, sampling, vocabulary.size):
             library.llama_sampler_chain_add(self._chain, part)
 
+    @property
+    def complete(self) -> bool:
+        """The grammar has come to its end and nothing can follow."""
+        return self._gate is not None and self._gate.complete
+
     def choose(self, context: Any, index: int) -> int:
-        """The next token after position `index` of the last batch; the penalties remember it."""
-        return int(library.llama_sampler_sample(self._chain, context, index))
+        """The next token after position `index` of the last batch; grammar and penalties remember it.
+
+        Raises GrammarFault when the grammar allows no token of the vocabulary, or takes seconds to tell.
+        """
+        if self._gate is None:
+            return int(library.llama_sampler_sample(self._chain, context, index))
+        begun = time.thread_time()
+        token = self._within(self._gate, context, index)
+        if not self._ends_with(token):
+            self._gate.accept(token)
+        if time.thread_time() - begun > _LONGEST_S:
+            raise GrammarFault(f"the grammar takes more than {_LONGEST_S:g} s for one token; make it less ambiguous")
+        return token
 
     def close(self) -> None:
-        """Free the chain; more than once does no harm."""
+        """Free chain and grammar; more than once does no harm."""
         if self._chain is not None:
             library.llama_sampler_free(self._chain)
             self._chain = None
+        if self._gate is not None:
+            self._gate.close()
+
+    def _ends_with(self, token: int) -> bool:
+        return self._ends is not None and token in self._ends
+
+    def _within(self, gate: Gate, context: Any, index: int) -> int:
+        """A token that the grammar allows, by the chain's own measure; the penalties have seen it."""
+        many = gate.many
+        if many and not self._penalties:
+            token = int(library.llama_sampler_sample(self._chain, context, index))
+            if gate.allows(token):
+                return token
+        logits = np.ctypeslib.as_array(library.llama_get_logits_ith(context, index), shape=(self._words,))
+        token = self._drawn(gate.shortlist(logits, self._enough))
+        library.llama_sampler_accept(self._chain, token)
+        return token
+
+    def _drawn(self, allowed: "NDArray[Any]") -> int:
+        if not len(allowed):
+            raise GrammarFault("no token of the model's vocabulary can follow")
+        holder = apply(self._chain, allowed)
+        return int(holder.data[holder.selected].id)
+
+
+def _penalties(sampling: Sampling) -> bool:
+    penalties = (sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty)
+    return bool(sampling.repeat_window) and penalties != (1.0, 0.0, 0.0)
+
+
+def _enough(sampling: Sampling) -> int:
+    """How many of the likeliest tokens settle what the chain would choose among all; 0 when only all do."""
+    lifts = sampling.repeat_penalty < 1.0 or sampling.frequency_penalty < 0.0 or sampling.presence_penalty < 0.0
+    penalties = _penalties(sampling)
+    if penalties and lifts:
+        return 0
+    kept = 1 if sampling.temperature == 0.0 else sampling.top_k
+    return kept + sampling.repeat_window * penalties if kept else 0
 
 
 def _parts(seed: int, sampling: Sampling, words: int) -> list[Any]:
     penalties = (sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty)
     parts = []
-    if sampling.repeat_window and penalties != (1.0, 0.0, 0.0):
+    if _penalties(sampling):
         parts.append(library.llama_sampler_init_penalties(words, sampling.repeat_window, *penalties))
     if sampling.temperature == 0.0:
         return [*parts, library.llama_sampler_init_greedy()]

@@ -3,12 +3,15 @@
 import time
 from typing import Literal
 
-from gaiad.models.protocol import Delta, Finished, Generate
+from gaiad.models.masking import GrammarFault
+from gaiad.models.protocol import Delta, Failed, Finished, Generate
 from gaiad.models.sampling import Sampler
 from gaiad.models.sequences import Held
 from gaiad.models.step_plan import Want
 from gaiad.models.text_stream import TextStream
 from gaiad.models.vocabulary import Vocabulary
+
+_SHOWN_TOKENS = 60
 
 
 class StreamState:
@@ -23,7 +26,7 @@ class StreamState:
         self.cached_tokens = 0
         self.held: Held | None = None
         self._vocabulary = vocabulary
-        self._sampler = Sampler(request.seed, request.sampling, vocabulary)
+        self._sampler = Sampler(request.seed, request.sampling, vocabulary, request.grammar)
         self._text = TextStream(request.stop)
         self._arrived = time.monotonic()
         self._placed = self._first = 0.0
@@ -54,9 +57,15 @@ class StreamState:
             self._placed = time.monotonic()
             self.cached_tokens = held.length
 
-    def advance(self, context: object, index: int) -> Delta | Finished | None:
-        """Take the next token from the logits at `index`. None when there is nothing to show yet."""
-        token = self._sampler.choose(context, index)
+    def advance(self, context: object, index: int) -> Delta | Finished | Failed | None:
+        """Take the next token from the logits at `index`. None when there is nothing to show yet.
+
+        Failed when the request's grammar lets nothing follow; it is over then, as after Finished.
+        """
+        try:
+            token = self._sampler.choose(context, index)
+        except GrammarFault as fault:
+            return Failed(id=self.id, code="bad_input", reason=f"{fault}, after {self._written()!r}")
         self._first = self._first or time.monotonic()
         if self._vocabulary.ends(token):
             return self._finish("end", self._text.finish())
@@ -64,12 +73,19 @@ class StreamState:
         text = self._text.feed(self._vocabulary.piece(token))
         if self._text.stopped is not None:
             return self._finish("stop", text)
+        if self._sampler.complete:
+            return self._finish("end", text + self._text.finish())
         if self.made >= self.request.max_tokens:
             return self._finish("length", text + self._text.finish())
         return Delta(id=self.id, text=text, tokens=self.made) if text else None
 
     def close(self) -> None:
         self._sampler.close()
+
+    def _written(self) -> str:
+        """The end of the reply so far."""
+        pieces = [self._vocabulary.piece(token) for token in self.tokens[self.prompt_tokens :][-_SHOWN_TOKENS:]]
+        return b"".join(pieces).decode("utf-8", "replace")[-_SHOWN_TOKENS:]
 
     def _finish(self, reason: Literal["end", "stop", "length"], text: str) -> Finished:
         now = time.monotonic()
