@@ -5,6 +5,7 @@ Here stands what is wanted and which files that means; pull_bring brings each of
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -119,12 +120,9 @@ def _web_pieces(url: str, name: str) -> list[Remote]:
     parts = part_names(own)
     if len(parts) == 1:
         return [Remote(target=own, url=url)]
-    head, _, tail = url.rpartition(own)
-    if not head:
-        raise BadInput(
-            f"{shown(url)}: the other parts cannot be found from this address; fetch them, then pull the file"
-        )
-    return [Remote(target=part, url=f"{head}{part}{tail}") for part in parts]
+    address = urlsplit(url)
+    folder = address.path.rpartition("/")[0]
+    return [Remote(target=part, url=address._replace(path=f"{folder}/{quote(part)}").geturl()) for part in parts]
 
 
 def _one_choice(source: HubSource, file: str) -> HubSource:

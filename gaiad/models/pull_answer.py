@@ -14,6 +14,7 @@ from gaiad.errors import DeadlineExceeded, Forbidden, GaiadError, NotFound, Unau
 from gaiad.models.pull_tries import PullFailed
 
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NO_LOGIN = "pull from a hub by its name, owner/repo; else fetch it with your browser and pull the file"
 _HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
 _DIGEST = re.compile(r"(?:^|,)\s*sha-256=:?(?P<value>[A-Za-z0-9+/]{43}=):?", re.IGNORECASE)
@@ -53,7 +54,7 @@ def read_answer(status: int, headers: Mapping[str, str], earlier: Sequence[Mappi
 def status_error(status: int, shown: str, hint: str = "") -> GaiadError:
     """The error for a status that is no file: what it means and the remedy. `shown` is the address without secrets."""
     if status == 401:
-        return Unauthorized(f"{shown}: wants a login (401); {hint or 'fetch it with your browser, then pull the file'}")
+        return Unauthorized(f"{shown}: wants a login (401); {hint or _NO_LOGIN}")
     if status == 403:
         return Forbidden(f"{shown}: is refused to you (403); {hint or 'ask its owner, or get a fresh address'}")
     if status in (404, 410):

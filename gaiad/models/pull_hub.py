@@ -17,7 +17,7 @@ from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, GaiadError, NotF
 from gaiad.models.pull_answer import TRANSIENT_STATUSES, status_error
 from gaiad.models.pull_source import HubSource, part_names
 from gaiad.models.pull_tries import Attempts, Listener, PullFailed, Transient, Tries
-from gaiad.models.pull_url import Remote
+from gaiad.models.pull_url import Remote, unusable_proxy
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -142,6 +142,10 @@ def _library(source: HubSource, revision: str) -> Iterator[Any]:
     import huggingface_hub  # half a second, needed for hub names only
     from huggingface_hub import close_session, constants, errors
 
+    try:
+        huggingface_hub.get_session()
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        raise unusable_proxy(error) from error
     before = constants.HF_HUB_DISABLE_TELEMETRY
     constants.HF_HUB_DISABLE_TELEMETRY = True
     try:

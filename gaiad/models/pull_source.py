@@ -57,6 +57,7 @@ def parse_source(text: str, is_file: Callable[[Path], bool] = Path.is_file) -> S
     if separator:
         if scheme.lower() not in ("http", "https"):
             raise BadInput(f"{text}: {scheme}:// cannot be pulled; {_FORMS}")
+        _check_address(text)
         return WebSource(url=text)
     if text and is_file(path):
         return FileSource(path=path)
@@ -65,6 +66,16 @@ def parse_source(text: str, is_file: Callable[[Path], bool] = Path.is_file) -> S
     if hub is None or named_as_path:
         raise BadInput(f"{text}: no such file, and no address or hub name; {_FORMS}")
     return HubSource(repo=hub["repo"], wanted=hub["wanted"] or "")
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise BadInput(f"{url}: is no address ({error}); {_FORMS}") from error
+    if not host:
+        raise BadInput(f"{url}: names no host; {_FORMS}")
 
 
 def parse_sha256(text: str) -> str:

@@ -87,12 +87,20 @@ def _client(remote: Remote, tries: Tries, listener: Listener) -> httpx2.Client:
                 f"warning: {shown(address)} is not https; anyone on the way can change the file: give --sha256"
             )
 
-    return httpx2.Client(
-        follow_redirects=True,
-        max_redirects=_MAX_REDIRECTS,
-        timeout=httpx2.Timeout(tries.silence_s, connect=tries.connect_s),
-        event_hooks={"request": [warn]},
-    )
+    try:
+        return httpx2.Client(
+            follow_redirects=True,
+            max_redirects=_MAX_REDIRECTS,
+            timeout=httpx2.Timeout(tries.silence_s, connect=tries.connect_s),
+            event_hooks={"request": [warn]},
+        )
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        raise unusable_proxy(error) from error
+
+
+def unusable_proxy(error: Exception) -> BadInput:
+    """The client reads HTTP_PROXY and the like as it is made, and knows no SOCKS."""
+    return BadInput(f"the proxy that your environment names cannot be used ({error}); write an http:// one or unset it")
 
 
 @contextmanager

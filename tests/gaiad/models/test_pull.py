@@ -348,6 +348,38 @@ def test_plain_http_to_elsewhere_is_warned_about_once(server, data, fetch, heard
     ]
 
 
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "what://127.0.0.1:9"])
+@pytest.mark.parametrize("source", ["http://models.example/tiny.gguf", "owner/repo"])
+def test_a_proxy_that_cannot_be_used_is_named(fetch, monkeypatch, proxy, source):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(BadInput, match="the proxy that your environment names cannot be used"):
+        fetch(source)
+
+
+def test_a_models_folder_that_is_no_folder_is_named(server, data, folder, fetch):
+    folder.write_text("a file")
+    with pytest.raises(PullFailed, match=rf"{folder}: cannot be written \(File exists\).*GAIAD_MODELS"):
+        fetch(server.put(PATH, data))
+
+
+def test_a_disk_that_fills_up_keeps_what_came(server, data, folder, fetch):
+    url = server.put(PATH, data, '"1"')
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({CUT}, {CUT})){_PULLING}"
+    ended = subprocess.run(
+        [sys.executable, "-c", limited, url],
+        env={**os.environ, "GAIAD_MODELS": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert "tiny.gguf.part: cannot be written (File too large); free space" in ended.stderr
+    assert (folder / "tiny.gguf.part").read_bytes() == data[:CUT]
+    server.seen.clear()
+    assert [file.how for file in fetch(url).files] == ["continued"]
+    assert [seen.sent for seen in server.gets(PATH)] == [len(data) - CUT]
+
+
 def test_a_path_is_linked_and_stays_where_it_is(tmp_path, data, folder, fetch):
     source = tmp_path / "mine.gguf"
     source.write_bytes(data)

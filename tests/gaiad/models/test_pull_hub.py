@@ -103,6 +103,17 @@ def test_a_hub_download_goes_on_where_it_stopped(hub, store, data, fetch, tmp_pa
     assert (tmp_path / "models" / "tiny-Q8_0.gguf").read_bytes() == data
 
 
+def test_a_part_that_was_complete_is_not_asked_for_again(hub, store, data, fetch, tmp_path):
+    put_on_hub(hub, store, REPO, {"tiny-Q8_0.gguf": data})
+    fetch(REPO)
+    models = tmp_path / "models"
+    (models / "tiny-Q8_0.gguf").rename(models / "tiny-Q8_0.gguf.part")
+    (models / "tiny-Q8_0.gguf.source.json").rename(models / "tiny-Q8_0.gguf.part.json")
+    store.seen.clear()
+    assert [file.how for file in fetch(REPO).files] == ["continued"]
+    assert store.seen == []
+
+
 def test_a_flipped_bit_from_the_store_is_found_by_the_hubs_hash(hub, store, data, fetch, tmp_path):
     put_on_hub(hub, store, REPO, {"tiny-Q8_0.gguf": data})
     store.files[f"/store/{hash_of(data)}"].data = data[:-1] + bytes([data[-1] ^ 1])

@@ -86,3 +86,9 @@ def test_a_name_that_cannot_be_is_refused(own, chosen):
 def test_the_models_name_is_its_files_without_ending_and_number():
     assert model_name("qwen-0.5b.gguf") == "qwen-0.5b"
     assert model_name("big-00001-of-00003.gguf") == "big"
+
+
+@pytest.mark.parametrize("text", ["http://", "http:///m.gguf", "http://[bad/m.gguf", "http://h:port/m.gguf"])
+def test_an_address_that_is_none_is_refused(text):
+    with pytest.raises(BadInput, match="write a path"):
+        parse_source(text, lambda _: False)
