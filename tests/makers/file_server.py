@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         return
 
     def handle(self) -> None:
-        with suppress(ConnectionResetError):  # the other side was killed
+        with suppress(ConnectionResetError, BrokenPipeError):  # the other side was killed
             super().handle()
 
     def do_HEAD(self) -> None:
