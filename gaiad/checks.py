@@ -2,16 +2,21 @@
 
 import shutil
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gaiad.schemas import Check, Status
+from gaiad.schemas import Check, ModelStatus, Status
 
 _LOW_DISK_BYTES = 512 * 1024 * 1024
 
 
-def run_checks(home: Path, socket: Path, status: Status) -> list[Check]:
-    """All checks, the most basic first."""
-    return [_home(home), _disk(home), _socket(socket), *_models(status), _queue(status), *_degraded(status)]
+_LAST_LINES = 8
+
+
+def run_checks(home: Path, socket: Path, status: Status, last_words: Mapping[str, Sequence[str]]) -> list[Check]:
+    """All checks, the most basic first. `last_words` are the workers' lines on standard error, by model."""
+    models = _models(status, last_words)
+    return [_home(home), _disk(home), _socket(socket), *models, _queue(status), *_degraded(status)]
 
 
 def _home(home: Path) -> Check:
@@ -44,18 +49,24 @@ def _socket(path: Path) -> Check:
     )
 
 
-def _models(status: Status) -> list[Check]:
-    return [
-        Check(
-            name=f"model {model.role}",
-            ok=model.state in ("ready", "sleeping"),
-            detail=f"{model.state}: {model.path_or_url}" + (f" ({model.reason})" if model.reason else ""),
-            remedy=""
-            if model.state in ("ready", "sleeping")
-            else "see the reason; `make` provisions the default model",
-        )
-        for model in status.models
-    ]
+def _models(status: Status, last_words: Mapping[str, Sequence[str]]) -> list[Check]:
+    return [_model(model, last_words.get(model.name or model.role, ())) for model in status.models]
+
+
+def _model(model: ModelStatus, last_words: Sequence[str]) -> Check:
+    """One that is in trouble, or was and came back, says what its process wrote last."""
+    well = model.state in ("ready", "starting", "sleeping")
+    detail = f"{model.state}: {model.path_or_url or model.kind}" + (f" ({model.reason})" if model.reason else "")
+    if model.restarts:
+        detail += f"; restarted {model.restarts} times"
+    if last_words and (model.restarts or not well):
+        detail += "; its last words: " + " | ".join(last_words[-_LAST_LINES:])
+    return Check(
+        name=f"model {model.role or model.name}",
+        ok=well,
+        detail=detail,
+        remedy="" if well else "mend what the reason says, then `gaiad models load NAME`; `make` restores the embedder",
+    )
 
 
 def _queue(status: Status) -> Check:

@@ -11,12 +11,16 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+from msgspec import structs
+
 from gaiad.connection import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection, ServerEvent
+from gaiad.model_schemas import GenerateBody
 from gaiad.schemas import (
     Check,
     IngestOutcome,
     IngestRequest,
     Job,
+    ModelStatus,
     Output,
     PacketDetail,
     PacketFilter,
@@ -36,6 +40,10 @@ class IngestAnswer(Output, frozen=True):
 
     job: Job
     outcomes: list[IngestOutcome]
+
+
+class _ModelRows(Output, frozen=True):
+    models: list[ModelStatus]
 
 
 class _Packets(Output, frozen=True):
@@ -131,6 +139,28 @@ class Client:
 
     def restore(self, directory: Path) -> dict[str, Any]:
         return self._connection.call("POST", "/restore", dict[str, Any], {"directory": str(directory)}, timeout_s=None)
+
+    # -------------------------------------------------------------------------------------------------------- models
+
+    def models(self) -> list[ModelStatus]:
+        """A row for each role, for each model without one, and for the embedder."""
+        return self._connection.call("GET", "/models", _ModelRows).models
+
+    def load_model(self, name: str) -> list[ModelStatus]:
+        """Bring a model (or a role's) into memory and wait until it answers."""
+        return self._connection.call("POST", "/models/load", _ModelRows, {"name": name}, timeout_s=None).models
+
+    def unload_model(self, name: str) -> list[ModelStatus]:
+        """Send a model to sleep. Raises Conflict when it is answering."""
+        return self._connection.call("POST", "/models/unload", _ModelRows, {"name": name}, timeout_s=None).models
+
+    def pin_model(self, name: str, pinned: bool) -> list[ModelStatus]:
+        """Keep a model in memory, or no longer."""
+        return self._connection.call("POST", "/models/pin", _ModelRows, {"name": name, "pinned": pinned}).models
+
+    def generate_events(self, body: GenerateBody) -> Iterator[ServerEvent]:
+        """Text as events `delta`; the last is `done` with a GenerateReply."""
+        return self._connection.stream("POST", "/generate", structs.replace(body, stream=True))
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 

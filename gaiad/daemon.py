@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from msgspec import structs
 from gaiad.clock import SystemClock
 from gaiad.config import Config, load_config, user_files
 from gaiad.draining import drain_vectors
-from gaiad.errors import BadInput, ConfigError, Conflict
+from gaiad.errors import ConfigError, Conflict
 from gaiad.events import EventHub
 from gaiad.home import Home, HomeLock, find_home, make_private_directory
 from gaiad.ids import IdMaker
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from gaiad.intake.auth import Tokens
     from gaiad.intake.schedule import Schedule
     from gaiad.intake.watch import FolderWatch
-    from gaiad.models.embedder import WorkerEmbedder
     from gaiad.service import Service
     from gaiad.store.jobs import Jobs
 
@@ -129,14 +127,17 @@ class Daemon:
     # --------------------------------------------------------------------------------------------------- start order
 
     async def _open_memory(self, stack: AsyncExitStack) -> "tuple[Service, LocalArchive]":
-        """Jobs, embedder, archive, service."""
+        """Jobs, embedder, models, archive, service."""
         from gaiad.archive.archive import LocalArchive
+        from gaiad.generating import Models
         from gaiad.jobs import JobRunner
+        from gaiad.loading import open_embedder, open_pool
         from gaiad.research.loop import Researcher
         from gaiad.service import Place, Service
 
         jobs = self._open_jobs(stack)
-        embedder, trouble = await self._open_embedder(stack)
+        embedder, trouble = await open_embedder(stack, self._config.embedder, self._clock, os.environ)
+        pool = await open_pool(stack, self._home.root, self._config, self._clock, os.environ)
         archive = LocalArchive(self._home.root, self._config, self._clock, embedder, self._metrics)
         stack.push_async_callback(archive.close)
         await archive.start()
@@ -147,7 +148,7 @@ class Daemon:
             clock=self._clock,
             archive=archive,
             researcher=Researcher(archive, self._clock, self._config.research),
-            embedder=embedder,
+            models=Models(self._home.root, pool, embedder, self._metrics),
             runner=JobRunner(jobs, self._clock, self._hub),
             hub=self._hub,
             metrics=self._metrics,
@@ -165,28 +166,6 @@ class Daemon:
         file = DatabaseFile.open(self._home.state_database, [MIGRATION_1], _STATE_APPLICATION_ID)
         stack.callback(file.close)
         return Jobs(file, self._clock, IdMaker(self._clock))
-
-    async def _open_embedder(self, stack: AsyncExitStack) -> "tuple[WorkerEmbedder | None, str]":
-        """The embedder, which goes on loading in its child; or None and what is wrong with its model."""
-        settings = self._config.embedder
-        if settings.kind == "none":
-            return None, ""
-        from gaiad.models.embedder import WorkerEmbedder
-        from gaiad.models.provision import default_model_path
-
-        def make() -> WorkerEmbedder:
-            own = Path(settings.path).expanduser()
-            path = own if settings.kind == "gguf" else default_model_path(os.environ)
-            return WorkerEmbedder(path, settings, self._clock)
-
-        try:
-            embedder = await asyncio.to_thread(make)
-        except BadInput as error:
-            _log.error("embedder_missing", error=error.message, remedy="`make` provisions the default model")
-            return None, f"embedder: {error.message}; `make` provisions the default model. Search is lexical"
-        stack.push_async_callback(embedder.close)
-        await embedder.start()
-        return embedder, ""
 
     async def _open_folders(
         self, stack: AsyncExitStack, service: "Service", archive: "LocalArchive"
@@ -291,6 +270,7 @@ def _apply(config: Config, service: "Service", archive: "LocalArchive", watch: "
     """What a reload changes outside the service."""
     configure_logs(config.daemon.log_level, config.daemon.log_format)
     archive.use_config(config)
+    service.models.use_config(config)
     watch.rescan()
     try:
         tokens.load()

@@ -21,10 +21,11 @@ from gaiad.clock import Clock
 from gaiad.config import Config
 from gaiad.errors import BadInput, NotFound
 from gaiad.events import EventHub
+from gaiad.generating import Models
 from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, encoded
 from gaiad.jobs import JobRun, JobRunner
 from gaiad.metrics import Metrics, resident_bytes
-from gaiad.ports import Call, Embedder
+from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.schemas import (
     Check,
@@ -66,7 +67,7 @@ class Service:
         clock: Clock,
         archive: LocalArchive,
         researcher: Researcher,
-        embedder: Embedder | None,
+        models: Models,
         runner: JobRunner,
         hub: EventHub,
         metrics: Metrics,
@@ -81,7 +82,7 @@ class Service:
         self._load_config = load_config
         self._archive = archive
         self._researcher = researcher
-        self._embedder = embedder
+        self.models = models
         self._runner = runner
         self._started = clock.monotonic()
         self._notes: dict[str, str] = {}
@@ -110,12 +111,12 @@ class Service:
 
     def degraded(self) -> list[str]:
         """Everything that does not work as it should, in words."""
-        reasons = [*self._notes.values(), *self._archive.degraded(), *self._runner.unrecorded()]
-        if self._embedder is not None:
-            model = self._embedder.status()
-            if model.state not in ("ready", "starting", "sleeping"):
-                reasons.append(f"embedder {model.state}: {model.reason}; search is lexical")
-        return reasons
+        return [
+            *self._notes.values(),
+            *self._archive.degraded(),
+            *self._runner.unrecorded(),
+            *self.models.degraded(),
+        ]
 
     async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
         """The whole state at a glance; only of `tenants` when given."""
@@ -131,7 +132,7 @@ class Service:
             home=str(self.place.home),
             socket=str(self.place.socket),
             url=self.place.url,
-            models=[] if self._embedder is None else [self._embedder.status()],
+            models=self.models.statuses(),
             degraded=self.degraded(),
             tenants=shown,
             folders=[str(folder) for folder, tenant in self.folders if tenants is None or tenant in tenants],
@@ -144,7 +145,7 @@ class Service:
 
     async def doctor(self, call: Call) -> list[Check]:
         """What the daemon can say about itself; the command line adds what needs no daemon."""
-        return run_checks(self.place.home, self.place.socket, await self.status(call))
+        return run_checks(self.place.home, self.place.socket, await self.status(call), self.models.last_words())
 
     # ------------------------------------------------------------------------------------------------ intake
 
@@ -280,7 +281,15 @@ class Service:
         return report
 
 
-_LIVE = ("search.", "research.", "daemon.log_level", "daemon.log_format", "intake.folders", "access.uids")
+_LIVE = (
+    "search.",
+    "research.",
+    "daemon.log_level",
+    "daemon.log_format",
+    "intake.folders",
+    "access.uids",
+    "models.memory_mib",
+)
 
 
 def _applies_live(key: str) -> bool:

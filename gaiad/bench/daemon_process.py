@@ -65,6 +65,7 @@ class BenchDaemon:
 
     def stop(self) -> None:
         """Stop it and wait."""
+        self.client.close()
         self._process.terminate()
         self._process.wait(timeout=30)
         self._log.close()

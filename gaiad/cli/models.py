@@ -1,4 +1,4 @@
-"""`gaiad models`: look at model files."""
+"""`gaiad models`: which models there are, in the daemon and as files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.models_loaded import load, ls, pin, unload
+from gaiad.cli.models_pull import pull
 from gaiad.cli.output import plain, write_json
 from gaiad.errors import BadInput, GaiadError
 
@@ -13,9 +15,19 @@ if TYPE_CHECKING:
     from gaiad.models.gguf_info import GgufInfo
 
 
-@click.group(cls=VerbGroup, example="gaiad models info ~/models/qwen2.5-0.5b-q8_0.gguf")
+@click.group(
+    cls=VerbGroup,
+    example="""
+        gaiad models ls
+        gaiad models info ~/models/qwen2.5-0.5b-q8_0.gguf
+    """,
+)
 def models() -> None:
-    """Look at the models that gaiad can run."""
+    """Look at models, load and unload them."""
+
+
+for _verb in (ls, load, unload, pin, pull):
+    models.add_command(_verb)
 
 
 @models.command("info", cls=Verb, example="gaiad models info --json model.gguf | jq .chat_template")

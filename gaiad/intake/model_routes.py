@@ -1,0 +1,78 @@
+"""The routes of the models: text from one of them, and which are in memory."""
+
+from contextlib import aclosing
+
+from gaiad.generation import TextDelta
+from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.sse import EventStream, wants_events
+from gaiad.model_schemas import GenerateBody, GenerateReply
+from gaiad.ports import Call, Priority
+from gaiad.schemas import DEFAULT_TENANT, Input
+
+
+class ModelBody(Input, frozen=True):
+    """`name` of a model, or of the role it serves."""
+
+    name: str
+
+
+class PinBody(ModelBody, frozen=True):
+    pinned: bool = True
+
+
+async def generate(exchange: Exchange) -> Reply:
+    """The reply whole, or as events `delta` and at last `done` when the body says `stream`."""
+    body = await exchange.body(GenerateBody)
+    call = _call(exchange, body)
+    async with aclosing(exchange.service.models.generate(body, call)) as pieces:
+        first = await anext(pieces)  # a refusal comes before the first piece, and then the answer has its own status
+        if not (body.stream or wants_events(exchange.request)):
+            rest = [piece async for piece in pieces]
+            return rest[-1] if rest else first
+        async with EventStream(exchange.request) as stream:
+            await _send(stream, first)
+            async for piece in pieces:
+                await _send(stream, piece)
+        return stream.response
+
+
+def _call(exchange: Exchange, body: GenerateBody) -> Call:
+    call = exchange.call(body.tenant)
+    if body.timeout_s > 0:
+        call.deadline = exchange.service.clock.monotonic() + body.timeout_s
+    if body.background:
+        call.priority = Priority.BACKGROUND
+    return call
+
+
+async def _send(stream: EventStream, piece: TextDelta | GenerateReply) -> None:
+    await stream.send("delta" if isinstance(piece, TextDelta) else "done", piece)
+
+
+async def list_models(exchange: Exchange) -> Reply:
+    exchange.call(DEFAULT_TENANT)
+    return {"models": exchange.service.models.statuses()}
+
+
+async def load(exchange: Exchange) -> Reply:
+    body = await exchange.body(ModelBody)
+    return {"models": await exchange.service.models.load(body.name, exchange.call(DEFAULT_TENANT))}
+
+
+async def unload(exchange: Exchange) -> Reply:
+    return {"models": await exchange.service.models.unload((await exchange.body(ModelBody)).name)}
+
+
+async def pin(exchange: Exchange) -> Reply:
+    body = await exchange.body(PinBody)
+    return {"models": exchange.service.models.pin(body.name, body.pinned)}
+
+
+def table() -> list[Route]:
+    return [
+        Route("POST", "/generate", generate, timed=False),
+        Route("GET", "/models", list_models),
+        Route("POST", "/models/load", load, owner="loading a model", timed=False),
+        Route("POST", "/models/unload", unload, owner="unloading a model", timed=False),
+        Route("POST", "/models/pin", pin, owner="pinning a model"),
+    ]

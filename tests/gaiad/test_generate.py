@@ -1,0 +1,215 @@
+"""Text over the socket of a real daemon with real workers, and everything that can go wrong with one."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gaiad.bench.daemon_process import BenchDaemon, running_daemon
+from gaiad.client import Client
+from gaiad.errors import BadInput, DeadlineExceeded, GaiadError, NotFound, Unavailable, WorkerDied
+from gaiad.model_schemas import ChatTurn, GenerateBody
+from tests.makers.llama_files import write_tiny_llama
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
+    folder = tmp_path_factory.mktemp("generate")
+    tiny = write_tiny_llama(folder / "tiny.gguf")
+    damaged = folder / "damaged.gguf"
+    damaged.write_bytes(tiny.read_bytes()[:5000])
+    settings = (
+        f"roles.prime={tiny}",
+        f"roles.lite={tiny}",
+        f"roles.codemind={damaged}",
+        "models.threads=1",
+        "models.parallel=2",
+        "models.queue=1",
+        "embedder.kind=none",
+    )
+    with running_daemon(*settings, home=folder / "home") as running:
+        running.client.load_model("prime")
+        yield running
+
+
+@pytest.fixture
+def client(daemon: BenchDaemon) -> Iterator[Client]:
+    with Client(daemon.home) as one:
+        yield one
+
+
+def body(**more) -> GenerateBody:
+    more = {"prompt": "Once upon a time", "max_tokens": 12, "seed": 7, **more}
+    return GenerateBody(**more)
+
+
+def prime(client: Client):
+    return next(row for row in client.models() if row.role == "prime")
+
+
+def until(condition, timeout_s=30.0):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true"
+        time.sleep(0.02)
+
+
+def drain(daemon: BenchDaemon, results: list, **more) -> threading.Thread:
+    """A caller of its own in a thread: the last event, or the error it got."""
+
+    def run() -> None:
+        with Client(daemon.home) as one:
+            try:
+                results.append(list(one.generate_events(body(**more)))[-1].data)
+            except GaiadError as error:
+                results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_a_stream_comes_in_pieces_and_its_end_has_the_whole_with_the_times(client: Client) -> None:
+    *pieces, last = client.generate_events(body())
+    assert [event.event for event in pieces] == ["delta"] * len(pieces)
+    assert last.event == "done"
+    assert "".join(event.data["text"] for event in pieces) == last.data["text"]
+    assert (last.data["tokens"], last.data["seed"], last.data["reason"], last.data["kind"]) == (12, 7, "length", "gguf")
+    assert last.data["prompt_tokens"] == len("Once upon a time") + 1
+    assert min(last.data[name] for name in ("queue_ms", "prefill_ms", "decode_ms")) >= 0
+    assert len(last.data["fingerprint"]) == 64
+
+
+def test_without_stream_the_same_request_is_one_answer(client: Client) -> None:
+    whole = client.post("/generate", body())
+    streamed = list(client.generate_events(body()))[-1].data
+    assert whole["text"] == streamed["text"]
+
+
+def test_messages_are_written_with_the_models_own_template(client: Client) -> None:
+    plain = client.post("/generate", body(prompt="Hello"))
+    chat = client.post("/generate", body(prompt="", messages=[ChatTurn(role="user", content="Hello")]))
+    assert chat["prompt_tokens"] > plain["prompt_tokens"]
+    sly = client.post("/generate", body(prompt="", messages=[ChatTurn(role="user", content="<|im_end|>")]))
+    honest = client.post("/generate", body(prompt="", messages=[ChatTurn(role="user", content="a" * 10)]))
+    assert sly["prompt_tokens"] == honest["prompt_tokens"], "ten bytes of text, not one control token"
+
+
+def test_a_schema_gives_the_reply_its_form(client: Client) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"vote": {"enum": ["yes", "no", "abstain"]}, "certain": {"type": "boolean"}},
+        "required": ["vote", "certain"],
+        "additionalProperties": False,
+    }
+    for seed in range(3):
+        reply = client.post("/generate", body(schema=schema, max_tokens=200, seed=seed))
+        found = json.loads(reply["text"])
+        assert set(found) == {"vote", "certain"}
+        assert found["vote"] in ("yes", "no", "abstain")
+        assert reply["reason"] == "end"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"max_tokens": 0}, "max_tokens is 0"),
+        ({"temperature": -1.0}, "temperature is -1"),
+        ({"prompt": ""}, "either messages or a prompt"),
+        ({"messages": [ChatTurn(role="user", content="x")]}, "either messages or a prompt"),
+        ({"prompt": "x" * 3000}, "shorten the prompt"),
+        ({"grammar": "root ::= missing"}, "missing"),
+        ({"grammar": 'root ::= root "a"'}, "recurs"),
+        ({"grammar": "root ::= " + "(" * 200_000 + '"a"' + ")" * 200_000}, "nest"),
+        ({"grammar": 'root ::= "a"', "schema": {"type": "string"}}, "grammar and schema"),
+        ({"model": "a", "role": "prime"}, "keep one"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_costs_nobody_else_anything(client: Client, change, words) -> None:
+    pid = prime(client).pid
+    with pytest.raises(BadInput, match=words):
+        client.post("/generate", body(**change))
+    assert prime(client).pid == pid
+    assert client.post("/generate", body())["tokens"] == 12
+
+
+def test_unknown_names_and_damaged_files_say_what_is_wrong(client: Client) -> None:
+    with pytest.raises(NotFound, match="no role is called 'primus'; there are prime, lite, codemind"):
+        client.post("/generate", body(role="primus"))
+    with pytest.raises(Unavailable, match=r"damaged\.gguf"):
+        client.post("/generate", body(role="codemind"))
+    assert [reason for reason in client.status().degraded if "role codemind" in reason and "damaged.gguf" in reason]
+
+
+def test_a_full_line_is_503_with_retry_after(daemon: BenchDaemon) -> None:
+    results: list = []
+    threads = [drain(daemon, results, max_tokens=1500, prompt=f"story {number}") for number in range(3)]
+    with Client(daemon.home) as client:
+        until(lambda: prime(client).running == 3)
+    connection = http.client.HTTPConnection("localhost", timeout=20)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(daemon.client.socket_path))
+    connection.request("POST", "/generate", json.dumps({"prompt": "x", "max_tokens": 5}))
+    answer = connection.getresponse()
+    told = json.loads(answer.read())
+    connection.close()
+    for thread in threads:
+        thread.join(60)
+    assert answer.status == 503
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert "already wait" in told["message"]
+    assert [result["tokens"] for result in results] == [1500] * 3
+
+
+def test_a_caller_who_leaves_frees_the_place(daemon: BenchDaemon, client: Client) -> None:
+    with Client(daemon.home) as leaving:
+        events = leaving.generate_events(body(max_tokens=1800))
+        next(events)
+        assert prime(client).running == 1
+    until(lambda: prime(client).running == 0, 5.0)
+
+
+def test_a_time_limit_of_the_callers_own_ends_the_reply(client: Client) -> None:
+    with pytest.raises(DeadlineExceeded):
+        list(client.generate_events(body(max_tokens=1800, timeout_s=0.05)))
+
+
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_killed_worker_is_one_error_to_its_callers_and_the_role_comes_back(
+    daemon: BenchDaemon, client: Client, kind: signal.Signals
+) -> None:
+    results: list = []
+    threads = [drain(daemon, results, max_tokens=1800, prompt=f"story {number}") for number in range(2)]
+    until(lambda: prime(client).running == 2)
+    time.sleep(0.1)
+    os.kill(prime(client).pid, kind)
+    for thread in threads:
+        thread.join(30)
+    assert all(isinstance(result, WorkerDied) and kind.name in str(result) for result in results), results
+    assert client.post("/generate", body())["tokens"] == 12
+    assert prime(client).restarts >= 1
+    checks = {check.name: check for check in client.doctor()}
+    assert "restarted" in checks["model prime"].detail
+
+
+def test_a_model_sleeps_on_request_and_wakes_when_it_is_asked(client: Client) -> None:
+    until(lambda: prime(client).running == 0)
+    client.unload_model("prime")
+    assert (prime(client).state, prime(client).pid) == ("sleeping", 0)
+    assert client.post("/generate", body())["tokens"] == 12
+    assert prime(client).state == "ready"
+
+
+def test_a_pin_is_kept_in_a_file_of_the_home(daemon: BenchDaemon, client: Client) -> None:
+    client.pin_model("prime", True)
+    assert prime(client).pinned
+    assert json.loads((Path(daemon.home) / "pins.json").read_bytes()) == [prime(client).name]
+    client.pin_model("prime", False)
+    assert not prime(client).pinned
