@@ -3,10 +3,12 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gaiad.models.bindings import library
+from gaiad.models.flash_choice import TRIAL_BATCH, TRIAL_CELLS, TRIAL_SEQUENCES, flash_is_faster
 from gaiad.models.llama import (
     ABORTED,
     AbortFlag,
@@ -54,20 +56,34 @@ class GenerateContext:
         self.numbers = load.sequences + KEPT_SEQUENCES
         self.chunk = max(1, load.batch_tokens)
         self._heart = self.numbers
+        self._threads = load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS)
+        self.flash = load.flash == "on" or (load.flash == "auto" and self._measure_flash(load.sequences))
         self._batch = Batch(self.chunk + load.sequences)
-        self.handle = open_generation_context(
-            self._model,
-            cells=max(load.cells, self.window) + 1,
-            batch=self._batch.capacity,
-            sequences=self.numbers + 1,
-            threads=load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS),
-            flash=False,
-            abort=self.interrupt,
-        )
+        cells = max(load.cells, self.window) + 1
+        self.handle = self._new_context(cells, self._batch.capacity, self.numbers + 1, flash=self.flash)
         if not library.llama_get_memory(self.handle):
             raise ModelFileError("it keeps no memory of what it has read and makes no text; choose a GGUF of a decoder")
         self.memory = ContextMemory(self.handle)
         self.cells = min(max(load.cells, self.window), int(library.llama_n_ctx(self.handle)) - 1)
+
+    def _new_context(self, cells: int, batch: int, sequences: int, *, flash: bool) -> Any:
+        return open_generation_context(
+            self._model,
+            cells=cells,
+            batch=batch,
+            sequences=sequences,
+            threads=self._threads,
+            flash=flash,
+            abort=self.interrupt,
+        )
+
+    def _measure_flash(self, sequences: int) -> bool:
+        batch, all_sequences = max(TRIAL_BATCH, sequences), sequences + TRIAL_SEQUENCES
+        return flash_is_faster(
+            lambda flash: self._new_context(TRIAL_CELLS, batch, all_sequences, flash=flash),
+            self.vocabulary.probe,
+            sequences,
+        )
 
     def _prove(self) -> None:
         """Read two tokens, look at the numbers, and learn whether the memory can be cut in part."""

@@ -47,6 +47,7 @@ class GenerateEngine:
             window=self._context.window,
             cells=self._context.cells,
             sequences=self._parallel,
+            flash=self._context.flash,
         )
 
     def open_line(self, reply: Callable[[Reply], None]) -> Mailbox:

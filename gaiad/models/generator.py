@@ -8,6 +8,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -33,7 +34,8 @@ _SEED_BITS = 32
 
 class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a generating worker runs. `context` tokens at most per request (0: as trained, 8192 at most), `cells` for all
-    requests and the prefix cache together (0: one context), `parallel` requests at once, `queue` more waiting.
+    requests and the prefix cache together (0: one context), `parallel` requests at once, `queue` more waiting. `flash`
+    attention is measured at the first load when it is auto.
     """
 
     threads: int = 0
@@ -42,6 +44,7 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True):
     cells: int = 0
     parallel: int = 4
     queue: int = 32
+    flash: Literal["auto", "on", "off"] = "auto"
     start_timeout_s: float = 120.0
 
 
@@ -144,6 +147,7 @@ def _load(path: Path, settings: GeneratorSettings) -> Load:
         context=settings.context,
         cells=settings.cells,
         sequences=settings.parallel,
+        flash=settings.flash,
     )
 
 

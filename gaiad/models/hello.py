@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from gaiad.models.process import WorkerProcess
 from gaiad.models.protocol import PROTOCOL_VERSION, Delta, Load, LoadFailed, Ready, Reply, Work
 
@@ -13,14 +15,17 @@ class BadModel(Exception):
     """The model cannot be served, whatever the number of tries."""
 
 
-async def say_hello(process: WorkerProcess, load: Load, canary: Work, check: Check) -> bool:
-    """True when the worker is fit, False when it died meanwhile. Raises BadModel, ProtocolError."""
+async def say_hello(process: WorkerProcess, load: Load, canary: Work, check: Check) -> Load | None:
+    """What a later life is sent when this one is fit: `load` with what was measured. None when it died meanwhile.
+
+    Raises BadModel, ProtocolError.
+    """
     process.send(load)
     ready = await process.receive()
     if isinstance(ready, LoadFailed):
         raise BadModel(ready.reason)
     if not isinstance(ready, Ready):
-        return False
+        return None
     if ready.version != PROTOCOL_VERSION:
         raise BadModel(f"the worker speaks protocol {ready.version}, not {PROTOCOL_VERSION}; reinstall gaiad")
     process.send(canary)
@@ -28,7 +33,7 @@ async def say_hello(process: WorkerProcess, load: Load, canary: Work, check: Che
     while isinstance(answer, Delta):
         answer = await process.receive()
     if answer is None:
-        return False
+        return None
     if problem := check(ready, answer):
         raise BadModel(f"{load.path}: {problem}")
-    return True
+    return msgspec.structs.replace(load, flash="on" if ready.flash else "off") if load.flash == "auto" else load

@@ -30,7 +30,7 @@ class Load(Message, frozen=True):
 
     A `tokens` engine serves the vocabularies of many files; its own `path` is "". The rest is for generation: `context`
     tokens at most per request (0: as trained, within reason), `cells` tokens for all requests and the cache together
-    (0: one context), `sequences` requests at once.
+    (0: one context), `sequences` requests at once. `flash` attention: auto measures both and keeps the faster.
     """
 
     version: int
@@ -41,6 +41,7 @@ class Load(Message, frozen=True):
     context: int = 0
     cells: int = 0
     sequences: int = 4
+    flash: Literal["auto", "on", "off"] = "auto"
 
 
 class Embed(Message, frozen=True):
@@ -125,7 +126,8 @@ Request = Load | Work | Cancel | Ping | Stop
 class Ready(Message, frozen=True):
     """The model is loaded. `dimension` is the vector's width, `window` the tokens one pass or one request may hold.
 
-    A generating model has no vectors (0); it says how many `cells` and `sequences` its context has.
+    A generating model has no vectors (0); it says how many `cells` and `sequences` its context has, and whether it
+    attends by the flash kernel.
     """
 
     version: int
@@ -134,6 +136,7 @@ class Ready(Message, frozen=True):
     window: int
     cells: int = 0
     sequences: int = 0
+    flash: bool = False
 
 
 class LoadFailed(Message, frozen=True):

@@ -1,57 +1,22 @@
 """The bare llama.cpp loop that generation is measured against: `python -m gaiad.models.raw_generation MODEL`.
 
-Reads one JSON Setting, prints {"ready": ...}, then answers one JSON Task a line with {"tokens", "seconds"}. Same file,
-threads, context, batch and sampler settings as the worker has; one llama_decode a step for all sequences. No socket, no
-queue, no abort callback, no text: token ids in, token ids out.
+Reads a Setting, says that it is ready, then answers a Task a line with a Figure, all JSON. Same file, threads, context,
+batch and sampler chain as the worker has; one llama_decode a step for all sequences. No socket, no queue, no abort
+callback, no text: token ids in, token ids out.
 """
 
 import sys
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from gaiad.generation import Sampling
 from gaiad.models.bindings import library
 from gaiad.models.llama import AbortFlag, Batch, ContextMemory, Log, load_model, open_generation_context
+from gaiad.models.raw_tasks import Figure, Setting, Task
 from gaiad.models.sampling import Sampler
 from gaiad.models.vocabulary import Vocabulary
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """The context's sizes, in tokens, as the worker's are."""
-
-    threads: int
-    cells: int
-    batch: int
-    sequences: int
-    flash: bool
-    sampling: Sampling = Sampling()
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """prefill: `tokens` prompt tokens shared out over `sequences` prompts, none of them read before.
-
-    decode: `tokens` a sequence, after a beginning of `prefix` tokens that all sequences share.
-    """
-
-    what: Literal["prefill", "decode"]
-    sequences: int
-    tokens: int
-    prefix: int = 0
-
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read or written in all, and how long it took. Loading and what all share are not counted."""
-
-    tokens: int
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Tokens a second."""
-        return self.tokens / self.seconds
 
 
 class BareLoop:
@@ -61,22 +26,23 @@ class BareLoop:
         self._setting = setting
         self._model = load_model(path, Log())
         self._vocabulary = Vocabulary(self._model)
+        self._batch = Batch(setting.batch + setting.sequences)
         self._context = open_generation_context(
             self._model,
             cells=setting.cells,
-            batch=setting.batch + setting.sequences,
-            sequences=setting.sequences,
+            batch=self._batch.capacity,
+            sequences=setting.sequences + 1,
             threads=setting.threads,
             flash=setting.flash,
             abort=AbortFlag(),
         )
         library.llama_set_abort_callback(self._context, library.ggml_abort_callback(0), None)
         self._memory = ContextMemory(self._context)
-        self._batch = Batch(setting.batch + setting.sequences)
+        self._prefix = 0
         self._drawn = 0
 
     def run(self, task: Task) -> Figure:
-        """One measurement on an empty memory."""
+        """One measurement; the memory is empty but for the prefix that decoding starts from."""
         for sequence in range(self._setting.sequences):
             self._memory.truncate(sequence, 0)
         return self._prefill(task) if task.what == "prefill" else self._decode(task)
@@ -84,20 +50,20 @@ class BareLoop:
     def _prefill(self, task: Task) -> Figure:
         prompts = [self._prompt(task.tokens // task.sequences) for _ in range(task.sequences)]
         started = time.perf_counter()
-        self._read(prompts)
+        self._read(dict(enumerate(prompts)))
         return Figure(tokens=sum(map(len, prompts)), seconds=time.perf_counter() - started)
 
     def _decode(self, task: Task) -> Figure:
-        self._read([self._prompt(task.prefix)])
-        for sequence in range(1, task.sequences):
-            self._memory.copy(0, sequence, task.prefix)
+        self._keep_prefix(task.prefix)
+        for sequence in range(task.sequences):
+            self._memory.copy(self._setting.sequences, sequence, task.prefix)
         samplers = [Sampler(seed, self._setting.sampling, self._vocabulary) for seed in range(task.sequences)]
         tokens = self._prompt(task.sequences)
         started = time.perf_counter()
-        for step in range(task.tokens):
+        for position in range(task.prefix, task.prefix + task.tokens):
             self._batch.clear()
             for sequence, token in enumerate(tokens):
-                self._batch.append([token], task.prefix + step, sequence, logits=True)
+                self._batch.append([token], position, sequence, logits=True)
             self._run()
             tokens = [sampler.choose(self._context, index) for index, sampler in enumerate(samplers)]
         seconds = time.perf_counter() - started
@@ -105,10 +71,17 @@ class BareLoop:
             sampler.close()
         return Figure(tokens=task.tokens * task.sequences, seconds=seconds)
 
-    def _read(self, prompts: list[list[int]]) -> None:
-        """Read all prompts, each in its sequence, in batches as full as they may be."""
+    def _keep_prefix(self, length: int) -> None:
+        """Have `length` tokens in the sequence behind the last; they are read once."""
+        if length != self._prefix:
+            self._memory.truncate(self._setting.sequences, 0)
+            self._read({self._setting.sequences: self._prompt(length)})
+            self._prefix = length
+
+    def _read(self, prompts: dict[int, list[int]]) -> None:
+        """Read the prompts, each in its sequence, in batches as full as they may be."""
         self._batch.clear()
-        for sequence, prompt in enumerate(prompts):
+        for sequence, prompt in prompts.items():
             start = 0
             while start < len(prompt):
                 count = min(len(prompt) - start, self._setting.batch - self._batch.handle.n_tokens)
@@ -130,9 +103,8 @@ class BareLoop:
     def _prompt(self, count: int) -> list[int]:
         """`count` tokens such as no earlier call gave."""
         self._drawn += 1
-        return [
-            3 + (self._drawn * 31 + position * 7) % min(256, self._vocabulary.size - 3) for position in range(count)
-        ]
+        usual = max(1, min(256, self._vocabulary.size - 3))
+        return [3 + (self._drawn * 31 + place * (6 + self._drawn)) % usual for place in range(count)]
 
 
 def main(arguments: list[str]) -> int:

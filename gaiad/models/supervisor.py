@@ -237,13 +237,14 @@ class Supervisor:
         limit = self._patience.start_s
         try:
             async with asyncio.timeout(limit):
-                fit = await say_hello(process, self._load, self._canary, self._check)
+                settled = await say_hello(process, self._load, self._canary, self._check)
         except TimeoutError:
             return self._kill(process, f"it was not ready after {limit:g} s")
         except ProtocolError as error:
             return self._kill(process, str(error))
         self._heard_at = self._clock.monotonic()
-        return None if fit else ""
+        self._load = settled or self._load
+        return None if settled else ""
 
     async def _read(self, process: WorkerProcess) -> str:
         """Hand replies to their callers until the worker ends; returns a reason of our own, or ""."""

@@ -101,7 +101,7 @@ async def open_generator() -> AsyncIterator[OpenGenerator]:
     ) -> WorkerGenerator:
         """Messages and grammars need `tokens`, a started TokenWorker; plain prompts do not."""
         clock = SystemClock("UTC")
-        chosen = GeneratorSettings(**{"threads": 1, **settings})
+        chosen = GeneratorSettings(**{"threads": 1, "flash": "off", **settings})
         tokenizer = (tokens or TokenWorker(clock)).tokenizer(path, template)
         generator = WorkerGenerator(path, chosen, clock, role="writer", tokenizer=tokenizer, patience=patience)
         opened.append(generator)

@@ -1,0 +1,101 @@
+"""Several requests for text at once, and when each of their tokens came: what all measures of generation look at."""
+
+import asyncio
+import random
+import string
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any
+
+from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
+from gaiad.models.raw_tasks import Figure
+from gaiad.ports import Call, Model
+
+
+class Trace:
+    """One reply as its reader saw it: (monotonic seconds, tokens so far) of every piece, then the end."""
+
+    def __init__(self) -> None:
+        self.asked = time.perf_counter()
+        self.pieces: list[tuple[float, int]] = []
+        self.end: Generated | None = None
+        self.ended = 0.0
+        self._changed = asyncio.Event()
+
+    def note(self, event: TextDelta | Generated) -> None:
+        """Call it as soon as the event is there."""
+        if isinstance(event, Generated):
+            self.end, self.ended = event, time.perf_counter()
+        else:
+            self.pieces.append((time.perf_counter(), event.tokens))
+        self._changed.set()
+
+    @property
+    def tokens(self) -> int:
+        """Of the reply, so far."""
+        return self.pieces[-1][1] if self.pieces else 0
+
+    @property
+    def first_s(self) -> float:
+        """From asking to the first piece of text."""
+        return self.pieces[0][0] - self.asked
+
+    async def reach(self, tokens: int) -> None:
+        """Return when the reply has so many tokens."""
+        while self.tokens < tokens and self.end is None:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+Ask = Callable[[GenerateRequest, Trace, Call], Coroutine[Any, Any, None]]
+"""Send a request and note what comes, to its end."""
+
+
+def asking(model: Model) -> Ask:
+    """Ask a model in this process."""
+
+    async def ask(request: GenerateRequest, trace: Trace, call: Call) -> None:
+        events: AsyncIterator[TextDelta | Generated] = model.generate(request, call)
+        async for event in events:
+            trace.note(event)
+
+    return ask
+
+
+async def together(ask: Ask, requests: Sequence[GenerateRequest]) -> list[Trace]:
+    """All of them at once, to the end of the last."""
+    traces = [Trace() for _ in requests]
+    async with asyncio.TaskGroup() as group:
+        for request, trace in zip(requests, traces, strict=True):
+            group.create_task(ask(request, trace, Call()), name="bench/stream")
+    return traces
+
+
+def shared_rate(traces: Sequence[Trace]) -> Figure:
+    """Tokens of all streams in the time in which all of them wrote: from the last first piece to the first last one."""
+    start = max(trace.pieces[0][0] for trace in traces)
+    end = min(trace.pieces[-1][0] for trace in traces)
+    tokens = sum(_tokens_at(trace, end) - _tokens_at(trace, start) for trace in traces)
+    return Figure(tokens=tokens, seconds=end - start)
+
+
+def _tokens_at(trace: Trace, moment: float) -> int:
+    return max((tokens for when, tokens in trace.pieces if when <= moment), default=0)
+
+
+def prompt(tokens: int, number: int) -> str:
+    """Text of `tokens` tokens under a byte-level vocabulary that adds a beginning; another `number`, other letters."""
+    return "".join(random.Random(number).choices(string.ascii_lowercase, k=tokens - 1))
+
+
+def request(
+    text: str, tokens: int, seed: int = 0, sampling: Sampling | None = None, stop: Sequence[str] = ()
+) -> GenerateRequest:
+    """A request for exactly `tokens` tokens, as long as the model does not end by itself."""
+    return GenerateRequest(
+        segments=[Segment(text)],
+        max_tokens=tokens,
+        seed=seed,
+        sampling=sampling or Sampling(),
+        stop=list(stop),
+    )
