@@ -12,7 +12,7 @@ from gaiad.models.bindings import library
 from gaiad.models.gbnf_check import check_gbnf
 from gaiad.models.gbnf_sentences import Sentences
 from gaiad.models.gbnf_writer import BadGrammar
-from gaiad.models.masking import Alphabet, Gate, GrammarFault
+from gaiad.models.masking import Alphabet, Gate, GrammarFault, alphabet_of
 from gaiad.models.vocabulary import Vocabulary
 
 MOST_WALKS = 200
@@ -28,7 +28,7 @@ def problem(vocabulary: Vocabulary, gbnf: str) -> str:
         grammar = check_gbnf(gbnf)
     except BadGrammar as error:
         return error.reason
-    alphabet = Alphabet(vocabulary)
+    alphabet = alphabet_of(vocabulary)
     if not len(alphabet.ends):
         return "the model's vocabulary has no token that ends a reply; choose another model"
     walk = _Walk(alphabet, gbnf)

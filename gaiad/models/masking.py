@@ -77,9 +77,9 @@ class Alphabet:
         return made
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def alphabet_of(vocabulary: Vocabulary) -> Alphabet:
-    """A worker has one vocabulary, its alphabet is read once."""
+    """Read once: a generating worker has one vocabulary, the tokenizer child a few."""
     return Alphabet(vocabulary)
 
 

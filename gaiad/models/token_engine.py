@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable
 
 from gaiad.generation import Segment
+from gaiad.models import grammar_check
 from gaiad.models.protocol import (
     PROTOCOL_VERSION,
     CheckGrammar,
@@ -110,9 +111,8 @@ class TokenEngine:
         return Rendered(id=request.id, segments=template.write(request.messages))
 
     def _check(self, request: CheckGrammar) -> Steps[Reply]:
-        from gaiad.models import grammar_check  # heavy, and loaded before the fork: each would load it again
-
         vocabulary = (yield from self._shelf.open(request.path)).vocabulary
+        grammar_check.prepare(vocabulary)
         form = (request.grammar, request.schema, request.contract)
         trial = ThrowAway(lambda: grammar_check.compile_form(vocabulary, *form), _GRAMMAR)
         try:
