@@ -144,10 +144,18 @@ def test_a_server_that_ignores_the_condition_and_sends_another_version_is_notice
 def test_without_a_version_nothing_is_continued_and_with_a_hash_it_is(server, data, fetch):
     url = server.put(PATH, data)
     keep_a_part(server, fetch, url)
-    assert fetch(url, name="first").sha256 == hash_of(data)
+    assert fetch(url).sha256 == hash_of(data)
+    assert [seen.headers.get("range") for seen in server.gets(PATH)] == [None]
     keep_a_part(server, fetch, url, sha256=hash_of(data), name="second")
     fetch(url, sha256=hash_of(data), name="second")
     assert [seen.sent for seen in server.gets(PATH)] == [len(data) - CUT]
+
+
+def test_a_part_of_another_address_is_not_continued(server, data, fetch, heard):
+    keep_a_part(server, fetch, server.put("/other/tiny.gguf", flipped(data, 1000), '"1"'))
+    assert fetch(server.put(PATH, data, '"1"')).sha256 == hash_of(data)
+    assert [seen.headers.get("range") for seen in server.gets(PATH)] == [None]
+    assert "was unfinished and of something else" in heard.lines[-1]
 
 
 def test_a_server_without_ranges_starts_again(server, data, fetch, heard):
