@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from gaiad.models.outbox import Outbox
 from gaiad.models.protocol import (
     HEADER_BYTES,
     PROTOCOL_VERSION,
@@ -32,7 +33,6 @@ from gaiad.models.protocol import (
     Stop,
     Tokenize,
     decode_request,
-    encode_frame,
     frame_length,
 )
 
@@ -64,16 +64,13 @@ class Engine(Protocol):
 
 
 class Connection:
-    """Frames over the inherited socket; `send` is safe from any thread."""
+    """Frames over the inherited socket; `send` is safe from any thread and never waits for the daemon."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
-        self._sending = threading.Lock()
-
-    def send(self, reply: Reply) -> None:
-        frame = encode_frame(reply)
-        with self._sending:
-            self._link.sendall(frame)
+        self._outbox = Outbox(link.sendall, _daemon_gone)
+        self.send = self._outbox.put
+        self.flush = self._outbox.flush
 
     def receive(self) -> Request | None:
         """The next request, None at end of file. Raises ProtocolError."""
@@ -107,11 +104,13 @@ def main(arguments: list[str]) -> int:
         engine = open_engine(first)
     except LoadError as error:
         connection.send(LoadFailed(reason=str(error)))
+        connection.flush()
         return 1
     line = engine.open_line(connection.send)
     connection.send(engine.describe())
     threading.Thread(target=read_requests, args=(connection, line), name="reader", daemon=True).start()
     engine.serve()
+    connection.flush()
     engine.close()
     return 0
 
@@ -165,6 +164,10 @@ def read_requests(connection: Connection, line: Line) -> None:
                 return
             case Load():
                 sys.stderr.write("a second Load was ignored: one worker serves one model\n")
+
+
+def _daemon_gone(_error: OSError) -> None:
+    os._exit(0)
 
 
 def die_with_parent(parent_pid: int) -> None:
