@@ -8,6 +8,7 @@ where the context's memory says it stands.
 import heapq
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gaiad.models.generate_context import DECODED, FULL, GenerateContext
 from gaiad.models.llama import ABORTED
 from gaiad.models.mailbox import Mailbox, News
 from gaiad.models.masking import GrammarFault
+from gaiad.models.pace import Pace
 from gaiad.models.protocol import PROTOCOL_VERSION, Failed, Finished, Generate, Load, Pong, Ready, Reply
 from gaiad.models.sampling import sampling_problem
 from gaiad.models.sequences import Sequences
@@ -33,6 +35,7 @@ class GenerateEngine:
         self.interrupt = self._context.interrupt
         self._sequences = Sequences(self._context.memory, self._context.numbers, self._context.cells)
         self._mailbox = Mailbox(self.interrupt)
+        self._pace = Pace(self._context.chunk)
         self._parallel = load.sequences
         self._live: dict[int, StreamState] = {}
         self._waiting: list[StreamState] = []
@@ -185,12 +188,15 @@ class GenerateEngine:
     def _step(self) -> None:
         streams = list(self._live.values())
         wants = [stream.want() for stream in streams]
-        counts = plan_step(wants, self._context.chunk)
+        counts = plan_step(wants, self._pace.lone_chunk, self._pace.shared_chunk)
         planned = [(stream, count) for stream, count in zip(streams, counts, strict=True) if count]
         self._mailbox.urgency = min(stream.rank[0] for stream, _ in planned)
         outputs = self._context.fill(planned)
+        started = time.monotonic()
         status = self._context.decode()
         if status == DECODED:
+            read = sum(count for count, want in zip(counts, wants, strict=True) if want.prefilling)
+            self._pace.note(read, sum(counts) - read, time.monotonic() - started)
             self._harvest(planned, outputs)
         elif status == ABORTED:
             self._resume(planned)
