@@ -178,17 +178,16 @@ def test_something_that_is_no_hub_is_named_as_such(hub, fetch):
         fetch("some..one/tiny")
 
 
-def test_no_telemetry_is_sent_and_the_setting_is_as_it_was(hub, store, data, fetch, monkeypatch, tmp_path):
+def test_no_telemetry_is_gathered_and_the_setting_is_as_it_was(hub, store, data, fetch, monkeypatch):
     from huggingface_hub import constants
-    from huggingface_hub.utils import _detect_agent
+    from huggingface_hub.utils import _headers
 
+    asked = []
+    monkeypatch.setattr(_headers, "detect_agent", lambda: asked.append("which agent"))
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
-    monkeypatch.setattr(constants, "ENDPOINT", hub.base)
-    monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", str(tmp_path / "harnesses.json"))
-    monkeypatch.setattr(_detect_agent, "_registry", None)
     put_on_hub(hub, store, REPO, {"tiny-Q8_0.gguf": data})
     fetch(REPO)
-    assert [seen.path for seen in hub.seen if "agent" in seen.path] == []
+    assert asked == []
     assert constants.HF_HUB_DISABLE_TELEMETRY is False
 
 
