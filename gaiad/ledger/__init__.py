@@ -1,0 +1,1 @@
+"""What happened, kept in order: which Cognition Packets were sent to which model, and what came back."""
