@@ -263,11 +263,15 @@ class Connection:
     async def _step(self, work: Callable[[], Awaitable[T]], call: Call) -> T:
         """Wait for one thing from the server."""
         try:
-            async with attentive(call, self._clock, self._silence_s):
+            async with attentive(call, self._clock, self._silence_s, lambda: self._session is None):
                 return await work()
         except aiohttp.ClientError as error:
             raise _fault_of(error) from error
-        except TimeoutError as error:
+        except (TimeoutError, RuntimeError) as error:  # the latter is how aiohttp tells one who reads what we closed
+            if self._session is None:
+                raise Fault("it was closed meanwhile") from error
+            if isinstance(error, RuntimeError):
+                raise
             raise Fault(f"it was silent for {self._silence_s:g} s") from error
         except OSError as error:
             raise Fault(f"the connection broke ({error.strerror or error})", again=True) from error

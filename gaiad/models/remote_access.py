@@ -49,7 +49,7 @@ class Access:
         """The first characters in one line, 200 unless told, without control characters and without the key."""
         if self._key:
             text = text.replace(self._key, "[key]")
-        return _UNPRINTABLE.sub(" ", " ".join(text.split()))[:limit]
+        return " ".join(_UNPRINTABLE.sub(" ", text).split())[:limit]
 
 
 def checked_url(text: str, where: str) -> str:
