@@ -1,0 +1,108 @@
+"""Task instructions: the seed's keys and schema, and their length in every vocabulary."""
+
+import datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from tokenizers import Tokenizer as BytePairs
+from tokenizers import models, pre_tokenizers, trainers
+
+from gaiad.clock import FrozenClock, SystemClock
+from gaiad.models.token_worker import TokenWorker
+from gaiad.models.word_tokenizer import ByteEstimate, WordTokenizer
+from gaiad.ports import Call
+from prompts.registry import Registry, check_task_lengths
+from prompts.task_instructions import MOST_TOKENS, TaskInstruction, check_lengths
+from tests.makers.llama_files import write_tiny_llama
+
+SEED_STAGES = {
+    "initial_planning": "plan",
+    "refinement": "refine",
+    "observer": "observe",
+    "interruption_handling": "act",
+    "verification": "verify",
+}
+OURS = {
+    "act": "act",
+    "observer_window": "observe",
+    "execute_review": "judge",
+    "ballot": "judge",
+    "persona_review": "judge",
+    "compressor": "judge",
+    "research_planning": "judge",
+    "research_reflection": "judge",
+    "research_synthesis": "judge",
+}
+
+
+def instruction(text: str, most: int = MOST_TOKENS) -> TaskInstruction:
+    return TaskInstruction(text=text, stage="act", max_tokens=most, last_updated=datetime.date(2026, 1, 2))
+
+
+def test_the_seeds_keys_have_the_seeds_stages(tmp_path: Path) -> None:
+    shipped = Registry.load(tmp_path).task_instructions
+    assert {key: each.stage for key, each in shipped.items()} == SEED_STAGES | OURS
+
+
+@pytest.mark.parametrize(
+    ("key", "marker"),
+    [("initial_planning", "PLAN:"), ("refinement", "confidence="), ("observer", "INTERRUPT:"), ("act", "RESPONSE:"),
+     ("interruption_handling", "RESPONSE:"), ("verification", "VERIFY:")],
+)  # fmt: skip
+def test_each_stage_is_told_what_it_must_emit(tmp_path: Path, key: str, marker: str) -> None:
+    """GCP 6."""
+    assert marker in Registry.load(tmp_path).task_instruction(key).text
+
+
+async def test_shipped_texts_fit_by_words_and_by_byte_pairs(tmp_path: Path, clock: FrozenClock, call: Call) -> None:
+    registry = Registry.load(tmp_path)
+    assert await check_task_lengths(registry, {"words": WordTokenizer(clock)}, call) == []
+    pairs = BytePairs(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel()
+    seeds = Path(__file__).parent.parent.parent / "constants"
+    trainer = trainers.BpeTrainer(vocab_size=1500, show_progress=False)
+    pairs.train([str(path) for path in seeds.glob("*.toml") if path.name != "task_instructions.toml"], trainer)
+    counts = {key: len(pairs.encode(each.text).ids) for key, each in registry.task_instructions.items()}
+    assert max(counts.values()) <= MOST_TOKENS, counts
+
+
+async def test_a_vocabulary_of_bytes_has_them_all_reported_with_numbers(tmp_path: Path, call: Call) -> None:
+    """The tiny GGUF spends a token on a byte: no directive worth the name fits in 64 of those."""
+    path = write_tiny_llama(tmp_path / "tiny.gguf")
+    worker = TokenWorker(SystemClock("UTC"))
+    await worker.start()
+    try:
+        texts = {"long": instruction("x" * 65), "short": instruction("x" * 64), "own": instruction("word", most=3)}
+        found = await check_lengths(texts, {"tiny": worker.tokenizer(path, "")}, call)
+    finally:
+        await worker.close()
+    assert [(each.key, each.tokens, each.limit, each.exact) for each in found] == [
+        ("long", 65, 64, True),
+        ("own", 4, 3, True),
+    ]
+    assert str(found[0]) == ("task instruction 'long': 65 tokens under tiny, 1 above its 64; shorten its text")
+
+
+async def test_every_tokenizer_is_asked_and_estimates_say_so(clock: FrozenClock, call: Call) -> None:
+    texts = {"b": instruction("one two three " * 30), "a": instruction("short")}
+    found = await check_lengths(texts, {"words": WordTokenizer(clock), "remote": ByteEstimate(clock)}, call)
+    assert [(each.key, each.tokenizer, each.exact) for each in found] == [("b", "words", True), ("b", "remote", False)]
+    assert ": up to " in str(found[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stage": "dream"}, "Invalid enum value 'dream'"),
+        ({"max_tokens": 65}, "<= 64"),
+        ({"last_updated": "yesterday"}, "date"),
+        ({"text": ""}, ">= 1"),
+        ({"colour": "red"}, "unknown field `colour`"),
+    ],
+)
+def test_what_the_seeds_schema_does_not_allow_is_refused(change: dict[str, object], message: str) -> None:
+    good: dict[str, object] = {"text": "x", "stage": "act", "max_tokens": 64, "last_updated": datetime.date(2026, 1, 2)}
+    msgspec.convert(good, TaskInstruction)
+    with pytest.raises(msgspec.ValidationError, match=message):
+        msgspec.convert(good | change, TaskInstruction)
