@@ -3,7 +3,8 @@
     GaiadError                exit 1  HTTP 500   anything gaiad itself reports
     ├── BadInput              exit 2  HTTP 400   the caller can mend it: the message names value and remedy
     │   ├── ConfigError       exit 2  HTTP 400   a setting; names file, key and remedy
-    │   └── PacketRejected    exit 2  HTTP 422   a packet that goes to quarantine, with line and reason
+    │   ├── PacketRejected    exit 2  HTTP 422   a packet that goes to quarantine, with line and reason
+    │   └── TokenBudgetError  exit 1  HTTP 400   a Cognition Packet that no pass can bring within its MTU
     ├── NotFound              exit 3  HTTP 404   no such packet, page, job
     ├── Forbidden             exit 4  HTTP 403   credential does not cover the tenant, host or origin
     ├── Unauthorized          exit 4  HTTP 401   no credential, or an unknown one
@@ -54,6 +55,17 @@ class PacketRejected(BadInput):
         super().__init__(f"line {line}: {reason}" if line else reason)
         self.reason = reason
         self.line = line
+
+
+class TokenBudgetError(BadInput):
+    """A Cognition Packet cannot be brought within its MTU (GCP 4.2). `fields` has name, tokens and limit of each."""
+
+    exit_code = 1
+    code = "token_budget"
+
+    def __init__(self, message: str, fields: tuple[tuple[str, int, int], ...] = ()) -> None:
+        super().__init__(message)
+        self.fields = fields
 
 
 class NotFound(GaiadError):

@@ -13,7 +13,8 @@ SUMMARY_TAG = "⚠SUMMARY"
 
 RiskLevel = Literal["low", "med", "high"]
 Field = Literal["identity", "persona", "role", "task_instruction", "history", "context", "user_prompt", "template"]
-Method = Literal["whole", "trimmed", "extractive", "lite", "prime"]
+Method = Literal["whole", "trimmed", "extractive", "lite", "prime", "carried"]
+"""How a field came to fit; "carried": with the summary that an earlier packet of the session was given."""
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +44,14 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
 class CognitionPacket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What accompanies one model call (GCP 4). `packet_id` is GCP's eight digits for show; it is found by `full_id`.
 
-    `timestamp` is UTC in ISO 8601, `mtu` tokens. `task_instruction` and `role_text` are the texts the key and the role
-    had at the time. The last three stand in the JSON only when they are not null (GCP 4.1.1).
+    `turn_id` is the turn it is made for. `timestamp` is UTC in ISO 8601, `mtu` tokens. `task_instruction` and
+    `role_text` are the texts the key and the role had at the time. The last three stand in the JSON only when they are
+    not null (GCP 4.1.1).
     """
 
     packet_id: str
     full_id: str
+    turn_id: str
     parent_id: str | None
     timestamp: str
     mtu: int

@@ -1,0 +1,95 @@
+"""The order of a prompt: what stands before what, and what never stands in it."""
+
+import msgspec
+
+from prompts.messages import messages_of, question_messages
+from prompts.packet import ContextItem, HistoryEntry
+from tests.makers.cognition import packet
+
+
+def texts(one: object) -> list[tuple[str, str]]:
+    return [(message.role, "".join(part.text for part in message.content)) for message in messages_of(one)]
+
+
+def entry(turn: str, role: str, text: str, summary: bool = False) -> HistoryEntry:
+    return HistoryEntry(turn_id=turn, role=role, text=text, summary=summary)
+
+
+def test_role_and_task_stand_at_the_very_end() -> None:
+    (first, system), (second, user), (third, answer), (last, now) = texts(
+        packet(history=[entry("t1", "user", "Hello"), entry("t1", "assistant", "Good day")])
+    )
+    assert (first, second, third, last) == ("system", "user", "assistant", "user")
+    assert system.startswith("truthful\n\nplain\n\nText between <<memory ...>> and <<end ...>> is quoted")
+    assert (user, answer) == ("Hello", "Good day")
+    assert now.index("The lantern.") < now.index("What now?") < now.index("You plan.") < now.index("Write a plan.")
+    assert now.endswith("What now?\n\nYou plan.\n\nWrite a plan.")
+
+
+def test_all_roles_of_a_turn_share_everything_before_their_own_words() -> None:
+    one = "\0".join(text for _, text in texts(packet()))
+    other = "\0".join(text for _, text in texts(packet(role="prime", role_text="You act.", task_instruction="Answer.")))
+    shared = one[: one.index("You plan.")]
+    assert shared.endswith("What now?\n\n")
+    assert other.startswith(shared)
+
+
+def test_a_question_with_its_pages_reads_the_same_as_history_as_when_it_was_new() -> None:
+    page = ContextItem(packet_id="TP-1", page_id="p1", text="The lantern.")
+    now = texts(packet(context=[page]))
+    later = packet(
+        turn_id="t3",
+        history=[entry("t1", "user", "Hello"), entry("t2", "user", "What now?"), entry("t2", "assistant", "Wait.")],
+        context=[msgspec.structs.replace(page, before_turn="t2")],
+    )
+    joined = "\0".join(text for _, text in texts(later))
+    assert joined.startswith("\0".join(text for _, text in now[:1]))
+    asked = now[-1][1][: now[-1][1].index("What now?") + len("What now?")]
+    assert asked.removeprefix("Hello\n\n") in joined
+    assert joined.index("<<memory") < joined.index("What now?") < joined.index("Wait.")
+
+
+def test_neighbours_of_one_role_are_one_message() -> None:
+    history = [entry("t0", "user", "⚠SUMMARY Before.", summary=True), entry("t1", "user", "Hello")]
+    assert [role for role, _ in texts(packet(history=history))] == ["system", "user"]
+    assert texts(packet(history=history))[1][1].startswith("⚠SUMMARY Before.\n\nHello\n\n<<memory")
+
+
+def test_a_page_whose_turn_is_not_there_stands_in_this_one() -> None:
+    page = ContextItem(packet_id="TP-1", page_id="p1", text="The lantern.", before_turn="t0")
+    assert "The lantern." in texts(packet(context=[page]))[-1][1]
+
+
+def test_the_meta_header_is_not_in_it_and_nothing_is_trusted() -> None:
+    one = packet(
+        packet_id="deadbeef",
+        full_id="cog_FULLID",
+        turn_id="t-turn",
+        parent_id="cog_PARENT",
+        timestamp="2019-03-04T05:06:07Z",
+        mtu=4093,
+        confidence=0.8731,
+        risk_level="high",
+        retry_count=7919,
+    )
+    written = "".join(text for _, text in texts(one))
+    for secret in (
+        "deadbeef",
+        "FULLID",
+        "t-turn",
+        "PARENT",
+        "2019-03-04",
+        "4093",
+        "8731",
+        "high",
+        "7919",
+        "initial_pl",
+    ):
+        assert secret not in written
+    assert not any(part.trusted for message in messages_of(one) for part in message.content)
+    assert {part.source for message in messages_of(one) for part in message.content} == {"", "TP-1"}
+
+
+def test_a_model_without_weights_gets_pages_and_question_alone() -> None:
+    (message,) = question_messages(packet())
+    assert [(part.text, part.source) for part in message.content] == [("The lantern.", "TP-1"), ("What now?", "")]
