@@ -15,7 +15,7 @@ from pathlib import Path
 from gaiad.models.generate_context import DECODED, FULL, GenerateContext
 from gaiad.models.llama import ABORTED
 from gaiad.models.mailbox import Mailbox, News
-from gaiad.models.masking import GrammarFault
+from gaiad.models.masking import GrammarFault, alphabet_of
 from gaiad.models.pace import Pace
 from gaiad.models.protocol import PROTOCOL_VERSION, Failed, Finished, Generate, Load, Pong, Ready, Reply
 from gaiad.models.sampling import sampling_problem
@@ -32,6 +32,7 @@ class GenerateEngine:
 
     def __init__(self, load: Load) -> None:
         self._context = GenerateContext(Path(load.path), load)
+        alphabet_of(self._context.vocabulary)  # half a second for 150,000 tokens: now, not while somebody waits
         self.interrupt = self._context.interrupt
         self._sequences = Sequences(self._context.memory, self._context.numbers, self._context.cells)
         self._mailbox = Mailbox(self.interrupt)

@@ -2,13 +2,14 @@
 
 First the single bytes are asked about; then only tokens that begin with an allowed one come into question. Where those
 are still many (half of a vocabulary begins with a space), a copy of the grammar takes that byte and says what may be
-second. Tokens that would make invalid UTF-8, and control tokens, which show nothing, are never allowed.
+next. Tokens that would make invalid UTF-8, and control tokens, which show nothing, are never allowed.
 Child processes only.
 """
 
 import ctypes
 from collections import OrderedDict
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,64 +23,83 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int32]
     Flags = NDArray[np.bool_]
 
+_NONE = np.empty(0, dtype=np.int32)
 CANDIDATE = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])  # llama_token_data
 MANY = 4096
 _FIRST_LOOK = 512
+_ENOUGH = 4  # allowed tokens among the likeliest
+_FEW_BYTES = 4
+_FAR = 12  # how many bytes of a token are asked about one by one
 _KEPT_LISTS = 16
 _NOTHING = -1
+_END = 256  # stands for the byte after a token's last
 
 
 class GrammarFault(Exception):
-    """The grammar cannot be gone on with; the message says why and what was written so far."""
+    """The grammar cannot be gone on with; the message says why."""
 
 
 class Alphabet:
-    """The tokens of a vocabulary by their first two bytes. Reads every token once: about 0.2 s for 150,000."""
+    """The tokens of a vocabulary by their first bytes. Reads every token once: 0.4 s for 150,000.
+
+    `first` is each token's first byte, -1 where it shows nothing; `ends` are the tokens that end a reply.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self.ends = np.array([token for token in range(vocabulary.size) if vocabulary.ends(token)], dtype=np.int32)
-        self.pieces = _pieces(vocabulary, frozenset(self.ends.tolist()))
-        self.first = np.array([piece[0] if piece else _NOTHING for piece in self.pieces], dtype=np.int16)
-        self._second = np.array([piece[1] if len(piece) > 1 else 256 for piece in self.pieces], dtype=np.int16)
-        self.groups: list[Ids] = [np.flatnonzero(self.first == byte).astype(np.int32) for byte in range(256)]
-        self.counts = np.array([len(group) for group in self.groups])
-        self.single = [next(iter(group[self._second[group] == 256].tolist()), _NOTHING) for group in self.groups]
-        probes = [
-            [one] if one != _NOTHING else group.tolist() for one, group in zip(self.single, self.groups, strict=True)
-        ]
-        self.probe: Ids = np.array([token for tokens in probes for token in tokens], dtype=np.int32)
+        is_end, handle = library.llama_vocab_is_eog, vocabulary.handle
+        ends = [token for token in range(vocabulary.size) if is_end(handle, token)]
+        self.ends = np.array(ends, dtype=np.int32)
+        pieces = _pieces(vocabulary, frozenset(ends))
+        lengths = np.array([len(piece) for piece in pieces])
+        texts = np.array(pieces, dtype=f"S{_FAR}").view(np.uint8).reshape(len(pieces), _FAR)
+        self._bytes = np.where(np.arange(_FAR) < lengths[:, None], texts.astype(np.int16), np.int16(_END))
+        self.first = np.where(lengths > 0, self._bytes[:, 0], np.int16(_NOTHING))
+        self._branches: dict[bytes, dict[int, Ids]] = {b"": self._split(np.flatnonzero(lengths).astype(np.int32), 0)}
+        self.single = {byte: token for byte in self._branches[b""] if (token := self._alone(byte)) is not None}
+        others = [ids for byte, ids in self._branches[b""].items() if byte not in self.single]
+        self.probe: Ids = np.concatenate([np.array(list(self.single.values()), dtype=np.int32), *others])
         self._lists: OrderedDict[bytes, Ids] = OrderedDict()
 
+    @cached_property
+    def tokens(self) -> dict[bytes, int]:
+        """A token for each text that one token shows."""
+        shown = np.flatnonzero(self.first != _NOTHING).tolist()
+        return {self.vocabulary.piece(token): token for token in shown}
+
     def beginning_with(self, allowed: "Flags") -> "Ids":
-        """Tokens whose first byte is allowed."""
-        return self._kept(b"first" + allowed.tobytes(), lambda: self._joined(allowed))
-
-    def going_on(self, byte: int, allowed: "Flags") -> "Ids":
-        """Tokens that begin with `byte` and have an allowed second one, or none."""
-
-        def chosen() -> "Ids":
-            group = self.groups[byte]
-            found: Ids = group[np.append(allowed, True)[self._second[group]]]
-            return found
-
-        return self._kept(bytes([byte]) + allowed.tobytes(), chosen)
-
-    def _joined(self, allowed: "Flags") -> "Ids":
-        groups = [self.groups[byte] for byte in np.flatnonzero(allowed)]
-        return np.concatenate(groups) if groups else np.empty(0, dtype=np.int32)
-
-    def _kept(self, key: bytes, make: Any) -> "Ids":
-        found: Ids | None = self._lists.pop(key, None)
-        self._lists[key] = made = make() if found is None else found
+        """Tokens whose first byte is allowed; the last few answers are kept."""
+        key = allowed.tobytes()
+        found = self._lists.pop(key, None)
+        if found is None:
+            found = np.concatenate([_NONE, *(ids for byte, ids in self.branch(b"").items() if allowed[byte])])
+        self._lists[key] = found
         if len(self._lists) > _KEPT_LISTS:
             self._lists.popitem(last=False)
-        return made
+        return found
+
+    def branch(self, prefix: bytes) -> "dict[int, Ids]":
+        """Tokens that begin with `prefix`, by the byte that follows; 256 is the end. Kept: they are few."""
+        found = self._branches.get(prefix)
+        if found is None:
+            found = self._branches[prefix] = self._split(self.branch(prefix[:-1])[prefix[-1]], len(prefix))
+        return found
+
+    def _split(self, ids: "Ids", depth: int) -> "dict[int, Ids]":
+        here = self._bytes[ids, depth]
+        order = np.argsort(here, kind="stable")
+        values, starts = np.unique(here[order], return_index=True)
+        return {int(value): part for value, part in zip(values, np.split(ids[order], starts[1:]), strict=True)}
+
+    def _alone(self, byte: int) -> int | None:
+        """The token that is this byte and nothing else."""
+        short = self.branch(bytes([byte])).get(_END)
+        return None if short is None else int(short[0])
 
 
 @lru_cache(maxsize=4)
 def alphabet_of(vocabulary: Vocabulary) -> Alphabet:
-    """Read once: a generating worker has one vocabulary, the tokenizer child a few."""
+    """The alphabet of a vocabulary, read once."""
     return Alphabet(vocabulary)
 
 
@@ -98,7 +118,7 @@ class Gate:
     def accept(self, token: int) -> None:
         """Go on with an allowed token that is no end."""
         library.llama_sampler_accept(self._grammar, token)
-        self._pending = _unfinished(self._pending + self._alphabet.pieces[token])
+        self._pending = _unfinished(self._pending + self._alphabet.vocabulary.piece(token))
         self._look()
 
     @property
@@ -114,7 +134,7 @@ class Gate:
     @property
     def many(self) -> bool:
         """So many tokens begin with an allowed byte that trying one first is the cheaper way."""
-        return int(self._alphabet.counts[self.bytes].sum()) > MANY
+        return len(self._alphabet.beginning_with(self.bytes)) > MANY
 
     def allows(self, token: int) -> bool:
         first = int(self._alphabet.first[token])
@@ -124,14 +144,9 @@ class Gate:
 
     def possible(self) -> "Ids":
         """Tokens that come into question, more than the grammar allows; ends are not among them."""
-        ids = self._alphabet.beginning_with(self.bytes)
-        if len(ids) <= MANY:
-            return ids
-        bytes_now = np.flatnonzero(self.bytes)
-        big = [int(byte) for byte in bytes_now if len(self._alphabet.groups[byte]) > MANY // 4]
-        some = self.bytes.copy()
-        some[big] = False
-        return np.concatenate([self._alphabet.beginning_with(some), *(self._after(byte) for byte in big)])
+        if not self.many:
+            return self._alphabet.beginning_with(self.bytes)
+        return np.concatenate([_NONE, *self._narrowed(self._grammar, self._pending, b"", self.bytes)])
 
     def allowed(self, ids: "Ids") -> "Ids":
         """Those of `ids`, which are possible ones, that the grammar allows."""
@@ -140,17 +155,15 @@ class Gate:
         allowed: Ids = ids[asked["logit"] == 0.0]
         return allowed
 
-    def shortlist(self, logits: "NDArray[np.float32]", enough: int) -> "NDArray[Any]":
-        """Token data of the allowed tokens with their logits: all, or the likeliest when `enough` of them pass."""
-        ids = self.possible()
-        some = max(_FIRST_LOOK, 4 * enough) if enough else len(ids)
-        allowed = ids[:0]
-        while some < len(ids) and len(allowed) < enough:
-            values = logits[ids]
-            allowed = self.allowed(ids[np.argpartition(values, len(ids) - some)[len(ids) - some :]])
-            some *= 8
-        if len(allowed) < max(enough, 1):
-            allowed = self.allowed(ids)
+    def shortlist(self, logits: "NDArray[np.float32]", exact: bool, tired: "Ids") -> "NDArray[Any]":
+        """Token data of the allowed tokens with their logits.
+
+        All of them when it is to be `exact`. Otherwise the allowed ones among the likeliest, as soon as there are a few
+        that are not `tired` (penalties make those less likely): no chain that keeps the likeliest looks further.
+        """
+        allowed = _NONE if exact else self._first_allowed(logits, tired)
+        if not len(allowed):
+            allowed = self.allowed(self.possible())
         if self.may_end:
             allowed = np.concatenate([allowed, self._alphabet.ends])
         chosen = candidates(allowed)
@@ -163,18 +176,39 @@ class Gate:
             library.llama_sampler_free(self._grammar)
             self._grammar = None
 
-    def _after(self, byte: int) -> "Ids":
-        """Tokens that begin with `byte` and whose second byte a copy of the grammar allows after it."""
-        single = self._alphabet.single[byte]
-        if single == _NOTHING:
-            return self._alphabet.groups[byte]
-        copy = library.llama_sampler_clone(self._grammar)
-        try:
-            library.llama_sampler_accept(copy, single)
-            allowed, _ = self._bytes_of(copy, _unfinished(self._pending + bytes([byte])))
-        finally:
-            library.llama_sampler_free(copy)
-        return self._alphabet.going_on(byte, allowed)
+    def _first_allowed(self, logits: "NDArray[np.float32]", tired: "Ids") -> "Ids":
+        """The allowed ones among the likeliest, or none when they are too few to choose from."""
+        if not self.many:
+            return _NONE
+        wide = int(self.bytes.sum()) > _FEW_BYTES
+        for some, ids in ((_FIRST_LOOK, self._alphabet.beginning_with(self.bytes) if wide else _NONE), (MANY, None)):
+            ids = self.possible() if ids is None else ids
+            if len(ids) > some:
+                likeliest = ids[np.argpartition(logits[ids], len(ids) - some)[len(ids) - some :]]
+                allowed = self.allowed(likeliest)
+                if len(allowed) - int(np.isin(allowed, tired).sum()) >= _ENOUGH:
+                    return allowed
+        return _NONE
+
+    def _narrowed(self, grammar: Any, pending: bytes, prefix: bytes, allowed: "Flags") -> "Iterator[Ids]":
+        """Tokens that go on after `prefix` with an allowed byte. Where they are many, a copy of the grammar takes that
+        byte and tells which may be next.
+        """
+        for byte, ids in self._alphabet.branch(prefix).items():
+            if byte == _END:
+                yield ids
+            elif allowed[byte]:
+                single = self._alphabet.single.get(byte)
+                if len(ids) <= MANY or single is None or len(prefix) + 2 > _FAR:
+                    yield ids
+                else:
+                    copy, after = library.llama_sampler_clone(grammar), _unfinished(pending + bytes([byte]))
+                    try:
+                        library.llama_sampler_accept(copy, single)
+                        following, _ = self._bytes_of(copy, after)
+                        yield from self._narrowed(copy, after, prefix + bytes([byte]), following)
+                    finally:
+                        library.llama_sampler_free(copy)
 
     def _look(self) -> None:
         self.bytes, self.may_end = self._bytes_of(self._grammar, self._pending)
@@ -207,14 +241,12 @@ def apply(sampler: Any, array: "NDArray[Any]") -> Any:
 
 def _pieces(vocabulary: Vocabulary, ends: frozenset[int]) -> list[bytes]:
     """What each token shows; nothing for ends, for control tokens and for what is no part of UTF-8."""
-    buffer, room = ctypes.create_string_buffer(512), 512
+    read, handle, room = library.llama_token_to_piece, vocabulary.handle, 512
+    buffer = ctypes.create_string_buffer(room)
     pieces = []
     for token in range(vocabulary.size):
-        length = library.llama_token_to_piece(vocabulary.handle, token, buffer, room, 0, False)
-        if length < 0:
-            buffer, room = ctypes.create_string_buffer(-length), -length
-            length = library.llama_token_to_piece(vocabulary.handle, token, buffer, room, 0, False)
-        piece = ctypes.string_at(buffer, max(0, length))
+        length = read(handle, token, buffer, room, 0, False)
+        piece = vocabulary.piece(token) if length < 0 else ctypes.string_at(buffer, length)
         pieces.append(piece if token not in ends and piece[:1] != b"\0" and _is_utf8_part(piece) else b"")
     return pieces
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,8 @@ class Sampler:
         self._words = vocabulary.size
         self._ends = alphabet_of(vocabulary).ends if grammar else None
         self._penalties = _penalties(sampling)
-        self._enough = _enough(sampling)
+        self._exact = not _keeps_the_likeliest(sampling)
+        self._recent: deque[int] = deque(maxlen=sampling.repeat_window if self._penalties else 0)
         self._chain = library.llama_sampler_chain_init(library.llama_sampler_chain_default_params())
         for part in _parts(seed, sampling, vocabulary.size):
             library.llama_sampler_chain_add(self._chain, part)
@@ -95,8 +97,9 @@ class Sampler:
             if gate.allows(token):
                 return token
         logits = np.ctypeslib.as_array(library.llama_get_logits_ith(context, index), shape=(self._words,))
-        token = self._drawn(gate.shortlist(logits, self._enough))
+        token = self._drawn(gate.shortlist(logits, self._exact, np.array(self._recent, dtype=np.int32)))
         library.llama_sampler_accept(self._chain, token)
+        self._recent.append(token)
         return token
 
     def _drawn(self, allowed: "NDArray[Any]") -> int:
@@ -111,14 +114,10 @@ def _penalties(sampling: Sampling) -> bool:
     return bool(sampling.repeat_window) and penalties != (1.0, 0.0, 0.0)
 
 
-def _enough(sampling: Sampling) -> int:
-    """How many of the likeliest tokens settle what the chain would choose among all; 0 when only all do."""
+def _keeps_the_likeliest(sampling: Sampling) -> bool:
+    """Whether the chain looks at no more than some of the likeliest tokens, and lifts none from behind."""
     lifts = sampling.repeat_penalty < 1.0 or sampling.frequency_penalty < 0.0 or sampling.presence_penalty < 0.0
-    penalties = _penalties(sampling)
-    if penalties and lifts:
-        return 0
-    kept = 1 if sampling.temperature == 0.0 else sampling.top_k
-    return kept + sampling.repeat_window * penalties if kept else 0
+    return not (_penalties(sampling) and lifts) and (sampling.temperature == 0.0 or sampling.top_k > 0)
 
 
 def _parts(seed: int, sampling: Sampling, words: int) -> list[Any]:
