@@ -1,5 +1,6 @@
 """Makes a model of any kind from its settings, and says beforehand what it will take in memory."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import msgspec
 from gaiad.clock import Clock
 from gaiad.config import ModelConfig, ModelsConfig
 from gaiad.errors import BadInput
-from gaiad.models.gguf_info import read_footprint
+from gaiad.models.gguf_info import Footprint, read_footprint
 from gaiad.models.patience import Patience
 from gaiad.models.protocol import DEFAULT_CONTEXT
 from gaiad.models.roles import file_of
@@ -16,6 +17,7 @@ from gaiad.models.served import ServedModel
 from gaiad.models.token_worker import TokenWorker
 
 PROCESS_BYTES = 48 * 2**20  # an interpreter with llama.cpp and numpy
+_PART = re.compile(r"(.+)-(00001)-of-(\d{5})\.gguf", re.IGNORECASE)
 
 
 class Workshop(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,11 +41,34 @@ def memory_need(config: ModelConfig, settings: ModelsConfig) -> int:
     """
     if config.kind != "gguf":
         return 0
-    size = read_footprint(file_of(config))
-    window = config.context or settings.context or min(size.context, DEFAULT_CONTEXT)
-    cells = max(config.cells or settings.cells, window)
+    path = file_of(config)
+    size = read_footprint(path)
+    cells = max(config.cells or settings.cells, _window(config, settings, size))
     outputs = settings.batch_tokens + (config.parallel or settings.parallel)
-    return PROCESS_BYTES + size.weights + cells * size.per_cell + outputs * size.per_output
+    return PROCESS_BYTES + _weights(path, size) + cells * size.per_cell + outputs * size.per_output
+
+
+def window_of(config: ModelConfig, settings: ModelsConfig) -> int:
+    """Tokens that prompt and reply may have together; 0 when nobody says (a remote model without `context`).
+
+    Raises BadInput.
+    """
+    if config.kind != "gguf":
+        return config.context
+    return _window(config, settings, read_footprint(file_of(config)))
+
+
+def _window(config: ModelConfig, settings: ModelsConfig, size: Footprint) -> int:
+    return config.context or settings.context or min(size.context, DEFAULT_CONTEXT)
+
+
+def _weights(path: Path, size: Footprint) -> int:
+    """Of all the parts, for a model in several files."""
+    part = _PART.fullmatch(path.name)
+    if part is None:
+        return size.weights
+    others = (path.with_name(f"{part[1]}-{number:05}-of-{part[3]}.gguf") for number in range(2, int(part[3]) + 1))
+    return size.weights + sum(other.stat().st_size for other in others if other.is_file())
 
 
 def _gguf(name: str, config: ModelConfig, shop: Workshop) -> ServedModel:

@@ -13,6 +13,7 @@ from gaiad.generation import Generated, GenerateRequest, TextDelta
 from gaiad.models.making import Workshop
 from gaiad.models.placement import Resident, make_room, place_at_start
 from gaiad.models.pooled import Pooled
+from gaiad.models.pooled_model import PooledModel
 from gaiad.models.served import ServedModel
 from gaiad.ports import Call
 from gaiad.schemas import ModelStatus
@@ -63,6 +64,11 @@ class ModelPool:
     def kind_of(self, name: str) -> str:
         """gguf, openai, extractive or scripted."""
         return self._models[name].config.kind
+
+    def model(self, name: str) -> PooledModel:
+        """The model called `name` behind the port. Raises NotFound."""
+        pooled = self._models[self.name_of(name)]
+        return PooledModel(pooled, self.generate, pooled.window)
 
     def name_of(self, name: str = "", role: str = "") -> str:
         """The model called `name`, or the one that serves `role`. Raises NotFound naming what there is."""

@@ -5,7 +5,7 @@ from msgspec import structs
 from gaiad.config import ModelConfig
 from gaiad.errors import BadInput, ConfigError
 from gaiad.logs import get_logger
-from gaiad.models.making import Workshop, make_model, memory_need
+from gaiad.models.making import Workshop, make_model, memory_need, window_of
 from gaiad.models.placement import Need, Resident
 from gaiad.models.served import ServedModel
 from gaiad.schemas import ModelStatus
@@ -25,12 +25,14 @@ class Pooled:
         self.trouble = "not made yet"
         self.running = 0
         self.last_used = 0.0
+        self.window = 0
         self._expected = self._largest = 0
 
     def make(self, shop: Workshop) -> None:
         """Look at its files and make it, without loading. Reads files: not for the event loop."""
         try:
             self._expected = memory_need(self.config, shop.settings)
+            self.window = window_of(self.config, shop.settings)
             self.served, self.trouble = make_model(self.name, self.config, shop), ""
         except (BadInput, ConfigError) as error:
             self.served, self.trouble = None, error.message

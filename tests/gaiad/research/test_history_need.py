@@ -1,0 +1,50 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from gaiad.research.history_need import history_need
+from gaiad.schemas import Facets
+
+NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
+FACETS = Facets(
+    models={"Gemini 2.5 Pro": 3}, topics={"Enumeration protocol": 2}, people={"Joseph": 2}, packets=5, pages=50
+)
+
+
+def need(message):
+    return history_need(message, FACETS, NOW, UTC)
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ("Claude, what did we discuss about GAM architecture?", "said or decided"),
+        ("What have we decided about the sensors?", "said or decided"),
+        ("You said the threshold was too low. Why?", "what we did"),
+        ("Do you remember the name of the bridge?", "remember"),
+        ("search packets for noun bias", "remember"),
+        ("Which packets mention consent?", "packets or conversations"),
+        ("Let us go on where our last session ended", "packets or conversations"),
+        ("What was the plan in November?", "November"),
+        ("Is the enumeration protocol still in use?", "Enumeration protocol"),
+        ("What does Joseph think of it?", "Joseph"),
+        ("Would Gemini agree?", "Gemini"),
+    ],
+)
+def test_what_was_said_before_is_looked_up_and_the_reason_is_told(message, why):
+    assert why.lower() in need(message).lower()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Hello!",
+        "What is 17 times 23?",
+        "Write a limerick about rain",
+        "Translate 'good morning' into French",
+        "How do I reverse a list in Python?",
+        "Thanks, that helps",
+    ],
+)
+def test_what_stands_by_itself_is_not(message):
+    assert need(message) == ""
