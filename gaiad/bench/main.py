@@ -5,7 +5,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from gaiad.bench.measures import Row, measure_embedding, measure_ingest, measure_search, measure_start
+from gaiad.bench.first_tokens import measure_cancel, measure_prefix
+from gaiad.bench.generation import measure_generation, measure_server
+from gaiad.bench.grammar import measure_grammar
+from gaiad.bench.measures import measure_embedding, measure_ingest, measure_search, measure_start
+from gaiad.bench.rows import Row
+from gaiad.bench.soak import measure_soak
 from gaiad.errors import BadInput
 
 MEASURES: dict[str, Callable[[], list[Row]]] = {
@@ -13,6 +18,12 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     "ingest": measure_ingest,
     "start": measure_start,
     "search": measure_search,
+    "generation": measure_generation,
+    "server": measure_server,
+    "prefix": measure_prefix,
+    "cancel": measure_cancel,
+    "grammar": measure_grammar,
+    "soak": measure_soak,
 }
 
 

@@ -6,21 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import msgspec
-
 from gaiad.bench.corpus import make_queries, write_packets
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
+from gaiad.bench.rows import Row
 
 _PAGES_PER_PACKET = 10  # eight turns, a summary and the header group
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table. `aim` is what the project wants on a two-core machine, "" where none is set."""
-
-    what: str
-    value: float
-    unit: str
-    aim: str = ""
 
 
 def measure_ingest(packets: int = 3000) -> list[Row]:

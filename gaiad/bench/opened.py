@@ -1,12 +1,19 @@
-"""A generating worker with its tokenizer child, open for the length of a measurement."""
+"""A generating worker open for the length of a measurement, and the bare loop's settings that equal the worker's."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gaiad.clock import SystemClock
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
+from gaiad.models.gguf_header import read_header
+from gaiad.models.raw_tasks import Setting
 from gaiad.models.token_worker import TokenWorker
+
+_MAX_THREADS = 8
+_DEFAULT_CONTEXT = 8192
+_KEPT_SEQUENCES = 8
 
 
 @asynccontextmanager
@@ -23,3 +30,15 @@ async def open_worker(path: Path, settings: GeneratorSettings) -> AsyncIterator[
     finally:
         await generator.close()
         await tokens.close()
+
+
+def bare_setting(path: Path, settings: GeneratorSettings, flash: str) -> Setting:
+    """The context a worker with these settings opens for the file, with the attention that it chose."""
+    window = settings.context or min(read_header(path).context, _DEFAULT_CONTEXT)
+    return Setting(
+        threads=settings.threads or min(len(os.sched_getaffinity(0)), _MAX_THREADS),
+        cells=max(settings.cells, window) + 1,
+        batch=settings.batch_tokens,
+        sequences=settings.parallel + _KEPT_SEQUENCES,
+        flash=flash == "on",
+    )

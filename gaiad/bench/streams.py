@@ -22,12 +22,13 @@ class Trace:
         self.ended = 0.0
         self._changed = asyncio.Event()
 
-    def note(self, event: TextDelta | Generated) -> None:
-        """Call it as soon as the event is there."""
+    def note(self, event: TextDelta | Generated, when: float | None = None) -> None:
+        """Call it as soon as the event is there, or say when it was (time.perf_counter)."""
+        when = time.perf_counter() if when is None else when
         if isinstance(event, Generated):
-            self.end, self.ended = event, time.perf_counter()
+            self.end, self.ended = event, when
         else:
-            self.pieces.append((time.perf_counter(), event.tokens))
+            self.pieces.append((when, event.tokens))
         self._changed.set()
 
     @property

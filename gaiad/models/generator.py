@@ -85,6 +85,11 @@ class WorkerGenerator(SupervisedModel):
         """With its places, and how many wait for one."""
         return msgspec.structs.replace(super().status(), slots=self._slots, waiting=self._line.waiting)
 
+    @property
+    def flash(self) -> str:
+        """Which attention the worker uses: on or off once it was measured, auto before."""
+        return self._supervisor.load.flash
+
     async def beat(self, call: Call) -> float:
         """One token decoded on the worker's reserved sequence (GCP 8.2); the milliseconds until it answered."""
         return await self._supervisor.beat(call)

@@ -107,6 +107,11 @@ class Supervisor:
             restarts=self._restarts,
         )
 
+    @property
+    def load(self) -> Load:
+        """What the next life is told: as asked for, with what an earlier life measured."""
+        return self._load
+
     def stderr_lines(self) -> list[str]:
         """The worker's last lines on standard error, lives before this one included."""
         return list(self._stderr)
