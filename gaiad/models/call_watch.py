@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from gaiad.clock import Clock
 from gaiad.ports import Call
 
-_LOOK_S = 0.05
+_LOOK_S = 0.02
 
 
 @contextlib.asynccontextmanager

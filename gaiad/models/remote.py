@@ -32,6 +32,7 @@ from gaiad.schemas import ModelStatus
 from gaiad.tasks import TaskGroup
 
 _CONNECT_S = 10.0
+_LONGEST_WAIT_S = 10.0
 _LINGER_S = 0.2
 _LONGEST_BODY = 8 * 1024 * 1024
 _LONGEST_REFUSAL = 64 * 1024
@@ -104,8 +105,8 @@ class RemoteModel:
             self._tasks.start("watch", looking)
 
     async def wait_ready(self, timeout_s: float) -> None:
-        """Raises Unavailable with the reason when the server was not reached by then, or refuses us."""
-        if not await self._health.settled(timeout_s):
+        """Raises Unavailable with the reason when the server refuses us or was not reached by then, or in 10 s."""
+        if not await self._health.settled(min(timeout_s, _LONGEST_WAIT_S)):
             raise Unavailable(f"{self._access.server}: {self._health.reason}", self._heartbeat_s)
 
     async def close(self) -> None:
@@ -173,7 +174,7 @@ class Connection:
             return False
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(_CONNECT_S, self._silence_s)),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=min(_CONNECT_S, self._silence_s / 2)),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._access.headers(),
         )
@@ -242,13 +243,9 @@ class Connection:
         if 300 <= response.status < 400:
             words = f"it answered {response.status}, go to {self._access.excerpt(response.headers.get('Location', ''))}"
         asked_s = retry_after_s(response.headers.get("Retry-After", ""), self._clock.now())
-        return Fault(
-            words,
-            status=response.status if response.status != 200 else 0,
-            retry_after_s=asked_s,
-            setting=response.status == 200,
-            detail=said,
-        )
+        if response.status == 200:
+            return Fault(words, setting=True)
+        return Fault(words, status=response.status, retry_after_s=asked_s, detail=said)
 
     async def _body(self, response: aiohttp.ClientResponse, call: Call, limit: int, *, cut: bool = False) -> bytes:
         data = bytearray()

@@ -35,8 +35,12 @@ _REFUSALS = frozenset({400, 404, 405, 415, 422, 500, 501})  # llama-cpp-python's
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """`form` is how a schema is put: as the standard says, the older way, or not at all. `refused` are fields."""
+    """`form` is how a schema is put: as the standard says, the older way, or not at all. `refused` are fields.
 
+    `strict` says that a closed schema is called strict, which some servers take only of a few keywords.
+    """
+
+    strict: bool = True
     form: Literal["json_schema", "json_object", "none"] = "json_schema"
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     refused: frozenset[str] = frozenset()
@@ -44,7 +48,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     def response_format(self, schema: dict[str, Any]) -> dict[str, Any] | None:
         """The field that holds the server to a schema, None when it takes none."""
         if self.form == "json_schema":
-            body = {"name": "reply", "schema": schema, "strict": fits_strict(schema)}
+            body = {"name": "reply", "schema": schema, "strict": self.strict and fits_strict(schema)}
             return {"type": "json_schema", "json_schema": body}
         if self.form == "json_object":
             return {"type": "json_object", "schema": schema}
@@ -67,7 +71,9 @@ def learn(dialect: Dialect, status: int, words: str, formed: bool) -> Dialect | 
     """
     if status not in _REFUSALS:
         return None
-    if formed and _FORM.search(words) and not _BAD_SCHEMA.search(words):
+    if formed and _BAD_SCHEMA.search(words):
+        return msgspec.structs.replace(dialect, strict=False) if dialect.strict else None
+    if formed and _FORM.search(words):
         return _lower_form(dialect)
     if "max_completion_tokens" in words and dialect.limit_field == "max_tokens":
         return msgspec.structs.replace(dialect, limit_field="max_completion_tokens")

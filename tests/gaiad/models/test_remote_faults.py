@@ -1,7 +1,9 @@
 """Against a server that misbehaves on purpose: a small one of our own, on a real socket."""
 
 import asyncio
+import contextlib
 import json
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +26,8 @@ KEY = "sk-secret-0123456789"
 QUICK = RetryRule(tries=4, first_s=0.01, longest_s=0.02)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 FORM = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+CLOSED = {**FORM, "additionalProperties": False}
 
 
 class Stand:
@@ -373,7 +377,8 @@ async def test_a_bad_schema_is_the_callers_error(stand, open_remote):
     remote = await open_remote()
     stand.answers = [refuses("Invalid schema for response_format 'reply': no type")]
     with pytest.raises(BadInput, match="Invalid schema"):
-        await whole(remote, ask(schema=FORM))
+        await whole(remote, ask(schema=CLOSED))
+    assert [body["response_format"]["json_schema"]["strict"] for body in stand.asked] == [True, False]
     assert remote.status().reason == ""
 
 
@@ -430,6 +435,23 @@ async def test_a_server_without_a_list_of_models_is_ready_and_one_with_a_page_in
     with pytest.raises(Unavailable, match="log in"):
         await remote.wait_ready(5.0)
     assert remote.status().state == "failed"
+
+
+async def test_a_connection_that_is_never_accepted_is_given_up(open_remote):
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as others:
+        for _ in range(4):  # the kernel accepts no more on behalf of a server that does not
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
+        remote = await open_remote(
+            wait=False, config={"base_url": url}, retry=RetryRule(tries=2, first_s=0.01), remote_timeout_s=0.3
+        )
+        begun = time.monotonic()
+        with pytest.raises(Unavailable, match="no connection in time"):
+            await whole(remote)
+        assert time.monotonic() - begun < 3.0
+        await remote.close()
 
 
 async def test_names_and_ports_nobody_answers_at_are_said_so(open_remote):

@@ -73,7 +73,7 @@ def test_retry_after_is_a_number_or_a_date(header, seconds):
         (400, "temperature: only the default (1) value", Dialect(refused=frozenset({"temperature"}))),
         (400, "Use 'max_completion_tokens' instead", Dialect(limit_field="max_completion_tokens")),
         (500, "('body', 'response_format', 'type')", Dialect(form="json_object")),
-        (400, "Invalid schema for response_format 'reply'", None),
+        (400, "Invalid schema for response_format 'reply'", Dialect(strict=False)),
         (400, "top_k must be below 1000", None),
         (400, "this model's context is 4096 tokens", None),
         (503, "top_k is not supported while loading", None),
@@ -82,6 +82,10 @@ def test_retry_after_is_a_number_or_a_date(header, seconds):
 )
 def test_a_refusal_teaches_only_what_it_names(status, words, expected):
     assert learn(Dialect(), status, words, True) == expected
+
+
+def test_a_schema_that_is_bad_even_when_not_strict_is_the_callers():
+    assert learn(Dialect(strict=False), 400, "Invalid schema for response_format 'reply'", True) is None
 
 
 def test_learning_ends():
