@@ -66,10 +66,14 @@ async def soak(model: Path, requests: int, kills: int) -> Soak:
         async with asyncio.TaskGroup() as group:
             for _ in range(_CALLERS):
                 group.create_task(run.work(), name="bench/caller")
-        zombies, deaths = _zombies(), worker.status().restarts
+        zombies, restarts = _zombies(), worker.status().restarts
     parents, workers = zip(*run.memory, strict=True)
     return Soak(
-        ends=run.ends, deaths=deaths, parent_drift=_drift(parents), worker_drift=_drift(workers), zombies=zombies
+        ends=run.ends,
+        deaths=restarts,
+        parent_drift=_drift(parents),
+        worker_drift=_drift(workers),
+        zombies=zombies,
     )
 
 

@@ -14,7 +14,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     first_backoff_s: float = 0.2
     longest_backoff_s: float = 30.0
     failures: int = 5
-    cancel_look_s: float = 0.05
+    cancel_look_s: float = 0.015
 
     def backoff_s(self, failures: int) -> float:
         """The wait before the next try, after so many failures in a row: doubled each time, up to the longest."""
