@@ -77,7 +77,7 @@ class GgufTokenizer:
         clean = [ChatMessage(role=message.role, content=clean_segments(message.content)) for message in messages]
         path, template = str(self._path), self._template
         reply = await self._worker.ask(
-            self._path, lambda number: Render(id=number, path=path, template=template, messages=clean), call
+            lambda number: Render(id=number, path=path, template=template, messages=clean), call
         )
         if not isinstance(reply, Rendered):
             raise self._unexpected(reply)
@@ -97,7 +97,6 @@ class GgufTokenizer:
             return known
         path, (grammar, schema, contract) = str(self._path), form
         reply = await self._worker.ask(
-            self._path,
             lambda number: CheckGrammar(id=number, path=path, grammar=grammar, schema=schema, contract=contract),
             call,
         )
@@ -109,7 +108,6 @@ class GgufTokenizer:
     async def _tokens(self, texts: list[list[Segment]], call: Call, *, counts_only: bool, beginning: bool) -> Tokens:
         path = str(self._path)
         reply = await self._worker.ask(
-            self._path,
             lambda number: Tokenize(id=number, path=path, texts=texts, counts_only=counts_only, beginning=beginning),
             call,
         )

@@ -5,6 +5,7 @@ time limit and with little memory to gain, and the supervisor's kill is the last
 """
 
 import hashlib
+import resource
 import signal
 import sys
 import time
@@ -15,13 +16,14 @@ from types import FrameType
 
 from gaiad.generation import ChatMessage, Segment
 from gaiad.models.chat_template import CHATML, PLAIN, ChatTemplate, TemplateProblem, TookTooLong, try_out
-from gaiad.models.throw_away import Died, Limits, ThrowAway
+from gaiad.models.throw_away import Died, Limits, ThrowAway, lower_address_space
 from gaiad.models.turns import Refused, Steps
 from gaiad.models.vocabulary_shelf import Shelved
 
 RENDER_S = 1.0
 KEPT_TEMPLATES = 32
-_PROOF = Limits(cpu_s=3, wall_s=15.0, memory_bytes=512 << 20)
+_MEMORY_BYTES = 256 << 20
+_PROOF = Limits(cpu_s=3, wall_s=15.0, memory_bytes=_MEMORY_BYTES)
 
 
 class KnownTemplate:
@@ -35,11 +37,10 @@ class KnownTemplate:
     def write(self, messages: Sequence[ChatMessage]) -> list[Segment]:
         """Raises Refused when the template cannot write these messages."""
         try:
-            with _time_limit(RENDER_S):
+            with _bounded():
                 segments, change = self._template.render(messages)
-        except (TemplateProblem, MemoryError) as problem:
-            words = str(problem) or "it takes too much memory"
-            raise Refused(f"{self._name} cannot write this conversation: {words}; mend the template") from problem
+        except TemplateProblem as problem:
+            raise Refused(f"{self._name} cannot write this conversation: {problem}; mend the template") from problem
         if change and change not in self._mentioned and len(self._mentioned) < KEPT_TEMPLATES:
             self._mentioned.add(change)
             sys.stderr.write(f"{self._name}: {change}\n")
@@ -80,11 +81,10 @@ def _first_contact(name: str, source: str, begin: str, end: str) -> Steps[KnownT
     try:
         yield trial
         problem = trial.outcome().decode()
-        return (
-            f"{name}: {problem}; mend it"
-            if problem
-            else KnownTemplate(name, ChatTemplate(source, begin, end, time.strftime))
-        )
+        with _bounded():
+            return f"{name}: {problem}; mend it" if problem else KnownTemplate(name, _compile(source, begin, end))
+    except TemplateProblem as refusal:
+        return f"{name}: {refusal}; mend it"
     except Died as death:
         return f"{name} {death}; mend it"
     finally:
@@ -95,17 +95,23 @@ def _speaks_chatml(shelved: Shelved) -> bool:
     return all(shelved.vocabulary.has_special(literal) for literal in ("<|im_start|>", "<|im_end|>"))
 
 
+def _compile(source: str, begin: str, end: str) -> ChatTemplate:
+    return ChatTemplate(source, begin, end, time.strftime)
+
+
 @contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Main thread only. Raises TookTooLong inside the block when its time is over."""
+def _bounded() -> Iterator[None]:
+    """Main thread only. Inside, what takes RENDER_S seconds raises TookTooLong, and too much memory MemoryError."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise TookTooLong(f"it takes more than {seconds:g} s")
+        raise TookTooLong(f"it takes more than {RENDER_S:g} s")
 
     previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = lower_address_space(_MEMORY_BYTES)
+    signal.setitimer(signal.ITIMER_REAL, RENDER_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)
+        resource.setrlimit(resource.RLIMIT_AS, before)

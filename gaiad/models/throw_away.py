@@ -198,18 +198,24 @@ def _die_with(parent: int, libc: ctypes.CDLL) -> None:
 
 
 def _limit(limits: Limits) -> None:
-    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_CORE, 0, 0)
     _lower(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)
-    _lower(resource.RLIMIT_STACK, limits.stack_bytes)
+    _lower(resource.RLIMIT_STACK, limits.stack_bytes, limits.stack_bytes)
+    lower_address_space(limits.memory_bytes)
+
+
+def lower_address_space(growth_bytes: int) -> tuple[int, int]:
+    """Let this process take so much memory beyond what it has now; returns the limits that were in force before."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
     now = _address_space()
     if now:
-        _lower(resource.RLIMIT_AS, now + limits.memory_bytes)
+        _lower(resource.RLIMIT_AS, now + growth_bytes, before[1])
+    return before
 
 
-def _lower(which: int, soft: int, hard: int | None = None) -> None:
+def _lower(which: int, soft: int, hard: int) -> None:
     """Set a limit, but never above the one in force."""
     _, ceiling = resource.getrlimit(which)
-    hard = soft if hard is None else hard
     if ceiling != resource.RLIM_INFINITY:
         soft, hard = min(soft, ceiling), min(hard, ceiling)
     resource.setrlimit(which, (soft, hard))

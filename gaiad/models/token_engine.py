@@ -31,7 +31,7 @@ from gaiad.models.vocabulary import Untokenizable, Vocabulary
 from gaiad.models.vocabulary_shelf import VocabularyShelf
 
 SLICE_CHARS = 20_000
-LONG_CHARS = 200_000
+LONG_CHARS = 20_000  # llama.cpp takes milliseconds for these, for some texts the square of their length
 _LONG_TEXT = Limits(cpu_s=60, wall_s=120.0)
 _GRAMMAR = Limits(cpu_s=10, wall_s=30.0, memory_bytes=1 << 30)
 

@@ -1,8 +1,8 @@
 """The one child process that knows the vocabularies of all GGUF files (decision 1), and who asks it what.
 
-A file or a text that kills the child must not cost the others more than a restart. Whoever was under way when it died
-is asked again, one at a time and with nobody beside it: a second death names the guilty, whose file is then refused for
-a while. A death from outside (SIGKILL, SIGTERM) blames nobody.
+A request that kills the child must not cost the others more than a restart. Whoever was under way when it died is
+asked again, one at a time and with nobody beside it: a second death names the guilty, who is then refused for a while.
+A death from outside (SIGKILL, SIGTERM) blames nobody.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gaiad.clock import Clock
-from gaiad.errors import BadInput, WorkerDied
+from gaiad.errors import WorkerDied
+from gaiad.models.blame import Blame
 from gaiad.models.gguf_tokenizer import GgufTokenizer
 from gaiad.models.patience import Patience
 from gaiad.models.pending import look_again_s
@@ -25,8 +26,6 @@ from gaiad.ports import Call
 ROLE = "tokenizer"
 CACHED_COUNTS = 65_536
 CACHED_GRAMMARS = 256
-BLAME_S = 300.0
-_BLAMED_FILES = 64
 _LOOK_S = 0.05
 _FROM_OUTSIDE = ("died of SIGKILL", "died of SIGTERM", "ended with status 0")
 
@@ -37,11 +36,10 @@ class TokenWorker(SupervisedModel):
     def __init__(self, clock: Clock, patience: Patience | None = None) -> None:
         load = Load(version=PROTOCOL_VERSION, engine="tokens", path="", threads=1, batch_tokens=0)
         canary = Tokenize(id=0, path="", texts=[], counts_only=True, beginning=False)
-        patience = patience or Patience(ping_every_s=5.0, ping_grace_s=15.0)
+        patience = patience or Patience(ping_every_s=5.0, ping_grace_s=15.0, failures=10)
         super().__init__(Supervisor(ROLE, load, canary, _check_canary, clock, patience), "")
-        self._clock = clock
         self._gate = Gate(clock)
-        self._blamed: dict[Path, tuple[float, str]] = {}
+        self._blame = Blame(clock)
         self.counts: Remembered[int] = Remembered(CACHED_COUNTS)
         self.grammars: Remembered[str] = Remembered(CACHED_GRAMMARS)
 
@@ -52,40 +50,29 @@ class TokenWorker(SupervisedModel):
         """
         return GgufTokenizer(self, path, template)
 
-    async def ask(self, path: Path, make: Callable[[int], Words], call: Call) -> Reply:
-        """The child's answer to `make(id)` about the file at `path`.
+    async def ask(self, make: Callable[[int], Words], call: Call) -> Reply:
+        """The child's answer to `make(id)`.
 
         Raises BadInput, Unavailable, WorkerDied (twice under this call), DeadlineExceeded, Cancelled.
         """
-        self._refuse_blamed(path)
+        self._blame.refuse(make(0))
         try:
             async with self._gate.together(call):
                 return await self._once(make, call)
         except WorkerDied:
             async with self._gate.alone(call):
-                self._refuse_blamed(path)
-                try:
-                    return await self._once(make, call)
-                except WorkerDied as error:
-                    self._blame(path, error)
-                    raise
+                return await self._again(make, call)
+
+    async def _again(self, make: Callable[[int], Words], call: Call) -> Reply:
+        try:
+            return await self._once(make, call)
+        except WorkerDied as death:
+            if any(words in death.message for words in _FROM_OUTSIDE):
+                raise
+            raise self._blame.put_on(make(0), death.message) from death
 
     async def _once(self, make: Callable[[int], Words], call: Call) -> Reply:
         return await self._supervisor.result(await self._supervisor.submit(make, call), call)
-
-    def _blame(self, path: Path, error: WorkerDied) -> None:
-        if any(words in error.message for words in _FROM_OUTSIDE):
-            return
-        while len(self._blamed) >= _BLAMED_FILES:
-            del self._blamed[next(iter(self._blamed))]
-        self._blamed[path] = (self._clock.monotonic() + BLAME_S, error.message)
-        raise BadInput(f"{path}: the tokenizer died over it twice ({error.message}); replace the file") from error
-
-    def _refuse_blamed(self, path: Path) -> None:
-        until, reason = self._blamed.get(path, (0.0, ""))
-        if reason and self._clock.monotonic() < until:
-            raise BadInput(f"{path}: the tokenizer died over it twice ({reason}); replace the file or try later")
-        self._blamed.pop(path, None)
 
 
 class Gate:
