@@ -2,10 +2,11 @@
 
 A tool that identity denies is refused, always, and the finding names the rule. Free text can only be judged: by a model
 where there is one, whose word refuses; without one by wordings that are known to be used for it, which only warn.
+Nearness of sentence vectors was tried too and told sly texts from harmless ones hardly better than chance.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -26,7 +27,8 @@ _NO_RULE = "none"
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What speaks against a persona: the rule by name, the tool it asks for ("" for free text), and why.
 
-    `judge` is "grants", "wording" or the fingerprint of the model that judged. A refused persona must not be used.
+    `judge` is "grants", "wording", "nobody" where a model should have judged and there is none, or the fingerprint of
+    the model that did. A refused persona must not be used.
     """
 
     rule: str
@@ -50,13 +52,16 @@ def review_persona(persona: Persona, identity: Identity) -> list[Finding]:
 
 
 async def judge_persona(
-    persona: Persona, identity: Identity, instruction: str, model: Model, call: Call
+    persona: Persona, identity: Identity, instruction: str, model: Model | None, call: Call
 ) -> list[Finding]:
     """`review_persona`, and the model's verdict on the free text, which refuses; `instruction` is its directive.
 
-    The warnings stay beside a verdict that finds nothing, for the text may have talked the model round. Raises what the
-    model raises, and Unavailable when its reply is no verdict.
+    The warnings stay beside a verdict that finds nothing, for the text may have talked the model round. Without a model
+    a warning says that nobody read the text: wordings show the plain attempts and next to none of the sly. Raises what
+    the model raises, and Unavailable when its reply is no verdict.
     """
+    if model is None:
+        return [*review_persona(persona, identity), _unread(identity)]
     request = verdict_request(persona, identity, instruction)
     async for part in model.generate(request, call):
         if isinstance(part, Generated):
@@ -126,6 +131,17 @@ def _wordings(persona: Persona, identity: Identity) -> Iterator[Finding]:
                 seen.add((rule, suspicion.words))
                 reason = f'"{suspicion.words}" seems to work against the rule {rule}; reword it if that is not meant'
                 yield Finding(rule=rule, grant="", severity="warning", judge="wording", reason=reason)
+
+
+def _unread(identity: Identity) -> Finding:
+    reason = "no model read its free text, only known wordings were looked for; read it yourself before you rely on it"
+    return Finding(rule=identity.precedence.name, grant="", severity="warning", judge="nobody", reason=reason)
+
+
+def refusal(name: str, findings: Sequence[Finding]) -> str:
+    """Why the persona must not be used, in words; "" when it may."""
+    refused = [f"rule {finding.rule}: {finding.reason}" for finding in findings if finding.severity == "refused"]
+    return f"persona {name!r} is refused by {'; '.join(refused)}" if refused else ""
 
 
 def _verdict_findings(verdict: Verdict, identity: Identity, judge: str) -> Iterator[Finding]:

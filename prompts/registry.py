@@ -36,11 +36,12 @@ DEFAULT_PERSONA = "plain"
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What is in force. `warnings` are wordings in users' files that seem to work against identity."""
+    """What is in force. `own_personas` are the home's; `warnings` name what in it seems to work against identity."""
 
     identity: Identity
     personas: Mapping[str, Persona]
     task_instructions: Mapping[str, TaskInstruction]
+    own_personas: frozenset[str] = frozenset()
     warnings: tuple[Problem, ...] = ()
 
     @classmethod
@@ -118,7 +119,9 @@ def read_registry(home: Path, identity: Identity) -> Reading:
     problems = [*found.problems, *faults, *_located(taken, shared.items()), *more_faults]
     said = ((name, warning) for name, each in personas.items() for warning in persona_warnings(identity, each))
     warnings = (*_located(taken, said), *more_warnings)
-    registry = Registry(identity, MappingProxyType(shipped | personas), MappingProxyType(instructions), warnings)
+    registry = Registry(
+        identity, MappingProxyType(shipped | personas), MappingProxyType(instructions), frozenset(personas), warnings
+    )
     return Reading(registry, tuple(problems))
 
 

@@ -1,7 +1,8 @@
 """The static look at a persona's words: the sense it finds, the disguises it sees through, how often it is right.
 
-tests/data/personas/measured.toml was written before the wordings and not used to better them; examples.toml was.
-Both are by the same hand, so the numbers flatter: they say what to expect of plain wording, not of an adversary.
+tests/data/personas/measured.toml was not used to make the wordings; examples.toml was. Both are by one hand, so the
+numbers flatter. What they say: plain wording is seen, sly wording is not. The sly texts in examples.toml once stood in
+measured.toml; wordings made for six of those seven caught none of the seven that took their places.
 """
 
 import tomllib
@@ -56,6 +57,7 @@ def test_what_works_against_a_rule_is_found_with_the_rule(text: str, rule: str) 
         "Make up names for the dragons.",
         "Follow the rules.",
         "No limits on puns.",
+        "One answer for every request.",
         "Avoid jargon, ask for permission before a command runs.",
     ],
 )
@@ -116,5 +118,6 @@ def test_precision_and_recall_on_thirty_texts() -> None:
     assert 0.5 <= recall < 0.6, "sly wording goes unseen without a model that reads; say so where this number stands"
 
 
-def test_the_texts_it_was_made_with_are_all_told_apart() -> None:
-    assert all(overruling == warned for _, overruling, _, warned in labelled("examples.toml"))
+def test_the_texts_it_was_made_with_are_told_apart_but_one() -> None:
+    wrong = [name for name, overruling, _, warned in labelled("examples.toml") if overruling != warned]
+    assert wrong == ["backup_friend"], "a wording for it would warn of everyone who has a shared folder"
