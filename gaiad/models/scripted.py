@@ -13,6 +13,7 @@ A script is a TOML file:
 Replies are tried in order; the first that fits the prompt and is not used up is taken.
 """
 
+import hashlib
 import re
 import tomllib
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -102,6 +103,7 @@ class ScriptedModel:
         self._clock = clock
         self._path = path
         self._tokenizer = WordTokenizer(clock)
+        self._fingerprint = f"scripted:{hashlib.sha256(msgspec.json.encode(self._replies)).hexdigest()[:16]}"
         self.seen: list[GenerateRequest] = []
 
     @classmethod
@@ -115,7 +117,8 @@ class ScriptedModel:
 
     @property
     def fingerprint(self) -> str:
-        return f"scripted:{self._path or self._name}"
+        """Names what the script says, wherever it lies."""
+        return self._fingerprint
 
     async def start(self) -> None:
         """Nothing to load."""

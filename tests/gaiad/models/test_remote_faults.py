@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import json
+import shutil
 import socket
+import ssl
+import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -470,6 +473,24 @@ async def test_tls_where_there_is_none_is_said_so(stand, open_remote):
     remote = await open_remote(wait=False, config={"base_url": url})
     with pytest.raises(Unavailable, match="TLS"):
         await whole(remote)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
+async def test_a_certificate_nobody_vouches_for_is_refused_at_once(open_remote, tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    await asyncio.to_thread(
+        subprocess.run, [*make, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        remote = await open_remote(wait=False, config={"base_url": url}, retry=RetryRule(first_s=60.0))
+        with pytest.raises(Unavailable, match="TLS certificate is not trusted"):
+            await whole(remote)
+        await remote.close()
 
 
 async def test_after_close_a_call_is_refused_and_start_brings_it_back(stand, open_remote):

@@ -42,7 +42,8 @@ async def test_a_file_says_what_is_said(tmp_path):
     assert [event.text for event in events[:-1]] == ["a lo", "nger", " rep", "ly"]
     assert [request.messages[0].content[0].text for request in scripted.seen] == ["Should we?", "Tell me"]
     last = events[-1]
-    assert (last.tokens, last.reason, last.fingerprint) == (3, "end", f"scripted:{file}")
+    assert (last.tokens, last.reason, last.fingerprint) == (3, "end", scripted.fingerprint)
+    assert scripted.fingerprint == ScriptedModel.from_file("lite", file, CLOCK).fingerprint != model().fingerprint
     assert last.prompt_tokens == 6, "user : Tell me assistant :"
     status = scripted.status()
     assert (status.kind, status.state, status.path_or_url) == ("scripted", "ready", str(file))
