@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.models_bench import bench
 from gaiad.cli.models_loaded import load, ls, pin, unload
 from gaiad.cli.models_pull import pull
 from gaiad.cli.output import plain, write_json
@@ -26,7 +27,7 @@ def models() -> None:
     """Look at models, load and unload them."""
 
 
-for _verb in (ls, load, unload, pin, pull):
+for _verb in (ls, load, unload, pin, pull, bench):
     models.add_command(_verb)
 
 
