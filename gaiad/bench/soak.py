@@ -61,7 +61,7 @@ async def soak(model: Path, requests: int, kills: int) -> Soak:
     """Several callers work through the requests."""
     source = random.Random(19)
     deaths = set(source.sample(range(1, int(requests * _SETTLED)), kills))
-    async with open_worker(model, GeneratorSettings(threads=1, parallel=4, queue=_CALLERS)) as worker:
+    async with open_worker(model, GeneratorSettings(threads=1, parallel=4, queue=_CALLERS, flash="off")) as worker:
         run = _Run(worker, requests, deaths, source)
         async with asyncio.TaskGroup() as group:
             for _ in range(_CALLERS):
