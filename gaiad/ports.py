@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gaiad.errors import Cancelled, DeadlineExceeded
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Segment, TextDelta
+from gaiad.memory_schemas import Memo, PageHeader, SessionSummary, SessionTurn
 from gaiad.schemas import (
     DEFAULT_TENANT,
     Facets,
@@ -159,6 +160,31 @@ class Archive(Protocol):
 
     async def document_frequency(self, words: Sequence[str], call: Call) -> dict[str, int]:
         """For each word (stemmed as the index stems), in how many pages it stands; 0 when nowhere."""
+        ...
+
+    async def remember_turn(self, turn: SessionTurn, call: Call) -> str:
+        """The turn's packet id; durable and searchable at once, and nothing new when it is known already.
+
+        Raises BadInput, Conflict.
+        """
+        ...
+
+    async def session_turns(
+        self, session_id: str, call: Call, after: int = -1, limit: int = 200, *, latest: bool = False
+    ) -> list[SessionTurn]:
+        """Turns numbered above `after`, in order: the first `limit` of them, or with `latest` the last."""
+        ...
+
+    async def sessions(self, call: Call, limit: int = 50, offset: int = 0) -> list[SessionSummary]:
+        """Sessions, the one spoken in last first."""
+        ...
+
+    async def session_memos(self, session_id: str, call: Call) -> list[Memo]:
+        """What each page added to its session, in order (JIT); seeds planning."""
+        ...
+
+    async def page_headers(self, page_ids: Sequence[str], call: Call) -> list[PageHeader]:
+        """JIT's decorated headers; an unknown or foreign id raises NotFound."""
         ...
 
 

@@ -16,8 +16,8 @@ from gaiad.archive.keeping.sweep import SweepReport, sweep
 from gaiad.archive.keeping.verify import Progress, verify
 from gaiad.archive.open_tenants import OpenTenants
 from gaiad.archive.reading.disk import path_text, stamp_of
+from gaiad.archive.session_calls import SessionCalls
 from gaiad.archive.storing import known_files, quarantine
-from gaiad.archive.tenant_archive import TenantArchive
 from gaiad.clock import Clock, to_iso
 from gaiad.config import Config
 from gaiad.errors import GaiadError
@@ -40,16 +40,15 @@ from gaiad.store.file import DatabaseFile
 _SWEEP_BUDGET_S = 60.0  # for re-hashing originals in one sweep
 
 
-class LocalArchive:
+class LocalArchive(SessionCalls):
     """Implements ports.Archive over files under `home`/tenants. Start it, and close it on the same event loop."""
 
     def __init__(self, home: Path, config: Config, clock: Clock, embedder: Embedder | None, metrics: Metrics) -> None:
+        super().__init__(OpenTenants(home, config, clock, embedder, metrics), clock)
         self._home = home
         self._config = config
-        self._clock = clock
         self._embedder = embedder
         self._maintenance = asyncio.Lock()
-        self._tenants = OpenTenants(home, config, clock, embedder, metrics)
 
     # ---------------------------------------------------------------------------------------------- life
 
@@ -261,12 +260,6 @@ class LocalArchive:
             "created_at": manifest.created_at,
             "previous": str(aside),
         }
-
-    # -------------------------------------------------------------------------------------------- inside
-
-    def _tenant(self, call: Call) -> TenantArchive:
-        call.check(self._clock.monotonic())
-        return self._tenants.get(call.tenant)
 
     def _checker(self, call: Call) -> Callable[[], None]:
         return lambda: call.check(self._clock.monotonic())

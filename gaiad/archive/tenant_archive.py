@@ -11,6 +11,7 @@ from gaiad.archive.dense.vector_queue import VectorSpaces
 from gaiad.archive.finding.search import Searcher
 from gaiad.archive.storing import quarantine
 from gaiad.archive.storing.ingest import Ingest
+from gaiad.archive.storing.memorizer import Memorizer
 from gaiad.archive.storing.records import Change
 from gaiad.archive.storing.tenant import Tenant
 from gaiad.clock import Clock
@@ -36,6 +37,7 @@ class TenantArchive:
         self.spaces = VectorSpaces(tenant, config.archive.exact_scan_max, clock)
         self.searcher = Searcher(tenant, self.spaces, config, clock)
         self.ingest = Ingest(tenant, config, clock, metrics, self.changed)
+        self.memorizer = Memorizer(tenant, config, clock, metrics, self.changed)
         self._config = config
         self._clock = clock
         self._lock = threading.Lock()

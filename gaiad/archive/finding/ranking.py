@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Scores = NDArray[np.float32]
 Positions = NDArray[np.int64]
+_NOTHING = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +97,22 @@ def best_of_session(scores: Scores, session: NDArray[np.int32]) -> Scores:
     return best[session]
 
 
+def _best(scores: Scores) -> float:
+    """What scores are divided by; 1 when none is more than nothing (a divisor that float32 can take the inverse of)."""
+    best = float(scores.max(initial=0.0))
+    return best if best > _NOTHING else 1.0
+
+
 def fuse(pool: Pool, weights: Weights) -> Fused:
     """The weighted sum of all parts, each on its own 0 to 1 scale."""
-    lexical_best = float(pool.lexical_smoothed.max(initial=0.0)) or 1.0
-    dense_best = float(pool.dense_smoothed.max(initial=0.0)) or 1.0
+    lexical_best, dense_best = _best(pool.lexical_smoothed), _best(pool.dense_smoothed)
     bm25 = np.float32(weights.bm25 / lexical_best) * pool.lexical
     dense = np.float32(weights.dense / dense_best) * pool.dense
     neighbours = np.float32(weights.bm25 / lexical_best) * (pool.lexical_smoothed - pool.lexical) + np.float32(
         weights.dense / dense_best
     ) * (pool.dense_smoothed - pool.dense)
     own = bm25 + dense + neighbours
-    scale = float(own.max(initial=0.0)) or 1.0
+    scale = _best(own)
     parts = {
         "bm25": bm25,
         "dense": dense,

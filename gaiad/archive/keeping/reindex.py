@@ -12,7 +12,7 @@ from typing import Any
 
 from gaiad.archive.keeping.verify import Progress, intact_bytes
 from gaiad.archive.reading.derive import Derived, derive
-from gaiad.archive.storing import originals, quarantine, records, text_index
+from gaiad.archive.storing import originals, quarantine, records, sessions, text_index
 from gaiad.archive.storing.records import Change
 from gaiad.config import Config
 from gaiad.errors import PacketRejected
@@ -27,6 +27,7 @@ class _Tally:
     packets: int = 0
     pages_changed: int = 0
     released: int = 0
+    sessions: int = 0
     problems: list[str] = field(default_factory=list)
 
 
@@ -38,7 +39,7 @@ def reindex(
     check: Callable[[], None],
     progress: Progress,
 ) -> dict[str, Any]:
-    """{packets, pages_changed, released, text_index, problems}; released are quarantined files that read well now.
+    """{packets, pages_changed, released, sessions, text_index, problems}; released quarantined files read well now.
 
     `check` raises when the caller went away; what was done up to then stays.
     """
@@ -54,12 +55,14 @@ def reindex(
         tally.packets += len(ready)
         tally.pages_changed += len(change.stale_pages)
         progress(start + len(batch), len(rowids))
+    _rebuild_sessions(file, zone, check, tally)
     tally.released = _retry_quarantine(file, config, zone, changed, check)
     index_problem = file.write(_mend_text_index) or index_problem
     return {
         "packets": tally.packets,
         "pages_changed": tally.pages_changed,
         "released": tally.released,
+        "sessions": tally.sessions,
         "text_index": f"rebuilt: {index_problem}" if index_problem else "in order",
         "problems": tally.problems,
     }
@@ -96,6 +99,19 @@ def _rewrite_batch(connection: sqlite3.Connection, ready: _Ready) -> Change:
     for rowid, derived in ready:
         change.add(records.rewrite(connection, rowid, derived))
     return change
+
+
+def _rebuild_sessions(file: DatabaseFile, zone: tzinfo, check: Callable[[], None], tally: _Tally) -> None:
+    """Order, numbers and memos of every session, one commit each; one with a damaged turn keeps what it had."""
+    for session_id in file.read(sessions.remembered_sessions):
+        check()
+        try:
+            file.write(lambda connection, session_id=session_id: sessions.rebuild(connection, session_id, zone))  # type: ignore[misc]
+        except ValueError as error:
+            tally.problems.append(f"session {session_id}: {error}")
+        else:
+            tally.sessions += 1
+    file.write(sessions.drop_empty)
 
 
 def _retry_quarantine(

@@ -15,7 +15,7 @@ from gaiad.archive.keeping.verify import intact_bytes
 from gaiad.archive.reading.derive import DERIVED_VERSION
 from gaiad.archive.reading.disk import path_text, stamp_of
 from gaiad.archive.reading.reader import ignored_reason
-from gaiad.archive.storing import known_files, originals, text_index
+from gaiad.archive.storing import known_files, memos, originals, sessions, text_index
 from gaiad.archive.storing.tenant import Tenant
 from gaiad.store.database import connect, translate
 
@@ -82,6 +82,8 @@ def _check_pages(tenant: Tenant, report: SweepReport) -> None:
         ("pages searched or left out against their packet's revision", "run gaiad reindex"),
         ("packets without exactly one current revision", "run gaiad reindex"),
         ("packets read by an older gaiad", "run gaiad reindex"),
+        ("turns that stand in no session", "run gaiad reindex"),
+        ("pages of turns without a memo, or with an older one", "run gaiad reindex"),
     ):
         if counts[name]:
             report.problems.append(f"{counts[name]} {name}; {remedy}")
@@ -101,7 +103,10 @@ def _page_counts(connection: sqlite3.Connection) -> dict[str, int]:
         "SELECT packet_id FROM packets GROUP BY packet_id HAVING sum(current) <> 1)",
         "packets read by an older gaiad": f"SELECT count(*) FROM packets WHERE derived_version < {DERIVED_VERSION}",
     }
-    return {name: int(connection.execute(query).fetchone()[0]) for name, query in queries.items()}
+    counts = {name: int(connection.execute(query).fetchone()[0]) for name, query in queries.items()}
+    counts["turns that stand in no session"] = sessions.not_entered(connection)
+    counts["pages of turns without a memo, or with an older one"] = memos.outdated(connection)
+    return counts
 
 
 def _check_text_index(tenant: Tenant, report: SweepReport) -> None:

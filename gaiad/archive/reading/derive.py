@@ -110,6 +110,7 @@ def metadata_rows(packet: Packet) -> list[MetadataRow]:
         *(("tag", tag, None) for tag in packet.tags),
         *(("phrase", phrase, None) for phrase in packet.challenge_phrases),
         *(("person", person, None) for person in people),
+        *((key, value, None) for key, values in packet.labels.items() for value in values),
         *(("artifact", artifact.name, None) for artifact in packet.artifacts),
         *((f"metric:{name}", f"{value:g}", value) for name, value in packet.metrics.items() if math.isfinite(value)),
     ]

@@ -106,6 +106,17 @@ def tags(index: Index, paths: Sequence[str]) -> tuple[str, ...]:
     return _items(index, paths, _SEPARATORS)
 
 
+def labels(index: Index, dialect: Dialect) -> dict[str, tuple[str, ...]]:
+    """What the dialect hands on into the index metadata, by key; keys without a value are left out."""
+    return {key: found for key, paths in dialect.labels.items() if (found := _listed(index, paths))}
+
+
+def _listed(index: Index, paths: Sequence[str]) -> tuple[str, ...]:
+    """Each leaf is one value, whole: a classification may hold a comma."""
+    nodes = (leaf for node in index.first_nodes(paths) for leaf in leaves(node))
+    return tuple(dict.fromkeys(filter(None, (clean(leaf.text.value, SHORT_MAX_CHARS) for leaf in nodes))))
+
+
 def _items(index: Index, paths: Sequence[str], separators: re.Pattern[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for node in index.first_nodes(paths):

@@ -129,6 +129,7 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
     verdict: IntegrityVerdict = "unverifiable"
     findings: tuple[Finding, ...] = ()
     sections: tuple[Section, ...] = ()
+    labels: dict[str, tuple[str, ...]] = {}
 
 
 class PageDraft(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from gaiad.archive.reading.packet import Packet
 from gaiad.archive.reading.read_json import read_json
 from gaiad.archive.reading.read_xml import read_xml
 from gaiad.archive.reading.sections import make_sections
+from gaiad.archive.reading.spoken import spoken_sections
 from gaiad.archive.reading.times import parse_time
 from gaiad.config import PacketLimits
 from gaiad.errors import PacketRejected
@@ -74,7 +75,8 @@ def read_packet(data: bytes, name: str, modified: datetime, limits: PacketLimits
         claims=claims,
         verdict=verdict,
         findings=findings,
-        sections=make_sections(document, dialect),
+        sections=spoken_sections(document, dialect.said) if dialect.said else make_sections(document, dialect),
+        labels=fields.labels(index, dialect),
     )
 
 
@@ -124,7 +126,7 @@ def _described(index: Index, dialect: Dialect) -> dict[str, Any]:
     content = next(index.texts(dialect.fields["content"]), "")
     return {
         **short,
-        "topic": short["topic"] or _first_words(summary) or _first_words(content),
+        "topic": short["topic"] or ("" if dialect.said else _first_words(summary) or _first_words(content)),
         "summary": summary,
         "notes": index.first(dialect.fields["notes"], LONG_MAX_CHARS),
     }

@@ -8,10 +8,12 @@ from gaiad.archive.reading.dialects.orchestrator import ORCHESTRATOR
 from gaiad.archive.reading.dialects.orchestrator_handoff import ORCHESTRATOR_HANDOFF
 from gaiad.archive.reading.dialects.reference import REFERENCE
 from gaiad.archive.reading.dialects.session_json import SESSION_JSON
+from gaiad.archive.reading.dialects.session_turn import SESSION_TURN
 from gaiad.archive.reading.dialects.table import Dialect
 from gaiad.archive.reading.document import Document
 
 DIALECTS: tuple[Dialect, ...] = (
+    SESSION_TURN,
     IRP_UNIVERSAL,
     ORCHESTRATOR,
     ORCHESTRATOR_HANDOFF,

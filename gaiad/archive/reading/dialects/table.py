@@ -32,10 +32,24 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a dialect keeps what was said: the items at `path`, each with its words in `text`, said by `speaker`.
+
+    With `markers` only the items whose `marker` is one of them.
+    """
+
+    path: str
+    speaker: str
+    text: str
+    kind: SectionKind
+    markers: frozenset[str] = frozenset()
+
+
 class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A dialect's table. `fields` maps a canonical field to paths, `sections` a path to what stands below it.
 
-    `metrics` are the paths under which every number is a behavioural metric.
+    `metrics` are the paths under which every number is a behavioural metric. A dialect with `said` makes pages of
+    those words and of nothing else. `labels` maps a key of the index metadata to paths (JIT's propagated fields).
     """
 
     name: str
@@ -43,6 +57,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     fields: Mapping[str, tuple[str, ...]]
     sections: Mapping[str, SectionKind]
     metrics: tuple[str, ...]
+    said: tuple[Said, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = {}
 
     @cached_property
     def section_paths(self) -> Mapping[str, SectionKind]:

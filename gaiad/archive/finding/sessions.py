@@ -1,0 +1,231 @@
+"""Reads remembered sessions back: turns in order, JIT's pages with their headers, memos.
+
+A turn is read from its original, so it comes back exactly as it was remembered. A header is put together here, from the
+index metadata and the memo, and stands nowhere in a page's text.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from gaiad.archive.reading.memo import MEMO_VERSION, MemoItems, memo_text, merged
+from gaiad.archive.storing.memos import decode_memo
+from gaiad.archive.storing.records import expand
+from gaiad.archive.storing.sessions import decode_turn
+from gaiad.clock import from_epoch_ms, to_iso
+from gaiad.errors import Conflict, NotFound
+from gaiad.memory_schemas import Memo, MemoryPage, PageHeader, SessionSummary, SessionTurn
+
+_CHUNK = 500
+_LABELS = ("tag", "agent", "classification", "policy_tag", "origin_run", "request_intent")
+_PAGE = (
+    "SELECT g.page_id, g.packet, k.packet_id, k.session_id, coalesce(t.first_page, 0) + g.sequence, g.timestamp_ms,"
+    " g.text, g.speaker, g.section, m.body, m.memo_version"
+    " FROM pages g JOIN packets k ON k.id = g.packet LEFT JOIN turns t ON t.packet = g.packet"
+    " LEFT JOIN memos m ON m.page = g.id"
+)
+_Labels = dict[str, list[str]]
+
+
+def turns(
+    connection: sqlite3.Connection, session_id: str, after: int, limit: int, *, latest: bool
+) -> list[SessionTurn]:
+    """At most `limit` turns with numbers above `after`, in order: the first of them, or with `latest` the last."""
+    direction = "DESC" if latest else "ASC"
+    rows = connection.execute(
+        "SELECT t.turn_id, o.codec, o.body FROM turns t JOIN sessions s ON s.id = t.session"
+        " JOIN originals o ON o.packet = t.packet WHERE s.session_id = ? AND t.sequence > ?"
+        f" ORDER BY t.sequence {direction} LIMIT ?",
+        (session_id, after, max(0, limit)),
+    ).fetchall()
+    found = [_turn(*row) for row in rows]
+    return found[::-1] if latest else found
+
+
+def sessions(connection: sqlite3.Connection, tenant: str, limit: int, offset: int) -> list[SessionSummary]:
+    """Sessions, the one spoken in last first."""
+    rows = connection.execute(
+        "SELECT session_id, title, description, agent_id, classification, policy_tags, metadata, created_ms,"
+        " updated_ms, turns, pages FROM sessions ORDER BY updated_ms DESC, session_id LIMIT ? OFFSET ?",
+        (max(0, limit), max(0, offset)),
+    )
+    return [_session(row, tenant) for row in rows]
+
+
+def session(connection: sqlite3.Connection, tenant: str, session_id: str) -> SessionSummary:
+    """One session. Raises NotFound."""
+    row = connection.execute(
+        "SELECT session_id, title, description, agent_id, classification, policy_tags, metadata, created_ms,"
+        " updated_ms, turns, pages FROM sessions WHERE session_id = ?",
+        (session_id,),
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"no session {session_id!r} in this tenant")
+    return _session(row, tenant)
+
+
+def session_memos(connection: sqlite3.Connection, session_id: str) -> list[Memo]:
+    """The memos of a session's pages in order, those that add nothing left out; none for an unknown session."""
+    rows = connection.execute(
+        "SELECT g.page_id, k.packet_id, t.first_page + g.sequence, m.memo_version, m.body FROM sessions s"
+        " JOIN turns t ON t.session = s.id JOIN packets k ON k.id = t.packet JOIN pages g ON g.packet = t.packet"
+        " JOIN memos m ON m.page = g.id WHERE s.session_id = ? ORDER BY t.sequence, g.sequence",
+        (session_id,),
+    )
+    return _memos(session_id, rows)
+
+
+def packet_memos(connection: sqlite3.Connection, packet_id: str) -> list[Memo]:
+    """The memos of one turn's pages; none for a packet that is no turn."""
+    rows = connection.execute(
+        "SELECT g.page_id, k.packet_id, t.first_page + g.sequence, m.memo_version, m.body, k.session_id FROM turns t"
+        " JOIN packets k ON k.id = t.packet JOIN pages g ON g.packet = t.packet JOIN memos m ON m.page = g.id"
+        " WHERE t.turn_id = ? ORDER BY g.sequence",
+        (packet_id,),
+    ).fetchall()
+    return _memos(rows[0][5], (row[:5] for row in rows)) if rows else []
+
+
+def session_memo(connection: sqlite3.Connection, session_id: str) -> str:
+    """One memo of the whole session in a line (JIT's `memo` of an ingested session); "" when there is nothing in it."""
+    rows = connection.execute(
+        "SELECT m.body FROM sessions s JOIN turns t ON t.session = s.id JOIN pages g ON g.packet = t.packet"
+        " JOIN memos m ON m.page = g.id WHERE s.session_id = ? ORDER BY t.sequence, g.sequence",
+        (session_id,),
+    )
+    return memo_text(merged([decode_memo(body) for (body,) in rows]))
+
+
+def session_pages(
+    connection: sqlite3.Connection, tenant: str, session_id: str, after: int, limit: int
+) -> list[MemoryPage]:
+    """At most `limit` pages of the session with numbers above `after`, in order, with their headers."""
+    rows = connection.execute(
+        f"{_PAGE} JOIN sessions s ON s.id = t.session WHERE s.session_id = ? AND t.first_page + g.sequence > ?"
+        " ORDER BY t.sequence, g.sequence LIMIT ?",
+        (session_id, after, max(0, limit)),
+    ).fetchall()
+    labels = _labels(connection, {row[1] for row in rows})
+    return [_memory_page(row, tenant, labels[row[1]]) for row in rows]
+
+
+def page_headers(connection: sqlite3.Connection, tenant: str, page_ids: Sequence[str]) -> list[PageHeader]:
+    """The header of any page, of a turn or another packet, in the order asked for. Raises NotFound."""
+    found: dict[str, PageHeader] = {}
+    for start in range(0, len(page_ids), _CHUNK):
+        chunk = page_ids[start : start + _CHUNK]
+        rows = connection.execute(f"{_PAGE} WHERE g.page_id IN ({', '.join('?' * len(chunk))})", chunk).fetchall()
+        labels = _labels(connection, {row[1] for row in rows})
+        found.update((row[0], _header(row, tenant, labels[row[1]])) for row in rows)
+    unknown = [page_id for page_id in page_ids if page_id not in found]
+    if unknown:
+        raise NotFound(f"no page {unknown[0]!r} in this tenant")
+    return [found[page_id] for page_id in page_ids]
+
+
+def _turn(turn_id: str, codec: str, body: bytes) -> SessionTurn:
+    try:
+        return decode_turn(expand(codec, body))
+    except ValueError as error:
+        raise Conflict(f"turn {turn_id}: {error}; restore the last backup (gaiad restore DIR)") from error
+
+
+def _session(row: tuple[Any, ...], tenant: str) -> SessionSummary:
+    return SessionSummary(
+        session_id=row[0],
+        tenant_id=tenant,
+        title=row[1],
+        description=row[2],
+        agent_id=row[3],
+        classification=msgspec.json.decode(row[4]),
+        policy_tags=msgspec.json.decode(row[5]),
+        metadata=msgspec.json.decode(row[6]),
+        created_at=to_iso(from_epoch_ms(row[7])),
+        updated_at=to_iso(from_epoch_ms(row[8])),
+        turns=row[9],
+        pages=row[10],
+    )
+
+
+def _memos(session_id: str, rows: Iterable[tuple[Any, ...]]) -> list[Memo]:
+    found = []
+    for page_id, packet_id, sequence, version, body in rows:
+        items = decode_memo(body)
+        if items == MemoItems():
+            continue
+        found.append(
+            Memo(
+                page_id=page_id,
+                packet_id=packet_id,
+                session_id=session_id,
+                sequence=sequence,
+                memo_version=version,
+                text=memo_text(items),
+                names=list(items.names),
+                dates=list(items.dates),
+                decisions=list(items.decisions),
+                open_questions=list(items.open_questions),
+            )
+        )
+    return found
+
+
+def _labels(connection: sqlite3.Connection, packets: Iterable[int]) -> defaultdict[int, _Labels]:
+    """What the index metadata says of packets, by key, in the order it was written."""
+    found: defaultdict[int, _Labels] = defaultdict(lambda: {key: [] for key in _LABELS})
+    wanted = sorted(packets)
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        rows = connection.execute(
+            f"SELECT packet, key, value FROM metadata WHERE packet IN ({', '.join('?' * len(chunk))})"
+            f" AND key IN ({', '.join('?' * len(_LABELS))}) ORDER BY rowid",
+            (*chunk, *_LABELS),
+        )
+        for packet, key, value in rows:
+            found[packet][key].append(value)
+    return found
+
+
+def _header(row: tuple[Any, ...], tenant: str, labels: _Labels) -> PageHeader:
+    return PageHeader(
+        session_id=row[3],
+        tenant_id=tenant,
+        sequence=row[4],
+        created_at=to_iso(from_epoch_ms(row[5])),
+        agent_id=_only(labels["agent"]),
+        memo_snapshot=memo_text(decode_memo(row[9])) if row[9] else "",
+        tags=labels["tag"],
+        classification=labels["classification"],
+        policy_tags=labels["policy_tag"],
+        origin_run_id=_only(labels["origin_run"]),
+        request_intent=_only(labels["request_intent"]),
+    )
+
+
+def _only(values: Sequence[str]) -> str:
+    return values[0] if values else ""
+
+
+def _memory_page(row: tuple[Any, ...], tenant: str, labels: _Labels) -> MemoryPage:
+    header = _header(row, tenant, labels)
+    return MemoryPage(
+        id=row[0],
+        session_id=header.session_id,
+        tenant_id=tenant,
+        sequence=header.sequence,
+        raw_content=row[6],
+        header=header,
+        memo=header.memo_snapshot,
+        tags=header.tags,
+        classification=header.classification,
+        policy_tags=header.policy_tags,
+        metadata={
+            "memo_version": row[10] or MEMO_VERSION,
+            "packet_id": row[2],
+            "speaker": row[7],
+            "section": row[8],
+        },
+    )

@@ -1,0 +1,152 @@
+"""Dates on a page as ISO days or months, read from the day the page was written: "tomorrow" means that day's tomorrow.
+
+Only what names one day or month is listed. A day without a year is the one nearest to the page; weekdays count only
+with last, next, this, by or until, for "on Friday" may lie on either side.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+
+_NAMES = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
+_MONTHS |= {name[:3]: number for number, name in enumerate(_NAMES, 1)} | {"sept": 9}
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
+
+_MONTH = "(?P<m>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_DAY = r"(?P<d>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_YEAR = r"(?P<y>(?:19|20)\d\d)"
+_COUNT = r"(?P<n>\d{1,3}|" + "|".join(_COUNTS) + ")"
+_WEEKDAY = "(?P<w>" + "|".join(_DAYS) + ")"
+_HALF_A_YEAR = timedelta(days=184)
+
+
+def _near(today: date, month: int, number: int) -> date:
+    """That day in the year that brings it nearest to `today`. Raises ValueError when that is no year near."""
+    found = []
+    for year in (today.year - 1, today.year, today.year + 1):
+        try:
+            found.append(date(year, month, number))
+        except ValueError:
+            continue
+    nearest = min(found, key=lambda day: abs(day - today))
+    if abs(nearest - today) > _HALF_A_YEAR:
+        raise ValueError(f"{number}.{month}. is in no year around {today}")
+    return nearest
+
+
+def _full(match: re.Match[str], today: date) -> str:
+    number, month = int(match["d"]), _month_number(match)
+    year = match.groupdict().get("y")
+    return (date(int(year), month, number) if year else _near(today, month, number)).isoformat()
+
+
+def _month_only(match: re.Match[str], today: date) -> str:
+    year = match.groupdict().get("y")
+    day = date(int(year), _month_number(match), 1) if year else _near(today, _month_number(match), 15)
+    return f"{day.year:04d}-{day.month:02d}"
+
+
+def _month_number(match: re.Match[str]) -> int:
+    month = match["m"].lower()
+    return int(month) if month.isdigit() else _MONTHS[month]
+
+
+def _word(match: re.Match[str], today: date) -> str:
+    offset = {"today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1}[match["word"].lower()]
+    return (today + timedelta(days=offset)).isoformat()
+
+
+def _counted(match: re.Match[str], today: date) -> str:
+    count = match["n"].lower()
+    days = (int(count) if count.isdigit() else _COUNTS[count]) * (7 if match["unit"].lower() == "week" else 1)
+    return (today + timedelta(days=-days if match["ago"] else days)).isoformat()
+
+
+def _weekday(match: re.Match[str], today: date) -> str:
+    ahead = (_DAYS.index(match["w"].lower()) - today.weekday()) % 7
+    if match["which"].lower() == "last":
+        return (today - timedelta(days=(7 - ahead) % 7 or 7)).isoformat()
+    return (today + timedelta(days=ahead or (7 if match["which"].lower() == "next" else 0))).isoformat()
+
+
+_FORMS: list[tuple[re.Pattern[str], Callable[[re.Match[str], date], str]]] = [
+    (re.compile(rf"(?<!\d)(?<![-/]){form}", re.IGNORECASE), read)
+    for form, read in (
+        (r"(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)-(?P<d>\d\d)(?!\d)", _full),
+        (rf"\b{_DAY}(?: of)? {_MONTH},? {_YEAR}\b", _full),
+        (rf"\b{_MONTH} {_DAY},? {_YEAR}\b", _full),
+        (rf"\b{_DAY}(?: of)? {_MONTH}", _full),
+        (rf"\b{_MONTH} {_DAY}\b(?!\d|:)", _full),
+        (rf"\b{_MONTH},?(?: of)? {_YEAR}\b", _month_only),
+        (r"\b(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])(?![\d-])", _month_only),
+        (rf"\b(?:in|by|until|since|during) {_MONTH}(?! ?\d)", _month_only),
+        (r"\b(?P<word>today|tonight|tomorrow|yesterday)\b", _word),
+        (rf"\b{_COUNT} (?P<unit>day|week)s? (?P<ago>ago)\b", _counted),
+        (rf"\bin {_COUNT} (?P<unit>day|week)s?(?P<ago>)\b", _counted),
+        (rf"\b(?P<which>last|next|this|by|until) {_WEEKDAY}\b", _weekday),
+    )
+]
+
+
+_TOKEN = re.compile(r"[A-Za-z]+|\d[\d-]+")
+_HINTS = frozenset((*_MONTHS, *_DAYS, "today", "tonight", "tomorrow", "yesterday", "day", "days", "week", "weeks"))
+_REACH = 24  # characters around a hint that the longest form needs
+
+
+def dates_in(text: str, today: date) -> Iterator[str]:
+    """ISO days (2025-11-27) and months (2025-11) in the order they stand in `text`, each once; what is none is left."""
+    taken: list[tuple[int, int, str]] = []
+    for begin, stop in _windows(text):
+        for pattern, read in _FORMS:
+            for match in pattern.finditer(text, begin, stop):
+                start, end = match.span()
+                if any(start < other_end and other_start < end for other_start, other_end, _ in taken):
+                    continue
+                try:
+                    found = read(match, today)
+                except (ValueError, OverflowError):  # 30 February, or a day before the first year
+                    continue
+                taken.append((start, end, found))
+    yield from dict.fromkeys(found for _, _, found in sorted(taken))
+
+
+def _windows(text: str) -> list[tuple[int, int]]:
+    """Where a date may stand: around each word or number that one is made with. Spares the forms most of the text."""
+    found: list[tuple[int, int]] = []
+    for match in _TOKEN.finditer(text):
+        token = match.group().lower()
+        if token in _HINTS or (len(token) > 5 and token[4] == "-"):
+            begin, stop = max(0, match.start() - _REACH), match.end() + _REACH
+            if found and begin <= found[-1][1]:
+                begin = found.pop()[0]
+            found.append((begin, stop))
+    return [(_word_start(text, begin), _word_end(text, stop)) for begin, stop in found]
+
+
+def _word_start(text: str, at: int) -> int:
+    """Back to the beginning of the word or number at `at`, so that a window cuts none in two."""
+    while at > 0 and (text[at - 1].isalnum() or text[at - 1] in "-/"):
+        at -= 1
+    return at
+
+
+def _word_end(text: str, at: int) -> int:
+    at = min(at, len(text))
+    while at < len(text) and (text[at].isalnum() or text[at] in "-/"):
+        at += 1
+    return at
