@@ -3,6 +3,7 @@
 import msgspec
 
 from prompts.packet import CognitionPacket, ContextItem, HistoryEntry
+from prompts.request import BuildRequest
 
 
 def packet(**changes: object) -> CognitionPacket:
@@ -24,3 +25,45 @@ def packet(**changes: object) -> CognitionPacket:
         user_prompt="What now?",
     )
     return msgspec.structs.replace(base, **changes)
+
+
+def build_request(**changes: object) -> BuildRequest:
+    """A small request; `changes` replace its fields."""
+    base = BuildRequest(
+        full_id="cog_FULLID",
+        turn_id="t-now",
+        timestamp="2019-03-04T05:06:07Z",
+        model="model-fingerprint",
+        identity="You are truthful.",
+        persona="Tone: plain",
+        role="lite",
+        role_text="You plan.",
+        task_instruction_key="initial_planning",
+        task_instruction="Write a plan.",
+        user_prompt="What now?",
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def session(turns: int, words: int = 12) -> list[HistoryEntry]:
+    """A session in which every turn says something else."""
+    history = []
+    for number in range(turns):
+        said = " ".join(f"word{number}x{index}" for index in range(words))
+        history.append(HistoryEntry(turn_id=f"t{number}", role="user", text=f"Why {said}?"))
+        history.append(HistoryEntry(turn_id=f"t{number}", role="assistant", text=f"Because {said}."))
+    return history
+
+
+def pages(count: int, words: int = 30) -> list[ContextItem]:
+    """Retrieved pages, best first."""
+    return [
+        ContextItem(
+            packet_id=f"TP-{number}",
+            page_id=f"page{number}",
+            text=" ".join(f"fact{number}x{index}" for index in range(words)) + ".",
+            timestamp="2025-11-27T09:30:00Z",
+            topic="Lantern",
+        )
+        for number in range(count)
+    ]

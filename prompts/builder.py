@@ -1,0 +1,198 @@
+"""Assembles a Cognition Packet within its MTU, to the token (GCP 4; the seed's `prompt_builder`).
+
+First what every packet carries, written and counted as the model's template writes it; then history and context in what
+is left. What is estimated from parts is settled on the whole: the prompt is rendered and counted, and the payload gives
+way until it fits. No clock and no randomness: ids and times come with the request.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+import msgspec
+
+from gaiad.generation import ChatMessage, Segment
+from gaiad.ids import short
+from gaiad.ports import Call, Tokenizer
+from prompts.budget import payload_limit
+from prompts.compress import Compressor
+from prompts.counting import PromptCounter
+from prompts.fence import fenced
+from prompts.fixed import Fixed, fix_fields, fixed_texts, refuse
+from prompts.messages import messages_of
+from prompts.order import group_turns
+from prompts.packet import CognitionPacket, ContextItem, Field, FieldReport, Manifest
+from prompts.payload import Offered, Payload, PayloadChooser
+from prompts.request import BuildRequest, Built, check_request
+
+_SMALLEST_STEP = 50
+
+
+class _Written(NamedTuple):
+    """A packet as it is sent."""
+
+    packet: CognitionPacket
+    messages: list[ChatMessage]
+    rendered: list[Segment]
+    tokens: int
+
+
+class _Pen(NamedTuple):
+    """Writes packets for one model and counts what it wrote."""
+
+    tokenizer: Tokenizer
+    counter: PromptCounter
+    call: Call
+
+    async def write(self, packet: CognitionPacket) -> _Written:
+        messages = messages_of(packet)
+        rendered = await self.tokenizer.render(messages, self.call)
+        tokens = await self.counter.prompt_tokens(self.tokenizer, rendered, packet.mtu, self.call)
+        return _Written(packet, messages, rendered, tokens)
+
+
+async def build(
+    request: BuildRequest,
+    tokenizer: Tokenizer,
+    compressor: Compressor | None,
+    call: Call,
+    counter: PromptCounter | None = None,
+) -> Built:
+    """The packet and its prompt, at most `request.mtu` tokens of `tokenizer`; the user prompt stands in it whole.
+
+    Without a compressor nothing is summarised: history and context are cut, and a persona too long is refused. Give
+    the same `counter` every time and a build takes half the round trips to the tokenizer. Raises BadInput,
+    TokenBudgetError with each field's numbers, and as tokenizer and embedder do.
+    """
+    check_request(request)
+    pen = _Pen(tokenizer, counter or PromptCounter(), call)
+    request = _without_the_needless(request)
+    entries = request.history
+    fields = [[Segment(text)] for text in (*fixed_texts(request), *(entry.text for entry in entries))]
+    counts = await pen.counter.count(tokenizer, [*fields, *map(fenced, request.context)], call)
+    page_counts = counts[len(fields) :]
+    fixed = await fix_fields(request, counts[:5], tokenizer, compressor, call)
+    bare = await pen.write(_bare_packet(request, fixed))
+    if bare.tokens > request.mtu:
+        raise refuse(request, fixed, bare.tokens)
+    overhead = await pen.counter.message_overhead(tokenizer, call) if entries else 0
+    turns = group_turns(entries, [count + overhead for count in counts[5 : len(fields)]])
+    chooser = PayloadChooser(request, Offered(turns, page_counts, overhead), tokenizer, compressor, call)
+    payload, written = await _fill(chooser, bare, fixed, pen)
+    original = (sum(turn.tokens for turn in turns), sum(page_counts))
+    rows = _table(fixed, payload, bare.tokens, written.tokens, original, request.mtu)
+    manifest = _manifest(request, tokenizer, rows, written, payload.dropped)
+    return Built(packet=written.packet, messages=written.messages, rendered=written.rendered, manifest=manifest)
+
+
+async def _fill(chooser: PayloadChooser, bare: _Written, fixed: Fixed, pen: _Pen) -> tuple[Payload, _Written]:
+    """History and context as much as fits: chosen by estimate, then counted in place, smaller until it is right."""
+    mtu = bare.packet.mtu
+    limit = payload_limit(mtu, bare.tokens, fixed.prompt_tokens)
+    while True:
+        payload = await chooser.choose(limit)
+        if not payload.history and not payload.context:
+            return payload, bare
+        packet = msgspec.structs.replace(bare.packet, history=payload.history, context=payload.context)
+        written = await pen.write(packet)
+        payload = _settled(payload, written.tokens - bare.tokens)
+        over = max(
+            written.tokens - mtu,
+            payload.history_tokens - payload.shares.history,
+            payload.context_tokens - payload.shares.context,
+        )
+        if over <= 0:
+            return payload, written
+        limit = max(0, limit - max(over, limit // _SMALLEST_STEP))
+
+
+def _settled(payload: Payload, tokens: int) -> Payload:
+    """With the real costs: pages cost what they were counted at, history all else that the payload takes."""
+    context = payload.context_tokens if payload.history else tokens
+    return payload._replace(context_tokens=context, history_tokens=tokens - context)
+
+
+def _without_the_needless(request: BuildRequest) -> BuildRequest:
+    """Without silent turns, and each page once."""
+    pages: dict[str, ContextItem] = {}
+    for page in request.context:
+        pages.setdefault(page.page_id, page)
+    history = [entry for entry in request.history if entry.text]
+    return msgspec.structs.replace(request, history=history, context=[*pages.values()])
+
+
+def prompt_sha256(rendered: list[Segment]) -> str:
+    """SHA-256 over the prompt's text in UTF-8, as the manifest has it."""
+    text = "".join(segment.text for segment in rendered)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
+    return CognitionPacket(
+        packet_id=short(request.full_id),
+        full_id=request.full_id,
+        turn_id=request.turn_id,
+        parent_id=request.parent_id,
+        timestamp=request.timestamp,
+        mtu=request.mtu,
+        identity=request.identity,
+        persona=fixed.persona,
+        role=request.role,
+        role_text=request.role_text,
+        task_instruction_key=request.task_instruction_key,
+        task_instruction=fixed.task_instruction,
+        history=[],
+        context=[],
+        user_prompt=request.user_prompt,
+        confidence=request.confidence,
+        risk_level=request.risk_level,
+        retry_count=request.retry_count,
+    )
+
+
+def _table(
+    fixed: Fixed, payload: Payload, bare_tokens: int, total: int, original: tuple[int, int], mtu: int
+) -> list[FieldReport]:
+    """The token table: its tokens add up to `total`, what the template takes around history is counted to history."""
+    template = bare_tokens - fixed.prompt_tokens - sum(row.tokens for row in fixed.rows)
+    history = FieldReport(
+        field="history",
+        limit=payload.shares.history,
+        original_tokens=original[0],
+        tokens=payload.history_tokens,
+        method=payload.history_method,
+    )
+    context = FieldReport(
+        field="context",
+        limit=payload.shares.context,
+        original_tokens=original[1],
+        tokens=payload.context_tokens,
+        method=payload.context_method,
+    )
+    rest = mtu - (total - fixed.prompt_tokens)
+    return [
+        *fixed.rows,
+        history,
+        context,
+        _whole("template", template, template),
+        _whole("user_prompt", rest, fixed.prompt_tokens),
+    ]
+
+
+def _whole(field: Field, limit: int, tokens: int) -> FieldReport:
+    return FieldReport(field=field, limit=limit, original_tokens=tokens, tokens=tokens, method="whole")
+
+
+def _manifest(
+    request: BuildRequest, tokenizer: Tokenizer, rows: list[FieldReport], written: _Written, dropped: list[str]
+) -> Manifest:
+    return Manifest(
+        packet_id=request.full_id,
+        mtu=request.mtu,
+        model=request.model,
+        tokenizer=tokenizer.fingerprint,
+        fields=rows,
+        total_tokens=written.tokens,
+        reserve_tokens=request.reserve_tokens,
+        dropped=dropped,
+        prompt_sha256=prompt_sha256(written.rendered),
+    )

@@ -1,0 +1,94 @@
+"""What a rendered prompt costs, to the token, without reading all of it again at every turn.
+
+A tokenizer reads segments apart; how one is read depends at most on how the one before it ends. So a prompt is counted
+as a chain: each segment with the end of its predecessor, less that end. Counts are remembered: a new turn costs its own
+text. Where the sum comes near the MTU the prompt is also counted as a whole, and that count holds.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+from gaiad.generation import ChatMessage, Segment
+from gaiad.ports import Call, Tokenizer
+
+NEAR_TOKENS = 64
+_END_CHARACTERS = 24
+_SAMPLE = [Segment("x")]
+_MOST_KNOWN = 256
+_MOST_COUNTS = 16_384
+_Key = TypeVar("_Key")
+
+
+class PromptCounter:
+    """Counts prompts for any tokenizer and remembers of each what never changes; keep one for as long as you like."""
+
+    def __init__(self) -> None:
+        self._beginnings: dict[tuple[str, Segment], int] = {}
+        self._overheads: dict[str, int] = {}
+        self._counts: dict[tuple[str, tuple[Segment, ...]], int] = {}
+
+    async def count(self, tokenizer: Tokenizer, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
+        """As the tokenizer's own `count`, which is asked once for all that is not remembered."""
+        keys = [(tokenizer.fingerprint, tuple(text)) for text in texts]
+        known = self._counts
+        missing = list(dict.fromkeys(key for key in keys if key not in known))
+        fresh = dict(zip(missing, await tokenizer.count([text for _, text in missing], call), strict=True))
+        counts = [fresh[key] if key in fresh else known[key] for key in keys]
+        for key, count in fresh.items():
+            _remember(known, key, count, _MOST_COUNTS)
+        return counts
+
+    async def prompt_tokens(self, tokenizer: Tokenizer, rendered: Sequence[Segment], mtu: int, call: Call) -> int:
+        """Tokens of the prompt, the model's own beginning included; raises as the tokenizer does."""
+        parts = [segment for segment in rendered if segment.text]
+        if not parts:
+            return 0
+        if not tokenizer.exact:
+            return (await tokenizer.count([parts], call))[0]
+        first = await self._first_tokens(tokenizer, parts[0], call)
+        chain: list[list[Segment]] = [parts[:1]]
+        for before, part in pairwise(parts):
+            end = _end(before)
+            chain += ([end], [end, part])
+        counts = await self.count(tokenizer, chain, call)
+        total = first + sum(counts[2::2]) - sum(counts[1::2])
+        if total <= mtu - NEAR_TOKENS:
+            return total
+        return first - counts[0] + (await tokenizer.count([parts], call))[0]
+
+    async def message_overhead(self, tokenizer: Tokenizer, call: Call) -> int:
+        """Tokens the chat template spends on one more message of a conversation, rounded up."""
+        known = self._overheads.get(tokenizer.fingerprint)
+        if known is not None:
+            return known
+        opening = [ChatMessage(role="system", content=_SAMPLE), ChatMessage(role="user", content=_SAMPLE)]
+        turn = [ChatMessage(role="assistant", content=_SAMPLE), ChatMessage(role="user", content=_SAMPLE)]
+        short = await tokenizer.render(opening, call)
+        long = await tokenizer.render([*opening, *turn], call)
+        few, many, one = await tokenizer.count([short, long, _SAMPLE], call)
+        found = max(0, -(-(many - few - 2 * one) // 2))
+        _remember(self._overheads, tokenizer.fingerprint, found, _MOST_KNOWN)
+        return found
+
+    async def _first_tokens(self, tokenizer: Tokenizer, segment: Segment, call: Call) -> int:
+        """Tokens of the first segment with the model's own beginning before it."""
+        key = (tokenizer.fingerprint, segment)
+        known = self._beginnings.get(key)
+        if known is None:
+            known = len(await tokenizer.encode([segment], call))
+            _remember(self._beginnings, key, known, _MOST_KNOWN)
+        return known
+
+
+def _remember(known: dict[_Key, int], key: _Key, value: int, most: int) -> None:
+    while len(known) >= most:
+        del known[next(iter(known))]
+    known[key] = value
+
+
+def _end(segment: Segment) -> Segment:
+    """What the next segment can see of this one; trusted text whole, for a control token may be all of it."""
+    if segment.trusted or len(segment.text) <= _END_CHARACTERS:
+        return segment
+    return Segment(segment.text[-_END_CHARACTERS:], source=segment.source)

@@ -1,0 +1,157 @@
+"""History and retrieved context of a packet, within what both may have together.
+
+What leaves history leaves as a block (`order`), and a summary of it may stand in its place: made once for the block and
+carried along from packet to packet. A single turn or page that is larger than all the room is made shorter instead.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from gaiad.errors import TokenBudgetError
+from gaiad.generation import Segment
+from gaiad.ports import Call, Tokenizer
+from prompts.budget import Shares, share
+from prompts.compress import Compressor
+from prompts.fence import fenced
+from prompts.order import Turn, choose_pages, first_kept, place_pages
+from prompts.packet import CognitionPacket, ContextItem, Field, HistoryEntry, Method
+from prompts.request import BuildRequest
+
+SUMMARY_PERCENT = 25
+SMALLEST_SUMMARY = 32
+
+
+class Payload(NamedTuple):
+    """What goes into the packet; `dropped` has the turn ids and page ids whose own words do not."""
+
+    shares: Shares
+    history: list[HistoryEntry]
+    context: list[ContextItem]
+    history_tokens: int
+    context_tokens: int
+    history_method: Method
+    context_method: Method
+    dropped: list[str]
+
+
+class Offered(NamedTuple):
+    """All there is: turns and pages with their costs; `overhead` is what the chat template spends on a message."""
+
+    turns: list[Turn]
+    page_costs: list[int]
+    overhead: int
+
+
+class PayloadChooser:
+    """Chooses for one request; may be asked again with a smaller limit."""
+
+    def __init__(
+        self,
+        request: BuildRequest,
+        offered: Offered,
+        tokenizer: Tokenizer,
+        compressor: Compressor | None,
+        call: Call,
+    ) -> None:
+        self._request = request
+        self._offered = offered
+        self._tokenizer = tokenizer
+        self._compressor = compressor
+        self._call = call
+
+    async def choose(self, limit: int) -> Payload:
+        """At most `limit` tokens, as estimated from the parts. Raises as tokenizer and embedder do."""
+        turns, costs = self._offered.turns, self._offered.page_costs
+        shares = share(limit, sum(turn.tokens for turn in turns), sum(costs))
+        pages, context_tokens, context_method = await self._pages(shares.context)
+        history, history_method, start = await self._history(shares.history)
+        asked = frozenset(entry.turn_id for entry in history if entry.role == "user" and not entry.summary)
+        placed = place_pages(pages, self._request.previous, self._request.turn_id, asked)
+        stayed = {page.page_id for page in pages if not page.summary}
+        dropped = [turn.turn_id for turn in turns[:start]]
+        dropped += [page.page_id for page in self._request.context if page.page_id not in stayed]
+        estimate = sum(turn.tokens for turn in turns[start:])
+        return Payload(shares, history, placed, estimate, context_tokens, history_method, context_method, dropped)
+
+    async def _pages(self, limit: int) -> tuple[list[ContextItem], int, Method]:
+        pages, costs = self._request.context, self._offered.page_costs
+        chosen = choose_pages(costs, limit)
+        if chosen or not pages:
+            tokens = sum(costs[index] for index in chosen)
+            return [pages[index] for index in chosen], tokens, "whole" if len(chosen) == len(pages) else "trimmed"
+        best = pages[0]
+        fence = costs[0] - (await self._count(best.text))
+        short, method = await self._shorter("context", best.text, limit - fence)
+        page = msgspec.structs.replace(best, text=short, summary=True)
+        tokens = (await self._tokenizer.count([fenced(page)], self._call))[0] if short else 0
+        return ([page], tokens, method) if short and tokens <= limit else ([], 0, "trimmed")
+
+    async def _history(self, limit: int) -> tuple[list[HistoryEntry], Method, int]:
+        """The entries, how they came to fit, and the index of the first turn that stands there in its own words."""
+        turns = self._offered.turns
+        costs = [turn.tokens for turn in turns]
+        before = _start_before(turns, self._request.previous)
+        start = first_kept(costs, limit, before)
+        if start == 0:
+            return [entry for turn in turns for entry in turn.entries], "whole", 0
+        room = limit * SUMMARY_PERCENT // 100 if self._compressor else 0
+        if room >= SMALLEST_SUMMARY + self._offered.overhead:
+            start = first_kept(costs, limit - room, before)
+        if start == len(turns):
+            entries, method = await self._shortened_turn(turns[-1], limit)
+            return entries, method, start
+        kept = [entry for turn in turns[start:] for entry in turn.entries]
+        summary, method = await self._summary(turns[:start], room - self._offered.overhead)
+        return [*summary, *kept], method, start
+
+    async def _summary(self, turns: Sequence[Turn], limit: int) -> tuple[list[HistoryEntry], Method]:
+        """One entry for the turns that left, under the id of the last one; the previous packet's own if it has it."""
+        last = turns[-1].turn_id
+        known = _summary_before(self._request.previous)
+        if known and known.turn_id == last and self._compressor and await self._count(known.text) <= limit:
+            return [known], "carried"
+        text = "\n".join(entry.text for turn in turns for entry in turn.entries)
+        short, method = await self._shorter("history", text, limit)
+        return ([HistoryEntry(turn_id=last, role="user", text=short, summary=True)] if short else []), method
+
+    async def _shortened_turn(self, turn: Turn, limit: int) -> tuple[list[HistoryEntry], Method]:
+        """The last turn when it alone is larger than the room, each side by its share; none where that is too small."""
+        room = limit - self._offered.overhead * len(turn.entries)
+        sizes = [await self._count(entry.text) for entry in turn.entries]
+        entries: list[HistoryEntry] = []
+        used: Method = "trimmed"
+        for entry, size in zip(turn.entries, sizes, strict=True):
+            short, method = await self._shorter("history", entry.text, room * size // max(1, sum(sizes)))
+            if short:
+                entries.append(msgspec.structs.replace(entry, text=short, summary=True))
+                used = method
+        return entries, used
+
+    async def _shorter(self, field: Field, text: str, limit: int) -> tuple[str, Method]:
+        """A summary within `limit`, or "" when there is none: history and context may be left out (GCP 4.1)."""
+        if self._compressor is None or limit < SMALLEST_SUMMARY:
+            return "", "trimmed"
+        try:
+            found = await self._compressor.summarize_field(field, text, limit, self._tokenizer, self._call)
+        except TokenBudgetError:  # reported by the compressor; the manifest names what was dropped
+            return "", "trimmed"
+        return found.text, found.method
+
+    async def _count(self, text: str) -> int:
+        return (await self._tokenizer.count([[Segment(text)]], self._call))[0]
+
+
+def _start_before(turns: Sequence[Turn], previous: CognitionPacket | None) -> int | None:
+    """Where the previous packet's history began, in these turns."""
+    if previous is None:
+        return None
+    first = next((entry.turn_id for entry in previous.history if not entry.summary), None)
+    return next((index for index, turn in enumerate(turns) if turn.turn_id == first), None)
+
+
+def _summary_before(previous: CognitionPacket | None) -> HistoryEntry | None:
+    """The block's summary at the head of the previous packet's history, when words of the session follow it."""
+    entries = [] if previous is None else previous.history[:2]
+    return entries[0] if len(entries) == 2 and entries[0].summary and not entries[1].summary else None
