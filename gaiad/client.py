@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import structs
 
+from gaiad.chat_schemas import ChatRequest, PacketRecord, Rendering, Replay
 from gaiad.connection import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection, ServerEvent
 from gaiad.model_schemas import GenerateBody
 from gaiad.schemas import (
@@ -161,6 +162,30 @@ class Client:
     def generate_events(self, body: GenerateBody) -> Iterator[ServerEvent]:
         """Text as events `delta`; the last is `done` with a GenerateReply."""
         return self._connection.stream("POST", "/generate", structs.replace(body, stream=True))
+
+    # -------------------------------------------------------------------------------------------------- conversations
+
+    def chat_events(self, request: ChatRequest) -> Iterator[ServerEvent]:
+        """A turn as it happens; the last event is `done` with a ChatAnswer."""
+        return self._connection.stream("POST", "/chat", request)
+
+    def render_packet(self, request: ChatRequest) -> Rendering:
+        """What a turn would send."""
+        return self._connection.call("POST", "/cognition/render", Rendering, request, timeout_s=None)
+
+    def cognition_packet(self, packet: str, tenant: str) -> PacketRecord:
+        """A packet that was sent, with what came back."""
+        return self._connection.call("POST", "/cognition/show", PacketRecord, {"packet": packet, "tenant": tenant})
+
+    def cognition_packets(self, tenant: str, limit: int, session_id: str = "") -> list[PacketRecord]:
+        """The last ones, newest first."""
+        body = {"tenant": tenant, "limit": limit, "session_id": session_id}
+        return self._connection.call("POST", "/cognition/list", dict[str, list[PacketRecord]], body)["packets"]
+
+    def replay_packet(self, packet: str, tenant: str, *, generate: bool) -> Replay:
+        """Build a packet's prompt again, and with `generate` its reply."""
+        body = {"packet": packet, "tenant": tenant, "generate": generate}
+        return self._connection.call("POST", "/cognition/replay", Replay, body, timeout_s=None)
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 

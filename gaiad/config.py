@@ -126,6 +126,13 @@ class RolesConfig(_Section, frozen=True):
     codemind: str
 
 
+class CognitionConfig(_Section, frozen=True):
+    mtu: int
+    reserve_tokens: int
+    history_turns: int
+    context_pages: int
+
+
 class SearchConfig(_Section, frozen=True):
     candidates: int
     postings_budget: int
@@ -163,6 +170,7 @@ class Config(_Section, frozen=True):
     embedder: EmbedderConfig
     models: ModelsConfig
     roles: RolesConfig
+    cognition: CognitionConfig
     search: SearchConfig
     research: ResearchConfig
     schedule: ScheduleConfig

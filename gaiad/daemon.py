@@ -132,6 +132,7 @@ class Daemon:
         from gaiad.generating import Models
         from gaiad.jobs import JobRunner
         from gaiad.loading import open_embedder, open_pool
+        from gaiad.opening import open_conversations
         from gaiad.research.loop import Researcher
         from gaiad.service import Place, Service
 
@@ -141,13 +142,18 @@ class Daemon:
         archive = LocalArchive(self._home.root, self._config, self._clock, embedder, self._metrics)
         stack.push_async_callback(archive.close)
         await archive.start()
+        researcher = Researcher(archive, self._clock, self._config.research)
+        conversations = await open_conversations(
+            stack, self._home.root, self._config, self._clock, archive, researcher, pool, embedder, self._metrics
+        )
         service = Service(
             place=Place(home=self._home.root, socket=self._home.socket),
             load_config=self._load,
             config=self._config,
             clock=self._clock,
             archive=archive,
-            researcher=Researcher(archive, self._clock, self._config.research),
+            researcher=researcher,
+            conversations=conversations,
             models=Models(self._home.root, pool, embedder, self._metrics),
             runner=JobRunner(jobs, self._clock, self._hub),
             hub=self._hub,
@@ -271,6 +277,7 @@ def _apply(config: Config, service: "Service", archive: "LocalArchive", watch: "
     configure_logs(config.daemon.log_level, config.daemon.log_format)
     archive.use_config(config)
     service.models.use_config(config)
+    service.conversations.use_config(config.cognition)
     watch.rescan()
     try:
         tokens.load()

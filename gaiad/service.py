@@ -19,6 +19,7 @@ from gaiad.archive.storing.tenant import check_tenant_name
 from gaiad.checks import run_checks
 from gaiad.clock import Clock
 from gaiad.config import Config
+from gaiad.conversing import Conversations
 from gaiad.errors import BadInput, NotFound
 from gaiad.events import EventHub
 from gaiad.generating import Models
@@ -68,6 +69,7 @@ class Service:
         archive: LocalArchive,
         researcher: Researcher,
         models: Models,
+        conversations: Conversations,
         runner: JobRunner,
         hub: EventHub,
         metrics: Metrics,
@@ -83,6 +85,7 @@ class Service:
         self._archive = archive
         self._researcher = researcher
         self.models = models
+        self.conversations = conversations
         self._runner = runner
         self._started = clock.monotonic()
         self._notes: dict[str, str] = {}
@@ -116,6 +119,7 @@ class Service:
             *self._archive.degraded(),
             *self._runner.unrecorded(),
             *self.models.degraded(),
+            *self.conversations.problems(),
         ]
 
     async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
@@ -288,7 +292,7 @@ _LIVE = (
     "daemon.log_format",
     "intake.folders",
     "access.uids",
-    "models.memory_mib",
+    *("models.memory_mib", "cognition."),
 )
 
 

@@ -22,6 +22,10 @@ _SECTIONS = {
         "doctor": "gaiad.cli.doctor:doctor",
         "config": "gaiad.cli.config:config",
     },
+    "The council": {
+        "chat": "gaiad.cli.chat:chat",
+        "cognition": "gaiad.cli.cognition:cognition",
+    },
     "The memory": {
         "ingest": "gaiad.cli.ingest:ingest",
         "search": "gaiad.cli.search:search",

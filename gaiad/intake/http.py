@@ -11,7 +11,7 @@ from aiohttp import web
 import gaiad
 from gaiad.errors import BadInput, NotFound
 from gaiad.events import Event
-from gaiad.intake import model_routes
+from gaiad.intake import chat_routes, model_routes
 from gaiad.intake.app import Answer, Exchange, Reply, Route
 from gaiad.intake.error_answers import error_body
 from gaiad.intake.sse import EventStream, last_event_id, wants_events
@@ -284,4 +284,5 @@ def table() -> list[Route]:
         Route("GET", "/doctor", doctor, owner="doctor", timed=False),
         Route("GET", "/events", events, timed=False),
         *model_routes.table(),
+        *chat_routes.table(),
     ]

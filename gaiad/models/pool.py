@@ -10,8 +10,8 @@ from contextlib import aclosing, asynccontextmanager
 
 from gaiad.errors import Conflict, NotFound, Unavailable
 from gaiad.generation import Generated, GenerateRequest, TextDelta
-from gaiad.models.making import Workshop
-from gaiad.models.placement import Resident, make_room, place_at_start
+from gaiad.models.making import Workshop, make_model
+from gaiad.models.placement import Need, Resident, make_room, place_at_start
 from gaiad.models.pooled import Pooled
 from gaiad.models.pooled_model import PooledModel
 from gaiad.models.served import ServedModel
@@ -100,6 +100,20 @@ class ModelPool:
             async for piece in pieces:
                 yield piece
 
+    @asynccontextmanager
+    async def fresh(self, name: str) -> AsyncIterator[ServedModel]:
+        """The model once more, in a worker of its own, for as long as the block lasts. Raises Unavailable."""
+        model = self._models[self.name_of(name)]
+        one = await asyncio.to_thread(make_model, name, model.config, self._shop)
+        async with self._placing:
+            await self._clear(model.need())
+            await one.start()
+        try:
+            await one.wait_ready(self._shop.settings.start_timeout_s)
+            yield one
+        finally:
+            await one.close()
+
     # -- memory
 
     async def load(self, name: str, call: Call) -> None:
@@ -145,13 +159,17 @@ class ModelPool:
         async with self._placing:
             if not model.asleep:
                 return
-            room = make_room(model.need(), self._loaded(), self._budget)
-            if room.refusal:
-                raise Unavailable(room.refusal, 5.0 if room.busy else 60.0)
-            for name in room.sleep:
-                await self._models[name].sleep(f"unloaded to make room for {model.name}")
+            await self._clear(model.need())
             await model.wake(self._shop.clock.monotonic())
         call.check(self._shop.clock.monotonic())
+
+    async def _clear(self, need: Need) -> None:
+        """Make room; idle models sleep for it. Raises Unavailable with the numbers."""
+        room = make_room(need, self._loaded(), self._budget)
+        if room.refusal:
+            raise Unavailable(room.refusal, 5.0 if room.busy else 60.0)
+        for name in room.sleep:
+            await self._models[name].sleep(f"unloaded to make room for {need.name}")
 
     def _loaded(self) -> list[Resident]:
         return [model.resident() for model in self._models.values() if model.loaded]

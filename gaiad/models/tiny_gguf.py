@@ -15,8 +15,8 @@ class LlamaShape(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of a decoder; `embedding` and `feed_forward` are multiples of 32, the size of a Q8_0 block.
 
     `key_heads` 0 is as many as `heads`. `special` and `defined` are literals that become control and user-defined
-    tokens; `filler` adds that many plain words. `loudness` scales the logits and `ending` those of control tokens, so
-    that 0 gives a model that never ends by itself.
+    tokens; `words` are one token each, with the space before them; `filler` adds that many made-up ones. `loudness`
+    scales the logits and `ending` those of control tokens, so that 0 gives a model that never ends by itself.
     """
 
     context: int = 512
@@ -29,6 +29,7 @@ class LlamaShape(msgspec.Struct, frozen=True, kw_only=True):
     key_heads: int = 0
     special: tuple[str, ...] = ()
     defined: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     filler: int = 0
     template: str = ""
     loudness: float = 1.0
@@ -66,7 +67,7 @@ def vocabulary(shape: LlamaShape) -> tuple[list[bytes], list[float], list[int]]:
 
     Types: 1 normal, 2 unknown, 3 control, 4 user-defined, 6 byte.
     """
-    words = [_SPACE + f"word{number}".encode() for number in range(shape.filler)]
+    words = [*_reachable(shape.words), *(_SPACE + f"word{number}".encode() for number in range(shape.filler))]
     literals = [text.encode() for text in (*shape.special, *shape.defined)]
     tokens = [
         b"<unk>",
@@ -78,7 +79,16 @@ def vocabulary(shape: LlamaShape) -> tuple[list[bytes], list[float], list[int]]:
         *words,
     ]
     types = [2, 3, 3, *([6] * 256), 1, *([3] * len(shape.special)), *([4] * len(shape.defined)), *([1] * len(words))]
-    return tokens, [0.0] * len(tokens), types
+    scores = [float(len(token)) if kind == 1 else 0.0 for token, kind in zip(tokens, types, strict=True)]
+    return tokens, scores, types
+
+
+def _reachable(words: tuple[str, ...]) -> list[bytes]:
+    """The words with a space before them and all their beginnings: a tokeniser of this kind puts words together
+    character by character, and only over tokens that it has.
+    """
+    beginnings = {f"\u2581{word[:length]}" for word in words for length in range(1, len(word) + 1)}
+    return [text.encode() for text in sorted(beginnings)]
 
 
 def _add_vocabulary(writer: object, shape: LlamaShape) -> None:

@@ -1,4 +1,4 @@
-"""Does a message need what was said before (GAM, Integration Point 2)? By rules; the archive's facets come in as a value.
+"""Does a message need what was said before (GAM, Integration Point 2)? By rules; the archive's facets come in.
 
 A message that names a time, a topic, a person or a model the archive knows is looked up too: a needless look costs
 milliseconds, a missed one costs the answer.

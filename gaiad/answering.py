@@ -1,0 +1,179 @@
+"""The model's part of a turn: the request, the text on its way to the person, and what is kept of both."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from gaiad.chat_schemas import ChatAnswer, ChatBlock, ChatRequest
+from gaiad.cognition import Names, Prepared
+from gaiad.generation import Block, Contract, Generated, GenerateRequest, Sampling, TextDelta
+from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
+from gaiad.ports import Call
+from gaiad.remembering import Keeper, Sent
+from gaiad.reply_gate import ReplyGate
+
+RESPONSE = "RESPONSE"
+ONLY_QUOTES = (
+    "No chat model is set up, so I can only quote your packets, and nothing in them answers this. Ask about something "
+    "that was said before, or give the role a model (roles.prime)."
+)
+_CHARACTERS_PER_TOKEN = 8
+Event = tuple[str, object]
+
+
+class Answering:
+    """The model's part of a turn, and what is kept of it."""
+
+    def __init__(
+        self, keeper: Keeper, request: ChatRequest, names: Names, prepared: Prepared, started: str, call: Call
+    ) -> None:
+        self._keeper = keeper
+        self._request = request
+        self._names = names
+        self._prepared = prepared
+        self._started = started
+        self._call = call
+        known = {item.packet_id for item in prepared.built.packet.context}
+        self._gate = ReplyGate(RESPONSE, known | {page.packet_id for page in _citations(prepared)})
+        self._shown: list[str] = []
+        self._asked = _request(request, prepared)
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """delta after delta, then done."""
+        reply: Generated | None = None
+        status = "CANCELLED"
+        try:
+            async with aclosing(self._pieces()) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Generated):
+                        reply = piece
+                    elif text := self._gate.feed(piece.text):
+                        self._shown.append(text)
+                        yield "delta", {"text": text}
+            if rest := self._gate.finish():
+                self._shown.append(rest)
+                yield "delta", {"text": rest}
+            status = self._prepared.history.status or "SUCCESS"
+        finally:
+            await self._keep(reply, status)
+        assert reply is not None
+        yield "done", self._answer(reply, status)
+
+    async def _pieces(self) -> AsyncGenerator[TextDelta | Generated, None]:
+        """The model's text. One that only quotes says what the research found, whose citations are verified already."""
+        found, model = self._prepared.found, self._prepared.model
+        if model.kind == "extractive" and found is not None:
+            text = found.answer if found.source_packets or self._prepared.needed else ONLY_QUOTES
+            yield TextDelta(text=text, tokens=0)
+            yield _quoted(text, found.took_ms, model.fingerprint, self._prepared.built.manifest.total_tokens)
+            return
+        async with aclosing(model.generate(self._asked, self._call)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _keep(self, reply: Generated | None, status: str) -> None:
+        text = "".join(self._shown)
+        sent = Sent(
+            packet=self._prepared.built.packet,
+            manifest=self._prepared.built.manifest,
+            request=_logged(self._asked),
+            reply={} if reply is None else msgspec.to_builtins(reply),
+        )
+        await self._keeper.keep(self._names.session_id, sent, self._call.tenant)
+        if reply is None and not text:
+            return  # nothing was said; the caller got an error
+        turn = SessionTurn(
+            session_id=self._names.session_id,
+            turn_id=self._names.turn_id,
+            messages=[
+                TurnMessage(role="user", content=self._request.message),
+                *([TurnMessage(role="assistant", content=text)] if text else []),
+            ],
+            started_at=self._started,
+            ended_at=self._keeper.now(),
+            persona=self._prepared.persona,
+            model=self._prepared.model.name,
+            fingerprint=self._prepared.model.fingerprint,
+            status=status,
+            blocks=[TurnBlock(marker=RESPONSE, text=text)] if text else [],
+            sources=self._sources(),
+        )
+        await self._keeper.remember(turn, self._call.tenant)
+
+    def _sources(self) -> list[str]:
+        """The packets cited, else those that stood in the context."""
+        return self._gate.cited or list(dict.fromkeys(item.packet_id for item in self._prepared.built.packet.context))
+
+    def _answer(self, reply: Generated, status: str) -> ChatAnswer:
+        prepared, text = self._prepared, "".join(self._shown)
+        notes = list(prepared.notes)
+        if self._gate.removed:
+            notes.append(f"{len(self._gate.removed)} citations of packets that were not in the context were removed")
+        if reply.reason == "length":
+            notes.append(f"the reply ended at its limit of {self._asked.max_tokens} tokens")
+        return ChatAnswer(
+            session_id=self._names.session_id,
+            turn_id=self._names.turn_id,
+            packet_id=prepared.built.packet.packet_id,
+            blocks=[ChatBlock(marker=RESPONSE, text=text)] if text else [],
+            answer=text,
+            sources=self._sources(),
+            status=status,
+            engine=engine_name(prepared.model.name, prepared.model.kind),
+            persona=prepared.persona,
+            history=prepared.history,
+            timings={name: round(getattr(reply, name), 3) for name in ("queue_ms", "prefill_ms", "decode_ms")},
+            tokens={
+                "prompt": reply.prompt_tokens or prepared.built.manifest.total_tokens,
+                "cached": reply.cached_tokens,
+                "reply": reply.tokens,
+            },
+            notes=notes,
+        )
+
+
+def _request(request: ChatRequest, prepared: Prepared) -> GenerateRequest:
+    """What is asked of the model. A reply is one RESPONSE block; only a GGUF can be held to that."""
+    manifest = prepared.built.manifest
+    limit = manifest.reserve_tokens * _CHARACTERS_PER_TOKEN
+    formed = prepared.model.kind == "gguf"
+    return GenerateRequest(
+        messages=prepared.built.messages,
+        max_tokens=manifest.reserve_tokens,
+        seed=request.seed,
+        sampling=Sampling(temperature=request.temperature),
+        contract=Contract(blocks=[Block(marker=RESPONSE, max_characters=limit)]) if formed else None,
+    )
+
+
+def _logged(asked: GenerateRequest) -> dict[str, Any]:
+    """The request but for the messages, which the packet renders to again."""
+    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(asked, messages=[]))
+    return found
+
+
+def _quoted(text: str, took_ms: float, fingerprint: str, prompt_tokens: int) -> Generated:
+    return Generated(
+        text=text,
+        reason="end",
+        stop="",
+        prompt_tokens=prompt_tokens,
+        cached_tokens=0,
+        tokens=len(text.split()),
+        seed=0,
+        fingerprint=fingerprint,
+        queue_ms=0.0,
+        prefill_ms=took_ms,
+        decode_ms=0.0,
+    )
+
+
+def _citations(prepared: Prepared) -> list[Any]:
+    return [] if prepared.found is None else list(prepared.found.citations)
+
+
+def engine_name(name: str, kind: str) -> str:
+    """What wrote the answer, for its footer (decision 4)."""
+    return name if name == kind else f"{name} ({kind})"

@@ -1,0 +1,161 @@
+"""`gaiad cognition`: the Cognition Packets: what would be sent, what was sent, and the same once more."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.errors import FAILED, end
+from gaiad.cli.output import dim, plain, table, write_json
+
+if TYPE_CHECKING:
+    from gaiad.chat_schemas import PacketRecord, Rendering, Replay
+
+
+@click.group(
+    cls=VerbGroup,
+    example="""
+        gaiad cognition render "what did we decide about the sensors?"
+        gaiad cognition show 1ab94c2f
+    """,
+)
+def cognition() -> None:
+    """Look at what is sent to models, to the token."""
+
+
+@cognition.command("render", cls=Verb, example="gaiad cognition render --json --mtu 2048 hello | jq .fields")
+@click.argument("prompt", nargs=-1)
+@click.option("--session", "session_id", default="", metavar="S", help="With this session's history.")
+@click.option("--persona", default="", metavar="P", help="With this persona.")
+@click.option("--project", default="", metavar="NAME", help="With this project's persona.")
+@click.option("--mtu", default=0, type=click.IntRange(0), help="Tokens of the packet; 0 is the setting cognition.mtu.")
+@click.option("--role", default="prime", show_default=True, help="For this role's model.")
+@tenant_option
+def render(prompt: tuple[str, ...], **given: Any) -> None:
+    """Show exactly what a turn would send, and its token table.
+
+    Nothing is sent to a model and nothing is remembered. Exits 1 when the prompt does not fit, saying by how much.
+    """
+    from gaiad.chat_schemas import ChatRequest
+
+    words = " ".join(prompt).strip() or ("" if sys.stdin.isatty() else sys.stdin.read().strip())
+    if not words:
+        raise click.UsageError("Missing PROMPT: give it as words, or on standard input")
+    with invocation().client() as client:
+        found = client.render_packet(ChatRequest(message=words, **given))
+    if invocation().as_json:
+        write_json(found)
+    else:
+        click.echo(_rendering_text(found))
+
+
+@cognition.command("list", cls=Verb, example="gaiad cognition list --session garden")
+@click.option("--session", "session_id", default="", metavar="S", help="Only of this session.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many.")
+@tenant_option
+def list_packets(session_id: str, limit: int, tenant: str) -> None:
+    """List the packets that were sent, the newest first."""
+    with invocation().client() as client:
+        found = client.cognition_packets(tenant, limit, session_id)
+    if invocation().as_json:
+        write_json({"packets": found})
+    else:
+        rows = [_row(record) for record in found]
+        heads = ("packet", "made", "role", "tokens", "session", "prompt")
+        click.echo(table(rows, heads) if rows else "no packets yet")
+
+
+@cognition.command("show", cls=Verb, example="gaiad cognition show 1ab94c2f --json | jq .packet.history")
+@click.argument("packet", metavar="ID")
+@tenant_option
+def show(packet: str, tenant: str) -> None:
+    """Show a packet that was sent and what came back.
+
+    ID is the packet's id, the eight digits shown, or the turn's id.
+    """
+    with invocation().client() as client:
+        found = client.cognition_packet(packet, tenant)
+    if invocation().as_json:
+        write_json(found)
+    else:
+        click.echo(_record_text(found))
+
+
+@cognition.command("replay", cls=Verb, example="gaiad cognition replay 1ab94c2f --generate")
+@click.argument("packet", metavar="ID")
+@click.option("--generate", is_flag=True, help="Make the reply again too, in a fresh worker, and compare.")
+@tenant_option
+def replay(packet: str, generate: bool, tenant: str) -> None:
+    """Build a packet's prompt again and compare it.
+
+    Exits 1 when prompt or reply are not the same.
+    """
+    with invocation().client() as client:
+        found = client.replay_packet(packet, tenant, generate=generate)
+    if invocation().as_json:
+        write_json(found)
+    else:
+        click.echo(_replay_text(found))
+    if not found.same_prompt or found.differs_at not in (None, -1):
+        end(FAILED)
+
+
+def _rendering_text(found: "Rendering") -> str:
+    rows = [
+        (row["field"], f"{row['limit']:,}", f"{row['original_tokens']:,}", f"{row['tokens']:,}", row["method"])
+        for row in found.fields
+    ]
+    total = f"{found.total_tokens:,} of {found.mtu:,} tokens, and {found.reserve_tokens:,} for the reply"
+    counted = "" if found.exact else "  (upper estimates: this model has no tokenizer here)"
+    dropped = [f"dropped: {', '.join(found.dropped)}"] if found.dropped else []
+    parts = [table(rows, ("field", "limit", "original", "tokens", "method")), total + counted, *dropped, ""]
+    return "\n".join([*parts, dim("--- the prompt ---"), plain(found.prompt)])
+
+
+def _row(record: "PacketRecord") -> tuple[str, ...]:
+    packet = record.packet
+    prompt = " ".join(packet["user_prompt"].split())
+    return (
+        packet["packet_id"],
+        packet["timestamp"][:19],
+        packet["role"],
+        f"{record.manifest['total_tokens']:,}",
+        record.session_id,
+        prompt if len(prompt) <= 50 else f"{prompt[:49]}…",
+    )
+
+
+def _record_text(found: "PacketRecord") -> str:
+    packet, manifest, reply = found.packet, found.manifest, found.reply
+    rows = [
+        ("packet", f"{packet['packet_id']} ({packet['full_id']})"),
+        ("turn", packet["turn_id"]),
+        ("session", found.session_id),
+        ("made", packet["timestamp"]),
+        ("role", packet["role"]),
+        ("model", manifest["model"]),
+        ("tokens", f"{manifest['total_tokens']:,} of {manifest['mtu']:,}"),
+        ("prompt sha-256", manifest["prompt_sha256"]),
+        *(("seed", str(reply[key])) for key in ("seed",) if key in reply),
+        *(
+            ("reply", f"{reply['tokens']:,} tokens, {reply['cached_tokens']:,} of the prompt cached")
+            for _ in [0]
+            if reply
+        ),
+    ]
+    fields = [(row["field"], str(row["limit"]), str(row["tokens"]), row["method"]) for row in manifest["fields"]]
+    said = [dim("--- the reply ---"), plain(reply["text"])] if reply else [dim("no reply came")]
+    return "\n".join([table(rows), "", table(fields, ("field", "limit", "tokens", "method")), "", *said])
+
+
+def _replay_text(found: "Replay") -> str:
+    same = "the same prompt, byte for byte" if found.same_prompt else "NOT the same prompt"
+    lines = [f"{found.packet_id}: {same} ({found.prompt_sha256[:16]})"]
+    if not found.same_model:
+        lines.append("the role has another model now")
+    if found.differs_at == -1:
+        lines.append("the same reply, token for token")
+    elif found.differs_at is not None:
+        lines.append(f"the reply differs at token {found.differs_at}: {found.expected!r} before, {found.found!r} now")
+    return plain("\n".join(lines))

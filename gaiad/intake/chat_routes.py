@@ -1,0 +1,101 @@
+"""The routes of conversations: take a turn, look at the packets behind it, list sessions."""
+
+from contextlib import aclosing
+from typing import Annotated
+
+import msgspec
+
+from gaiad.chat_schemas import ChatRequest
+from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.sse import EventStream, wants_events
+from gaiad.schemas import DEFAULT_TENANT, Input
+
+_Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
+
+class CognitionBody(Input, frozen=True):
+    """A packet by its id, the eight digits shown, or its turn's id."""
+
+    packet: str
+    generate: bool = False
+    tenant: str = DEFAULT_TENANT
+
+
+class NewestBody(Input, frozen=True):
+    """The last `limit` packets, only of one session when it is given."""
+
+    limit: _Limit = 20
+    session_id: str = ""
+    tenant: str = DEFAULT_TENANT
+
+
+class SessionsBody(Input, frozen=True):
+    limit: _Limit = 50
+    tenant: str = DEFAULT_TENANT
+
+
+class SessionBody(Input, frozen=True):
+    session_id: str
+    limit: _Limit = 200
+    tenant: str = DEFAULT_TENANT
+
+
+async def chat(exchange: Exchange) -> Reply:
+    """The answer whole, or with `Accept: text/event-stream` the turn as it happens, `done` last."""
+    request = await exchange.body(ChatRequest)
+    call = exchange.call(request.tenant)
+    async with aclosing(exchange.service.conversations.chat(request, call)) as events:
+        first = await anext(events)  # a refusal comes before it, and then the answer has its own status
+        if not wants_events(exchange.request):
+            rest = [data async for _, data in events]
+            return rest[-1] if rest else first[1]
+        async with EventStream(exchange.request) as stream:
+            await stream.send(*first)
+            async for name, data in events:
+                await stream.send(name, data)
+        return stream.response
+
+
+async def render(exchange: Exchange) -> Reply:
+    request = await exchange.body(ChatRequest)
+    return await exchange.service.conversations.render(request, exchange.call(request.tenant))
+
+
+async def show(exchange: Exchange) -> Reply:
+    body = await exchange.body(CognitionBody)
+    return await exchange.service.conversations.packet(body.packet, exchange.call(body.tenant))
+
+
+async def replay(exchange: Exchange) -> Reply:
+    body = await exchange.body(CognitionBody)
+    call = exchange.call(body.tenant)
+    return await exchange.service.conversations.replay(body.packet, call, generate=body.generate)
+
+
+async def newest(exchange: Exchange) -> Reply:
+    body = await exchange.body(NewestBody)
+    call = exchange.call(body.tenant)
+    return {"packets": await exchange.service.conversations.packets(call, body.limit, body.session_id)}
+
+
+async def sessions(exchange: Exchange) -> Reply:
+    body = await exchange.body(SessionsBody)
+    return {"sessions": await exchange.service.conversations.sessions(exchange.call(body.tenant), body.limit)}
+
+
+async def session(exchange: Exchange) -> Reply:
+    body = await exchange.body(SessionBody)
+    turns = await exchange.service.conversations.turns(body.session_id, exchange.call(body.tenant), body.limit)
+    return {"session_id": body.session_id, "turns": turns}
+
+
+def table() -> list[Route]:
+    return [
+        Route("POST", "/chat", chat, timed=False),
+        Route("POST", "/cognition/render", render),
+        Route("POST", "/cognition/show", show),
+        Route("POST", "/cognition/list", newest),
+        Route("POST", "/cognition/replay", replay, timed=False),
+        Route("POST", "/sessions/list", sessions),
+        Route("POST", "/sessions/show", session),
+    ]

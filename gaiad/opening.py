@@ -1,0 +1,89 @@
+"""Opens what a conversation stands on at the daemon's start, and checks that identity fits (decision 7; GCP 5.1)."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from gaiad.clock import Clock
+from gaiad.cognition import Assembler
+from gaiad.config import Config
+from gaiad.conversing import Conversations
+from gaiad.errors import ConfigError, TokenBudgetError, Unavailable
+from gaiad.generation import Segment
+from gaiad.ids import IdMaker
+from gaiad.ledger.cognition_log import CognitionLog
+from gaiad.logs import get_logger
+from gaiad.metrics import Metrics
+from gaiad.models.pool import ModelPool
+from gaiad.models.pooled_model import PooledModel
+from gaiad.ports import Archive, Call, Embedder
+from gaiad.remembering import Keeper
+from gaiad.research.loop import Researcher
+from gaiad.turn import TurnTaker
+from prompts.budget import check_identity
+from prompts.compress import BudgetOverrun
+from prompts.load import check_all
+from prompts.registry import Registry, RegistryWatch, check_task_lengths
+
+_FOLDER = "cognition"
+_log = get_logger("gaiad.cognition")
+
+
+async def open_conversations(
+    stack: AsyncExitStack,
+    home: Path,
+    config: Config,
+    clock: Clock,
+    archive: Archive,
+    researcher: Researcher,
+    pool: ModelPool,
+    embedder: Embedder | None,
+    metrics: Metrics,
+) -> Conversations:
+    """Registry, cognition log, assembler and turns. Raises ConfigError when the stack cannot go into a packet."""
+    check_all()
+    registry = RegistryWatch(home)
+    models = {name: pool.model(name) for name in dict.fromkeys(pool.roles.values())}
+    notes = await check_stack(registry.registry, models, config.cognition.mtu)
+    log = CognitionLog(home / _FOLDER, clock)
+    stack.push_async_callback(log.close)
+    assembler = Assembler(
+        config=config.cognition,
+        archive=archive,
+        researcher=researcher,
+        registry=registry,
+        pool=pool,
+        embedder=embedder,
+        clock=clock,
+        report=lambda overrun: _report(overrun, metrics),
+    )
+    taker = TurnTaker(assembler, archive, Keeper(archive, log, clock), IdMaker(clock), config.cognition.history_turns)
+    return Conversations(taker, assembler, archive, log, pool, metrics, notes)
+
+
+async def check_stack(registry: Registry, models: dict[str, PooledModel], mtu: int) -> list[str]:
+    """What is worth a word though it is no reason not to start: instructions too long, a model that cannot be asked.
+
+    Raises ConfigError when identity does not fit the MTU under a model's tokenizer, naming the smallest that does.
+    """
+    notes: list[str] = []
+    call = Call()
+    text = [Segment(registry.identity_text())]
+    for name, model in models.items():
+        try:
+            tokens = (await model.tokenizer.count([text], call))[0]
+            check_identity(tokens, mtu)
+            for problem in await check_task_lengths(registry, {name: model.tokenizer}, call):
+                notes.append(str(problem))
+        except TokenBudgetError as error:
+            raise ConfigError(f"cognition.mtu = {mtu}, model {name}: {error.message}") from error
+        except Unavailable as error:
+            notes.append(f"identity was not measured with {name}: {error.message}")
+    return notes
+
+
+def _report(overrun: BudgetOverrun, metrics: Metrics) -> None:
+    """GCP 4.2: a structured TOKEN_BUDGET_OVERRUN for each compression."""
+    metrics.count("token_budget_overruns")
+    _log.warning("TOKEN_BUDGET_OVERRUN", **msgspec.structs.asdict(overrun))
