@@ -14,10 +14,13 @@ class FixedTrial:
 
     closed = 0
 
-    def __init__(self, costs, token, sequences, end):
+    def __init__(self, costs, token, sequences):
         self._costs = iter(costs)
 
-    def cost_s(self):
+    def touch(self):
+        pass
+
+    def cost_s(self, end):
         try:
             return next(self._costs)
         except StopIteration:
