@@ -213,3 +213,14 @@ def test_a_pin_is_kept_in_a_file_of_the_home(daemon: BenchDaemon, client: Client
     assert json.loads((Path(daemon.home) / "pins.json").read_bytes()) == [prime(client).name]
     client.pin_model("prime", False)
     assert not prime(client).pinned
+
+
+def test_no_child_survives_a_daemon_that_is_killed(tmp_path: Path) -> None:
+    tiny = write_tiny_llama(tmp_path / "tiny.gguf")
+    with running_daemon(f"roles.prime={tiny}", "models.threads=1", home=tmp_path / "home") as killed:
+        killed.client.load_model("prime")
+        killed.client.post("/generate", body(prompt="", messages=[ChatTurn(role="user", content="Hello")]))
+        pids = {row.pid for row in killed.client.models() if row.pid}
+        assert len(pids) == 3, "a generator, the tokenizers and the embedder"
+        os.kill(killed.client.status().pid, signal.SIGKILL)
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 10.0)
