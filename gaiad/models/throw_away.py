@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -71,22 +71,23 @@ class ThrowAway:
     def start(self) -> None:
         """Fork. A machine with no room for another process shows in `outcome`."""
         libc = ctypes.CDLL(None, use_errno=True)  # looked up here: a fork must not load libraries
-        results, errors = os.pipe(), os.pipe()
+        ends: list[int] = []
         parent = os.getpid()
         try:
+            ends += (*os.pipe(), *os.pipe())
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # the child below takes care of the other threads
                 self._pid = os.fork()
         except OSError as error:
-            for end in (*results, *errors):
+            for end in ends:
                 os.close(end)
             self._because, self.over = f"could not be tried out in a process of its own ({error.strerror})", True
             return
         if self._pid == 0:
-            _be_the_child(self._work, self._limits, results[1], errors[1], libc, parent)
-        os.close(results[1])
-        os.close(errors[1])
-        self._ends = {results[0]: self._result, errors[0]: self._words}
+            _be_the_child(self._work, self._limits, ends[1], ends[3], libc, parent)
+        os.close(ends[1])
+        os.close(ends[3])
+        self._ends = {ends[0]: self._result, ends[2]: self._words}
         for end in self._ends:
             os.set_blocking(end, False)
         self.until = time.monotonic() + self._limits.wall_s
@@ -163,11 +164,19 @@ def run(work: Callable[[], bytes], limits: Limits | None = None) -> bytes:
     trial.start()
     try:
         while not trial.over:
-            select.select(trial.descriptors, [], [], max(0.0, trial.until - time.monotonic()) + 0.001)
+            wait_readable(trial.descriptors, trial.until - time.monotonic())
             trial.pump()
     finally:
         trial.kill()
     return trial.outcome()
+
+
+def wait_readable(descriptors: Iterable[int], timeout_s: float | None) -> None:
+    """Until one of them has news or is closed on its other side, or the time is over; None waits without end."""
+    look = select.poll()  # `select` knows no descriptor above 1023
+    for descriptor in descriptors:
+        look.register(descriptor, select.POLLIN)
+    look.poll(None if timeout_s is None else max(0.0, timeout_s) * 1e3 + 1.0)
 
 
 def _be_the_child(

@@ -5,7 +5,6 @@ others wait for a place. What it returns is the request's answer.
 """
 
 import contextlib
-import select
 import sys
 import time
 import traceback
@@ -14,7 +13,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from gaiad.models.protocol import Failed, ProtocolError, Reply
-from gaiad.models.throw_away import ThrowAway
+from gaiad.models.throw_away import ThrowAway, wait_readable
 
 PROCESSES = 3
 _Result = TypeVar("_Result")
@@ -68,11 +67,12 @@ class Turns:
 
     def wait(self, descriptor: int) -> None:
         """Until `descriptor` is readable or a throw-away process has news; returns at once when somebody is ready."""
+        if self._ready:
+            return
         running = [trial for trial in self._waiting if trial.started]
         until = min((trial.until for trial in running), default=None)
-        pause = None if until is None else max(0.0, until - time.monotonic()) + 0.001
-        descriptors = [end for trial in running for end in trial.descriptors]
-        select.select([descriptor, *descriptors], [], [], 0.0 if self._ready else pause)
+        pause = None if until is None else until - time.monotonic()
+        wait_readable([descriptor, *(end for trial in running for end in trial.descriptors)], pause)
 
     def close(self) -> None:
         """End all throw-away processes."""

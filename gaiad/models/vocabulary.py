@@ -6,7 +6,7 @@ tokenizer child both count with this class, so that their counts cannot differ. 
 """
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gaiad.generation import Segment
@@ -90,10 +90,6 @@ class Vocabulary:
     def ends(self, token: int) -> bool:
         """Whether the model ends its turn with this token."""
         return bool(library.llama_vocab_is_eog(self.handle, token))
-
-    def pieces(self) -> Iterator[bytes]:
-        """The bytes of every token."""
-        return (self._read_piece(token) for token in range(self.size))
 
     def _special_tokens(self) -> tuple[frozenset[int], frozenset[int]]:
         """The control and user-defined tokens, and of these the control tokens alone."""

@@ -139,8 +139,6 @@ def _try_out(path: str, log: Log) -> bytes:
             vocabulary.encode([Segment(text, trusted=True), Segment(text), Segment(text, trusted=True)])
     except Untokenizable as error:
         return f"{path}: {error}".encode()
-    for _ in vocabulary.pieces():
-        pass
     if not vocabulary.size:
         return f"{path}: has no vocabulary; choose a GGUF of a language model".encode()
     return b""

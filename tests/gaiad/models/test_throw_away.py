@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -162,6 +163,32 @@ def test_it_works_beside_a_thread_that_allocates():
     finally:
         stop.set()
         thread.join()
+
+
+def test_it_may_be_started_by_any_thread_and_with_high_descriptors():
+    results = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    held = [os.dup(0) for _ in range(1100)]
+    try:
+        thread = threading.Thread(target=lambda: results.append(run(lambda: b"from a thread")))
+        thread.start()
+        thread.join()
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert results == [b"from a thread"]
+
+
+def test_a_machine_without_room_for_another_says_so():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(Died, match="could not be tried out"):
+            run(lambda: b"")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _descriptors():
