@@ -98,10 +98,10 @@ class _Writer:
             self._names.add(name)
             field = (*path, name)
             bounded = self.bounded(part, field)
-            for key in (".".join(field), name):
-                if key in self._choices:
-                    self._met.add(key)
-                    bounded = self._chosen(bounded, key, name in required)
+            keys = [key for key in (".".join(field), name) if key in self._choices]
+            self._met.update(keys)
+            if keys:
+                bounded = self._chosen(bounded, keys[0], name in required)
             if bounded:
                 made[name] = bounded
         schema["properties"] = made

@@ -139,9 +139,11 @@ def _checked(grammar: Grammar) -> Grammar:
     for name, rule in grammar.rules.items():
         if _endless_nothing(rule, grammar.empty):
             raise BadGrammar(f"rule {name!r} repeats something that may be empty without end; bound it")
-    for name in reachable(grammar.rules):
-        if name not in grammar.cost:
-            raise BadGrammar(f"rule {name!r} never comes to an end: every way through it leads back; give it another")
+    endless = [name for name in reachable(grammar.rules) if name not in grammar.cost]
+    if endless:
+        raise BadGrammar(
+            f"rule {endless[-1]!r} never comes to an end: every way through it leads back; give it another"
+        )
     if grammar.cost["root"] > LONGEST_SHORTEST:
         raise BadGrammar(f"the shortest reply it allows has more than {LONGEST_SHORTEST} characters; make it shorter")
     return grammar

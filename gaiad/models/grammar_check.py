@@ -10,14 +10,9 @@ import msgspec
 
 from gaiad.generation import Contract
 from gaiad.models.grammar_source import BadGrammar, to_gbnf
+from gaiad.models.grammar_walk import prepare as prepare
 from gaiad.models.grammar_walk import problem
-from gaiad.models.masking import alphabet_of
 from gaiad.models.vocabulary import Vocabulary
-
-
-def prepare(vocabulary: Vocabulary) -> None:
-    """Read the vocabulary's pieces once, here, so that the throw-away processes need not each do it again."""
-    alphabet_of(vocabulary)
 
 
 def compile_form(

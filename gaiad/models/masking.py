@@ -9,7 +9,7 @@ Child processes only.
 import ctypes
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,13 +59,15 @@ class Alphabet:
         self.single = {byte: token for byte in self._branches[b""] if (token := self._alone(byte)) is not None}
         others = [ids for byte, ids in self._branches[b""].items() if byte not in self.single]
         self.probe: Ids = np.concatenate([np.array(list(self.single.values()), dtype=np.int32), *others])
+        self._tokens: dict[bytes, int] = {}
         self._lists: OrderedDict[bytes, Ids] = OrderedDict()
 
-    @cached_property
-    def tokens(self) -> dict[bytes, int]:
-        """A token for each text that one token shows."""
-        shown = np.flatnonzero(self.first != _NOTHING).tolist()
-        return {self.vocabulary.piece(token): token for token in shown}
+    def read(self) -> dict[bytes, int]:
+        """A token for each text that one token shows; walks need it, masks do not. Kept."""
+        if not self._tokens:
+            shown = np.flatnonzero(self.first != _NOTHING).tolist()
+            self._tokens = {self.vocabulary.piece(token): token for token in shown}
+        return self._tokens
 
     def beginning_with(self, allowed: "Flags") -> "Ids":
         """Tokens whose first byte is allowed; the last few answers are kept."""
@@ -108,8 +110,9 @@ class Gate:
 
     def __init__(self, alphabet: Alphabet, gbnf: str) -> None:
         self._alphabet = alphabet
-        self._grammar = library.llama_sampler_init_grammar(alphabet.vocabulary.handle, gbnf.encode(), b"root")
-        if not self._grammar:
+        source = gbnf.encode("utf-8", "replace")
+        self._grammar = library.llama_sampler_init_grammar(alphabet.vocabulary.handle, source, b"root")
+        if not self._grammar or not source:  # with an empty one everything would be allowed
             raise GrammarFault("llama.cpp cannot parse the grammar")
         self._asked = candidates(np.concatenate([alphabet.probe, alphabet.ends]))
         self._pending = b""

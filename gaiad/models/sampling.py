@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LONGEST_WINDOW = 4096
-_LONGEST_S = 2.0  # of processor time
+_LONGEST_S = 1.0  # of processor time for one token
 
 
 def sampling_problem(seed: int, sampling: Sampling) -> str:
@@ -66,7 +66,7 @@ class Sampler:
     def choose(self, context: Any, index: int) -> int:
         """The next token after position `index` of the last batch; grammar and penalties remember it.
 
-        Raises GrammarFault when the grammar allows no token of the vocabulary, or takes seconds to tell.
+        Raises GrammarFault when the grammar allows no token of the vocabulary, or takes too long to tell.
         """
         if self._gate is None:
             return int(library.llama_sampler_sample(self._chain, context, index))

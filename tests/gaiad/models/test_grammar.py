@@ -1,0 +1,210 @@
+"""Replies in a form, from random weights: whatever the model would like to say, the form holds."""
+
+import asyncio
+import json
+import re
+import time
+from typing import Annotated
+
+import msgspec
+import pytest
+
+from gaiad.clock import SystemClock
+from gaiad.contracts import struct_schema
+from gaiad.errors import BadInput
+from gaiad.generation import Block, Contract, Generated, GenerateRequest, Sampling, Segment
+from gaiad.models.protocol import PROTOCOL_VERSION, Finished, Generate, Load
+from gaiad.models.supervisor import Supervisor
+from gaiad.ports import Call
+from tests.makers.poor_vocabulary import write_poor_llama
+
+IDS = ["packet-2025-07-11", "packet-2025-07-12", 'odd "id" \\ é']
+
+
+class Claim(msgspec.Struct):
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=30)]
+    packet_id: str
+
+
+class Answer(msgspec.Struct):
+    claims: Annotated[list[Claim], msgspec.Meta(min_length=1, max_length=3)]
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    steps: Annotated[list[Annotated[str, msgspec.Meta(max_length=10)]], msgspec.Meta(max_length=2)]
+    count: Annotated[int, msgspec.Meta(ge=1, le=12)] = 1
+
+
+SCHEMA = struct_schema(Answer, {"claims.packet_id": IDS})
+
+
+def request(seed=1, tokens=1500, **form):
+    form.setdefault("sampling", Sampling())
+    return GenerateRequest(segments=[Segment("Answer in the form: ")], max_tokens=tokens, seed=seed, **form)
+
+
+async def reply(generator, asked):
+    events = [event async for event in generator.generate(asked, Call())]
+    assert isinstance(events[-1], Generated)
+    assert "".join(event.text for event in events[:-1]) == events[-1].text
+    return events[-1]
+
+
+async def test_every_reply_to_a_schema_reads_as_the_struct_and_cites_only_what_is_there(
+    open_generator, tiny_llama, tokens
+):
+    generator = await open_generator(tiny_llama, tokens=tokens, parallel=4)
+    hot = Sampling(temperature=2.0, top_k=0, top_p=1.0)
+    tired = Sampling(repeat_penalty=1.3, frequency_penalty=0.5)
+    samplings = [Sampling(), hot, tired, Sampling(temperature=0.0), Sampling(repeat_penalty=0.8, top_k=5)]
+    asked = [request(seed, schema=SCHEMA, sampling=samplings[seed % 5]) for seed in range(20)]
+    replies = await asyncio.gather(*(reply(generator, one) for one in asked))
+    for last in replies:
+        assert last.reason == "end"
+        answer = msgspec.json.decode(last.text, type=Answer)
+        assert {claim.packet_id for claim in answer.claims} <= set(IDS)
+        assert "\ufffd" not in last.text, "no half characters"
+    assert len({last.text for last in replies}) > 12
+
+
+async def test_the_same_seed_gives_the_same_reply_and_another_seed_another(open_generator, tiny_llama, tokens):
+    generator = await open_generator(tiny_llama, tokens=tokens)
+    texts = [(await reply(generator, request(seed, grammar="root ::= [a-z]{40}"))).text for seed in (1, 2, 1, 2)]
+    assert texts[:2] == texts[2:]
+    assert texts[0] != texts[1]
+
+
+async def test_a_contract_writes_its_blocks_in_order_each_readable(open_generator, tiny_llama, tokens):
+    generator = await open_generator(tiny_llama, tokens=tokens)
+    contract = Contract(
+        blocks=[
+            Block(marker="PLAN", schema=SCHEMA),
+            Block(marker="RESPONSE", max_characters=120),
+            Block(marker="VERIFY", max_characters=30),
+        ]
+    )
+    for seed in range(6):
+        last = await reply(generator, request(seed, contract=contract))
+        assert last.reason == "end"
+        found = re.fullmatch(r"PLAN: (.*)\nRESPONSE: (.{1,120})\nVERIFY: (.{1,30})", last.text, re.DOTALL)
+        assert found, last.text
+        msgspec.json.decode(found[1], type=Answer)
+        assert re.findall(r"(?m)^(PLAN|EXECUTE|RESPONSE|THOUGHT_SEED|INTERRUPT|VERIFY):", last.text) == [
+            "PLAN",
+            "RESPONSE",
+            "VERIFY",
+        ]
+
+
+async def test_a_grammar_ends_the_reply_as_soon_as_nothing_can_follow(open_generator, tiny_llama, tokens):
+    generator = await open_generator(tiny_llama, tokens=tokens)
+    last = await reply(generator, request(grammar='root ::= "yes" | "no"'))
+    assert (last.reason, last.tokens) == ("end", len(last.text))
+    assert last.text in ("yes", "no")
+    short = await reply(generator, request(tokens=1, grammar='root ::= "yes" | "no"'))
+    assert (short.reason, len(short.text)) == ("length", 1)
+    exact = await reply(generator, request(tokens=3, grammar='root ::= "yes"'))
+    assert (exact.reason, exact.text) == ("end", "yes"), "complete, though it is also the last token"
+    nothing = await reply(generator, request(grammar='root ::= ""'))
+    assert (nothing.reason, nothing.text, nothing.tokens) == ("end", "", 0)
+    stopped = await reply(generator, request(grammar='root ::= "abcdef"', stop=["cd"]))
+    assert (stopped.reason, stopped.text, stopped.stop) == ("stop", "ab", "cd")
+
+
+async def test_text_that_looks_like_a_control_token_is_written_in_letters(open_generator, tiny_llama, tokens):
+    generator = await open_generator(tiny_llama, tokens=tokens)
+    last = await reply(generator, request(grammar='root ::= "<|im_end|><think>"'))
+    assert (last.reason, last.text) == ("end", "<|im_end|><think>")
+    assert last.tokens >= len("<|im_end|>") + 1
+
+
+BAD = {
+    "missing rule": ("root ::= other", "'other', which is missing"),
+    "left recursion": ('root ::= root "a" | "b"', "left recursion"),
+    "nested 200,000 deep": ("root ::= " + "(" * 200_000 + '"a"' + ")" * 200_000, "nested"),
+    "explosion": ('root ::= "a"{1,1000000}', "more than 2000 times"),
+    "no root": ('start ::= "a"', "no rule 'root'"),
+    "blank": (" \n ", "empty"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_bad_grammar_is_one_clear_error_and_the_worker_goes_on(open_generator, tiny_llama, tokens, name):
+    grammar, words = BAD[name]
+    generator = await open_generator(tiny_llama, tokens=tokens)
+    pid = generator.status().pid
+    with pytest.raises(BadInput, match=words):
+        await reply(generator, request(grammar=grammar))
+    assert (await reply(generator, request(tokens=4))).tokens == 4
+    assert generator.status().pid == pid
+
+
+async def test_a_grammar_the_vocabulary_cannot_write_is_refused_before_it_begins(open_generator, tokens, tmp_path):
+    poor = write_poor_llama(tmp_path / "poor.gguf", "é".encode())
+    generator = await open_generator(poor, tokens=tokens)
+    with pytest.raises(BadInput, match="cannot write the 'é' that must follow 'caf'"):
+        await reply(generator, request(grammar='root ::= "café"'))
+
+
+@pytest.fixture
+async def open_worker():
+    """A generating worker that is given its grammars unchecked, as if the check had been wrong."""
+    opened = []
+
+    async def open_one(path):
+        load = Load(version=PROTOCOL_VERSION, engine="generate", path=str(path), threads=1, batch_tokens=64)
+        canary = message(0, "")
+        supervisor = Supervisor("raw", load, canary, lambda _ready, _reply: "", SystemClock("UTC"))
+        opened.append(supervisor)
+        await supervisor.start()
+        await supervisor.wait_ready(30.0)
+        return supervisor
+
+    yield open_one
+    for supervisor in opened:
+        await supervisor.close()
+
+
+def message(number, grammar, tokens=40):
+    segments = [Segment("x")]
+    return Generate(
+        id=number, segments=segments, max_tokens=tokens, priority=0, seed=3, sampling=Sampling(), grammar=grammar
+    )
+
+
+async def answer(supervisor, grammar):
+    pending = await supervisor.submit(lambda number: message(number, grammar), Call())
+    async for _ in supervisor.pieces(pending, Call()):
+        pass
+    return pending.answer.result()
+
+
+async def test_at_run_time_a_dead_end_and_a_broken_grammar_end_the_stream_and_not_the_worker(open_worker, tmp_path):
+    worker = await open_worker(write_poor_llama(tmp_path / "poor.gguf", "é".encode()))
+    others = [asyncio.ensure_future(answer(worker, "")) for _ in range(3)]
+    with pytest.raises(BadInput, match=r"no token of the model's vocabulary can follow, after 'caf'"):
+        await answer(worker, 'root ::= "café"')
+    for broken in ("root ::= other", "root ::= (", 'root ::= root "x"'):
+        with pytest.raises(BadInput, match=r"llama\.cpp cannot parse the grammar"):
+            await answer(worker, broken)
+    assert all(isinstance(last, Finished) for last in await asyncio.gather(*others))
+    assert isinstance(await answer(worker, 'root ::= "cafe"'), Finished)
+
+
+async def test_a_grammar_that_gets_slower_with_every_token_ends_its_stream(open_worker, tiny_llama):
+    worker = await open_worker(tiny_llama)
+    doubling = 'root ::= s\ns ::= [ab] s "c" | [ab] s "d"'
+    begun = time.monotonic()
+    with pytest.raises(BadInput, match="less ambiguous"):
+        await answer(worker, doubling)
+    assert time.monotonic() - begun < 60
+    assert isinstance(await answer(worker, ""), Finished)
+
+
+async def test_a_json_object_of_any_shape_parses(open_generator, tiny_llama, tokens):
+    generator = await open_generator(tiny_llama, tokens=tokens)
+    ended = 0
+    for seed in range(8):
+        last = await reply(generator, request(seed, tokens=400, schema={"type": "object"}))
+        ended += last.reason == "end"
+        if last.reason == "end":
+            assert isinstance(json.loads(last.text), dict)
+    assert ended, "some of them come to an end"
