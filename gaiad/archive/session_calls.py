@@ -39,8 +39,9 @@ class SessionCalls:
 
         `latest` takes the last ones instead of the first. Raises Conflict when an original is damaged.
         """
-        return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.turns(connection, session_id, after, limit, latest=latest)
+        opened = self._tenant(call)
+        return await opened.tenant.file.aread(
+            lambda connection: opened.turns.turns(connection, session_id, after, limit, latest=latest)
         )
 
     async def sessions(self, call: Call, limit: int = 50, offset: int = 0) -> list[SessionSummary]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gaiad.archive.dense.vector_queue import VectorSpaces
 from gaiad.archive.finding.search import Searcher
+from gaiad.archive.finding.sessions import TurnShelf
 from gaiad.archive.storing import quarantine
 from gaiad.archive.storing.ingest import Ingest
 from gaiad.archive.storing.memorizer import Memorizer
@@ -37,6 +38,7 @@ class TenantArchive:
         self.spaces = VectorSpaces(tenant, config.archive.exact_scan_max, clock)
         self.searcher = Searcher(tenant, self.spaces, config, clock)
         self.ingest = Ingest(tenant, config, clock, metrics, self.changed)
+        self.turns = TurnShelf()
         self.memorizer = Memorizer(tenant, config, clock, metrics, self.changed)
         self._config = config
         self._clock = clock

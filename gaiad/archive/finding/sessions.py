@@ -5,9 +5,10 @@ index metadata and the memo, and stands nowhere in a page's text.
 """
 
 import sqlite3
-from collections import defaultdict
+import threading
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,19 +31,63 @@ _PAGE = (
 _Labels = dict[str, list[str]]
 
 
-def turns(
-    connection: sqlite3.Connection, session_id: str, after: int, limit: int, *, latest: bool
-) -> list[SessionTurn]:
-    """At most `limit` turns with numbers above `after`, in order: the first of them, or with `latest` the last."""
-    direction = "DESC" if latest else "ASC"
-    rows = connection.execute(
-        "SELECT t.turn_id, o.codec, o.body FROM turns t JOIN sessions s ON s.id = t.session"
-        " JOIN originals o ON o.packet = t.packet WHERE s.session_id = ? AND t.sequence > ?"
-        f" ORDER BY t.sequence {direction} LIMIT ?",
-        (session_id, after, max(0, limit)),
-    ).fetchall()
-    found = [_turn(*row) for row in rows]
-    return found[::-1] if latest else found
+class TurnShelf:
+    """Reads one tenant's turns and keeps the last read decoded: a conversation asks for its own again and again.
+
+    A turn is known by the hash of its original. Safe from any thread; callers leave what is inside a turn as it is.
+    """
+
+    def __init__(self, max_bytes: int = 8 * 1024 * 1024) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def turns(
+        self, connection: sqlite3.Connection, session_id: str, after: int, limit: int, *, latest: bool
+    ) -> list[SessionTurn]:
+        """At most `limit` turns with numbers above `after`, in order: the first of them, or with `latest` the last."""
+        direction = "DESC" if latest else "ASC"
+        rows = connection.execute(
+            "SELECT k.sha256, t.packet, t.turn_id FROM turns t JOIN sessions s ON s.id = t.session"
+            " JOIN packets k ON k.id = t.packet WHERE s.session_id = ? AND t.sequence > ?"
+            f" ORDER BY t.sequence {direction} LIMIT ?",
+            (session_id, after, max(0, limit)),
+        ).fetchall()
+        kept = self._take(sha256 for sha256, _, _ in rows)
+        found = [kept.get(row[0]) or self._read(connection, *row) for row in rows]
+        return found[::-1] if latest else found
+
+    def _take(self, hashes: Iterable[str]) -> dict[str, SessionTurn]:
+        found: dict[str, SessionTurn] = {}
+        with self._lock:
+            for sha256 in hashes:
+                if sha256 in self._kept:
+                    self._kept.move_to_end(sha256)
+                    found[sha256] = self._kept[sha256].turn
+        return found
+
+    def _read(self, connection: sqlite3.Connection, sha256: str, packet: int, turn_id: str) -> SessionTurn:
+        row = connection.execute("SELECT codec, body FROM originals WHERE packet = ?", (packet,)).fetchone()
+        try:
+            if row is None:
+                raise ValueError("its original is missing")
+            data = expand(*row)
+            turn = decode_turn(data)
+        except ValueError as error:
+            raise Conflict(f"turn {turn_id}: {error}; restore the last backup (gaiad restore DIR)") from error
+        with self._lock:
+            if sha256 not in self._kept:
+                self._kept[sha256] = _Kept(turn, len(data))
+                self._bytes += len(data)
+            while self._bytes > self._max_bytes:
+                self._bytes -= self._kept.popitem(last=False)[1].size
+        return turn
+
+
+class _Kept(NamedTuple):
+    turn: SessionTurn
+    size: int
 
 
 def sessions(connection: sqlite3.Connection, tenant: str, limit: int, offset: int) -> list[SessionSummary]:
@@ -124,13 +169,6 @@ def page_headers(connection: sqlite3.Connection, tenant: str, page_ids: Sequence
     if unknown:
         raise NotFound(f"no page {unknown[0]!r} in this tenant")
     return [found[page_id] for page_id in page_ids]
-
-
-def _turn(turn_id: str, codec: str, body: bytes) -> SessionTurn:
-    try:
-        return decode_turn(expand(codec, body))
-    except ValueError as error:
-        raise Conflict(f"turn {turn_id}: {error}; restore the last backup (gaiad restore DIR)") from error
 
 
 def _session(row: tuple[Any, ...], tenant: str) -> SessionSummary:

@@ -122,7 +122,8 @@ def _sentences(text: str) -> Iterator[str]:
     """Sentences on one line each, without list marks, clipped at a word."""
     for match in _SENTENCE.finditer(text):
         sentence = " ".join(_MARKS.sub("", f"{match.group()} ", count=1).split())
-        sentence = "".join(each for each in sentence if each.isprintable())
+        if not sentence.isprintable():
+            sentence = "".join(each for each in sentence if each.isprintable())
         if len(sentence) > _SENTENCE_MAX_CHARS:
             sentence = sentence[: _SENTENCE_MAX_CHARS - 1].rsplit(" ", 1)[0] + ("?" if sentence[-1] == "?" else "…")
         if sentence:

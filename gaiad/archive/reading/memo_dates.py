@@ -84,35 +84,48 @@ def _weekday(match: re.Match[str], today: date) -> str:
     return (today + timedelta(days=ahead or (7 if match["which"].lower() == "next" else 0))).isoformat()
 
 
-_FORMS: list[tuple[re.Pattern[str], Callable[[re.Match[str], date], str]]] = [
-    (re.compile(rf"(?<!\d)(?<![-/]){form}", re.IGNORECASE), read)
-    for form, read in (
+_Reader = Callable[[re.Match[str], date], str]
+
+
+def _forms(*forms: tuple[str, _Reader]) -> list[tuple[re.Pattern[str], _Reader]]:
+    return [(re.compile(rf"(?<!\d)(?<![-/]){form}", re.IGNORECASE), read) for form, read in forms]
+
+
+_FORMS = {
+    "number": _forms(
         (r"(?P<y>(?:19|20)\d\d)-(?P<m>\d\d)-(?P<d>\d\d)(?!\d)", _full),
+        (r"\b(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])(?![\d-])", _month_only),
+    ),
+    "month": _forms(
         (rf"\b{_DAY}(?: of)? {_MONTH},? {_YEAR}\b", _full),
         (rf"\b{_MONTH} {_DAY},? {_YEAR}\b", _full),
         (rf"\b{_DAY}(?: of)? {_MONTH}", _full),
         (rf"\b{_MONTH} {_DAY}\b(?!\d|:)", _full),
         (rf"\b{_MONTH},?(?: of)? {_YEAR}\b", _month_only),
-        (r"\b(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])(?![\d-])", _month_only),
         (rf"\b(?:in|by|until|since|during) {_MONTH}(?! ?\d)", _month_only),
-        (r"\b(?P<word>today|tonight|tomorrow|yesterday)\b", _word),
+    ),
+    "word": _forms((r"\b(?P<word>today|tonight|tomorrow|yesterday)\b", _word)),
+    "count": _forms(
         (rf"\b{_COUNT} (?P<unit>day|week)s? (?P<ago>ago)\b", _counted),
         (rf"\bin {_COUNT} (?P<unit>day|week)s?(?P<ago>)\b", _counted),
-        (rf"\b(?P<which>last|next|this|by|until) {_WEEKDAY}\b", _weekday),
-    )
-]
-
-
+    ),
+    "weekday": _forms((rf"\b(?P<which>last|next|this|by|until) {_WEEKDAY}\b", _weekday)),
+}
+_HINTS = {
+    **dict.fromkeys(_MONTHS, "month"),
+    **dict.fromkeys(("today", "tonight", "tomorrow", "yesterday"), "word"),
+    **dict.fromkeys(("day", "days", "week", "weeks"), "count"),
+    **dict.fromkeys(_DAYS, "weekday"),
+}
 _TOKEN = re.compile(r"[A-Za-z]+|\d[\d-]+")
-_HINTS = frozenset((*_MONTHS, *_DAYS, "today", "tonight", "tomorrow", "yesterday", "day", "days", "week", "weeks"))
 _REACH = 24  # characters around a hint that the longest form needs
 
 
 def dates_in(text: str, today: date) -> Iterator[str]:
     """ISO days (2025-11-27) and months (2025-11) in the order they stand in `text`, each once; what is none is left."""
     taken: list[tuple[int, int, str]] = []
-    for begin, stop in _windows(text):
-        for pattern, read in _FORMS:
+    for kind, begin, stop in _windows(text):
+        for pattern, read in _FORMS[kind]:
             for match in pattern.finditer(text, begin, stop):
                 start, end = match.span()
                 if any(start < other_end and other_start < end for other_start, other_end, _ in taken):
@@ -125,17 +138,24 @@ def dates_in(text: str, today: date) -> Iterator[str]:
     yield from dict.fromkeys(found for _, _, found in sorted(taken))
 
 
-def _windows(text: str) -> list[tuple[int, int]]:
-    """Where a date may stand: around each word or number that one is made with. Spares the forms most of the text."""
-    found: list[tuple[int, int]] = []
+def _windows(text: str) -> Iterator[tuple[str, int, int]]:
+    """Where a date of which kind may stand: around each word or number that one is made with. Numbers come first.
+
+    Windows of one kind that overlap are one. Most of the text is in none, so that the forms need not look there.
+    """
+    found: dict[str, list[tuple[int, int]]] = {kind: [] for kind in _FORMS}
     for match in _TOKEN.finditer(text):
-        token = match.group().lower()
-        if token in _HINTS or (len(token) > 5 and token[4] == "-"):
-            begin, stop = max(0, match.start() - _REACH), match.end() + _REACH
-            if found and begin <= found[-1][1]:
-                begin = found.pop()[0]
-            found.append((begin, stop))
-    return [(_word_start(text, begin), _word_end(text, stop)) for begin, stop in found]
+        token = match.group()
+        kind = _HINTS.get(token.lower()) or ("number" if len(token) > 6 and token[4] == "-" else None)
+        if kind is None:
+            continue
+        begin, windows = max(0, match.start() - _REACH), found[kind]
+        if windows and begin <= windows[-1][1]:
+            begin = windows.pop()[0]
+        windows.append((begin, match.end() + _REACH))
+    for kind, windows in found.items():
+        for begin, stop in windows:
+            yield kind, _word_start(text, begin), _word_end(text, stop)
 
 
 def _word_start(text: str, at: int) -> int:

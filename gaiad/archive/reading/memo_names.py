@@ -32,17 +32,21 @@ def names_in(sentences: Sequence[str], not_names: Collection[str], acts: Collect
                 yield name
 
 
-def _clauses(sentence: str) -> Iterator[tuple[list[str], bool]]:
-    """Runs of words between punctuation, and whether one opens a sentence or a quotation: no name reaches across."""
-    if _shouted(_WORD.findall(sentence)):
-        return
-    end = 0
+def _clauses(sentence: str) -> list[tuple[list[str], bool]]:
+    """Runs of words between punctuation, and whether one opens a sentence or a quotation: no name reaches across.
+
+    None for headlines and shouting: capital letters mean nothing there.
+    """
+    clauses: list[tuple[list[str], bool]] = []
+    letters = capital = end = 0
     for match in _CLAUSE.finditer(sentence):
         words = _WORD.findall(match.group())
-        between = sentence[end : match.start()]
         if words:
-            yield words, end == 0 or any(mark in _OPENERS for mark in between)
+            clauses.append((words, end == 0 or any(mark in _OPENERS for mark in sentence[end : match.start()])))
             end = match.end()
+            letters += sum(word[0].isalpha() for word in words)
+            capital += sum(word[0].isupper() for word in words)
+    return [] if letters > 3 and capital > 0.8 * letters else clauses
 
 
 def _names_of(
@@ -99,10 +103,3 @@ def _is_initials(word: str) -> bool:
 def _bare(word: str) -> str:
     """Without a possessive ending."""
     return word[:-2] if word.endswith(("'s", "’s")) else word
-
-
-def _shouted(words: Sequence[str]) -> bool:
-    """Headlines and shouting: capital letters mean nothing there."""
-    letters = [word for word in words if word[0].isalpha()]
-    capital = sum(word[0].isupper() for word in letters)
-    return len(letters) > 3 and capital > 0.8 * len(letters)

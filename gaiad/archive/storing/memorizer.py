@@ -14,8 +14,9 @@ import msgspec
 
 from gaiad.archive.reading.derive import Derived, derive
 from gaiad.archive.reading.fields import clean
+from gaiad.archive.reading.memo import MemoItems
 from gaiad.archive.reading.reader import ID_MAX_CHARS
-from gaiad.archive.storing import records, sessions
+from gaiad.archive.storing import memos, records, sessions
 from gaiad.archive.storing.records import Change
 from gaiad.archive.storing.tenant import Tenant
 from gaiad.clock import Clock, to_epoch_ms, to_iso
@@ -36,6 +37,7 @@ class _Ready:
     derived: Derived
     body: bytes
     started_ms: int
+    items: list[MemoItems]
 
 
 class Memorizer:
@@ -94,7 +96,9 @@ class Memorizer:
             raise BadInput(f"turn {turn.turn_id!r} cannot be written as JSON ({error}); mend that text") from error
         started_ms = to_epoch_ms(datetime.fromisoformat(turn.started_at))
         derived = derive(data, _NAME, started_ms, self._config.packets, self._config.archive, self._clock.zone)
-        return _Ready(turn, derived, records.compress(data), started_ms)
+        said = [(page.text, page.speaker) for page in derived.pages]
+        items = memos.read_items(said, turn, to_epoch_ms(derived.packet.timestamp), self._clock.zone)
+        return _Ready(turn, derived, records.compress(data), started_ms, items)
 
     def _store(self, connection: sqlite3.Connection, group: Sequence[_Ready]) -> Change:
         received_ms, change = to_epoch_ms(self._clock.now()), Change()
@@ -104,7 +108,7 @@ class Memorizer:
             (packet,) = connection.execute(
                 "SELECT id FROM packets WHERE sha256 = ?", (each.derived.packet.sha256,)
             ).fetchone()
-            sessions.add_turn(connection, packet, each.turn, self._clock.zone)
+            sessions.add_turn(connection, packet, each.turn, each.items, self._clock.zone)
         return change
 
 

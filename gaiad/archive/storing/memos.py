@@ -4,6 +4,7 @@ What a session knows already is a set of keys beside it, so a memo costs the sam
 """
 
 import sqlite3
+from collections.abc import Iterable, Sequence
 from datetime import date, tzinfo
 
 import msgspec
@@ -14,20 +15,25 @@ from gaiad.memory_schemas import SessionTurn
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MemoItems).decode
-_UNANSWERED = frozenset(("NOT_FOUND", "PARTIAL", "CLARIFY", "failed", "cancelled"))
+_UNANSWERED = frozenset(("NOT_FOUND", "PARTIAL", "CLARIFY", "FAILED", "CANCELLED"))
 
 
-def write_memos(connection: sqlite3.Connection, session: int, packet: int, turn: SessionTurn, zone: tzinfo) -> None:
-    """The memo of each page of the packet, in reading order, against what the session knows; old ones are replaced."""
-    rows = connection.execute(
-        "SELECT id, text, speaker, timestamp_ms FROM pages WHERE packet = ? ORDER BY sequence", (packet,)
-    ).fetchall()
-    answered = bool(turn.answer.strip()) and turn.status not in _UNANSWERED
-    made = []
-    for page, text, speaker, timestamp_ms in rows:
-        items = read_memo(text, _day(timestamp_ms, zone), answered=answered and speaker != "assistant")
-        made.append((page, MEMO_VERSION, _encode(_fresh(connection, session, items))))
-    connection.executemany("INSERT OR REPLACE INTO memos (page, memo_version, body) VALUES (?, ?, ?)", made)
+def read_items(pages: Iterable[tuple[str, str]], turn: SessionTurn, timestamp_ms: int, zone: tzinfo) -> list[MemoItems]:
+    """What each page of a turn, (text, speaker), says by itself. Pure: the writer need not wait for it."""
+    answered = bool(turn.answer.strip()) and turn.status.upper() not in _UNANSWERED
+    day = _day(timestamp_ms, zone)
+    return [read_memo(text, day, answered=answered and speaker != "assistant") for text, speaker in pages]
+
+
+def write_memos(connection: sqlite3.Connection, session: int, pages: Sequence[int], items: Sequence[MemoItems]) -> None:
+    """The memos of page rows in reading order: what their items add to what the session knows; replaces old ones."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO memos (page, memo_version, body) VALUES (?, ?, ?)",
+        [
+            (page, MEMO_VERSION, _encode(_fresh(connection, session, found)))
+            for page, found in zip(pages, items, strict=True)
+        ],
+    )
 
 
 def forget_known(connection: sqlite3.Connection, session: int) -> None:

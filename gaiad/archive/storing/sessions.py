@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gaiad.archive.reading.memo import MemoItems
 from gaiad.archive.storing import memos
 from gaiad.archive.storing.records import expand
 from gaiad.clock import to_epoch_ms
@@ -73,10 +74,16 @@ def turn_at(connection: sqlite3.Connection, session_id: str, sequence: int) -> s
     return str(row[0]) if row else ""
 
 
-def add_turn(connection: sqlite3.Connection, packet: int, turn: SessionTurn, zone: tzinfo) -> None:
-    """Enter a stored packet as a turn, with the memos of its pages; a turn before the last renumbers the session."""
+def add_turn(
+    connection: sqlite3.Connection, packet: int, turn: SessionTurn, items: Sequence[MemoItems], zone: tzinfo
+) -> None:
+    """Enter a stored packet as a turn, with the memos of its pages; a turn before the last renumbers the session.
+
+    `items` are what its pages say, in reading order.
+    """
     if turn.sequence >= next_sequence(connection, turn.session_id):
-        _append(connection, packet, turn, zone)
+        pages = connection.execute("SELECT id FROM pages WHERE packet = ? ORDER BY sequence", (packet,)).fetchall()
+        _append(connection, packet, turn, [page for (page,) in pages], items)
     else:
         rebuild(connection, turn.session_id, zone)
 
@@ -94,7 +101,12 @@ def rebuild(connection: sqlite3.Connection, session_id: str, zone: tzinfo) -> No
         connection.execute("UPDATE sessions SET turns = 0, pages = 0 WHERE id = ?", found)
     connection.executemany("DELETE FROM turns WHERE packet = ?", [(packet,) for _, packet in turns])
     for turn, packet in turns:
-        _append(connection, packet, turn, zone)
+        pages = connection.execute(
+            "SELECT id, text, speaker, timestamp_ms FROM pages WHERE packet = ? ORDER BY sequence", (packet,)
+        ).fetchall()
+        said = [(text, speaker) for _, text, speaker, _ in pages]
+        items = memos.read_items(said, turn, pages[0][3], zone) if pages else []
+        _append(connection, packet, turn, [page[0] for page in pages], items)
 
 
 def remembered_sessions(connection: sqlite3.Connection) -> list[str]:
@@ -124,34 +136,33 @@ def _stored_turn(connection: sqlite3.Connection, packet: int) -> SessionTurn:
     return decode_turn(expand(*row))
 
 
-def _append(connection: sqlite3.Connection, packet: int, turn: SessionTurn, zone: tzinfo) -> None:
+def _append(
+    connection: sqlite3.Connection, packet: int, turn: SessionTurn, pages: Sequence[int], items: Sequence[MemoItems]
+) -> None:
+    """Put a turn behind the last of its session."""
     row = connection.execute(
         f"SELECT id, {_SESSION_COLUMNS} FROM sessions WHERE session_id = ?", (turn.session_id,)
     ).fetchone()
-    (pages,) = connection.execute("SELECT count(*) FROM pages WHERE packet = ?", (packet,)).fetchone()
-    began, ended = _milliseconds(turn.started_at), _milliseconds(turn.ended_at or turn.started_at)
-    first_page = row[-1] if row and row[-2] else 0
-    values = _described(row[1:] if row and row[-2] else None, turn, began, ended, pages)
+    known = row[1:] if row and row[-2] else None  # with no turns left its words are of turns that are gone
+    values = _described(known, turn, len(pages))
+    marks = ", ".join("?" * len(values))
     if row:
         session = row[0]
-        connection.execute(
-            f"UPDATE sessions SET ({_SESSION_COLUMNS}) = ({', '.join('?' * len(values))}) WHERE id = ?",
-            (*values, session),
-        )
+        connection.execute(f"UPDATE sessions SET ({_SESSION_COLUMNS}) = ({marks}) WHERE id = ?", (*values, session))
     else:
         session = connection.execute(
-            f"INSERT INTO sessions (session_id, {_SESSION_COLUMNS}) VALUES (?, {', '.join('?' * len(values))})",
-            (turn.session_id, *values),
+            f"INSERT INTO sessions (session_id, {_SESSION_COLUMNS}) VALUES (?, {marks})", (turn.session_id, *values)
         ).lastrowid
     connection.execute(
         "INSERT INTO turns (packet, session, turn_id, sequence, first_page) VALUES (?, ?, ?, ?, ?)",
-        (packet, session, turn.turn_id, turn.sequence, first_page),
+        (packet, session, turn.turn_id, turn.sequence, known[-1] if known else 0),
     )
-    memos.write_memos(connection, session, packet, turn, zone)
+    memos.write_memos(connection, session, pages, items)
 
 
-def _described(known: Sequence[Any] | None, turn: SessionTurn, began: int, ended: int, pages: int) -> tuple[Any, ...]:
+def _described(known: Sequence[Any] | None, turn: SessionTurn, pages: int) -> tuple[Any, ...]:
     """A session's columns after one more turn: the newest words about it hold, labels add up."""
+    began, ended = _milliseconds(turn.started_at), _milliseconds(turn.ended_at or turn.started_at)
     title, description, agent, classification, policy_tags, metadata, created, updated, turns, had = known or (
         ("", "", "", "[]", "[]", "{}", began, ended, 0, 0)
     )

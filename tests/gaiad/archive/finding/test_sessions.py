@@ -3,13 +3,16 @@
 import random
 import sqlite3
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.finding.sessions import TurnShelf
 from gaiad.archive.reading.memo import MEMO_VERSION
+from gaiad.archive.storing.tenant import open_tenant
 from gaiad.errors import Conflict, NotFound
 from gaiad.memory_schemas import SessionTurn, TurnMessage
 from gaiad.ports import Call
@@ -145,7 +148,7 @@ async def test_sessions_know_nothing_of_each_other(archive: LocalArchive, call: 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_memos_do_not_depend_on_the_order_in_which_turns_arrive(
-    open_archive: Open, call: Call, tmp_path: Any, seed: int
+    open_archive: Open, call: Call, tmp_path: Path, seed: int
 ) -> None:
     plain, mixed = await open_archive(tmp_path / "one"), await open_archive(tmp_path / "two")
     await plain.remember_turns(turns(), call)
@@ -208,7 +211,9 @@ async def test_pages_of_a_session_are_found_and_neighbours_as_any_others(archive
     assert {hit.packet_id for hit in response.hits} == {f"s-{number}" for number in range(4)}
 
 
-async def test_a_damaged_original_is_told_and_not_passed_over(archive: LocalArchive, call: Call, tmp_path: Any) -> None:
+async def test_a_damaged_original_is_told_and_not_passed_over(
+    archive: LocalArchive, call: Call, tmp_path: Path
+) -> None:
     await archive.remember_turns(turns(), call)
     before = await archive.session_memos("s", call)
     connection = sqlite3.connect(tmp_path / "home" / "tenants" / "local" / "archive.db", isolation_level=None)
@@ -222,3 +227,30 @@ async def test_a_damaged_original_is_told_and_not_passed_over(archive: LocalArch
     assert any("session s:" in problem for problem in report["problems"])
     assert report["sessions"] == 0
     assert await archive.session_memos("s", call) == before
+
+
+async def test_turns_that_were_read_are_kept_up_to_a_size_and_never_taken_for_others(
+    open_archive: Open, call: Call, tmp_path: Path
+) -> None:
+    archive = await open_archive()
+    await archive.remember_turns([*turns(), *turns(session="t", title="Other")], call)
+    await archive.close()
+    tenant = open_tenant(tmp_path / "home", "local", 1)
+
+    def read(shelf: TurnShelf, session: str) -> list[SessionTurn]:
+        return tenant.file.read(lambda connection: shelf.turns(connection, session, -1, 10, latest=False))
+
+    roomy, narrow, none = TurnShelf(), TurnShelf(max_bytes=600), TurnShelf(max_bytes=0)
+    first, other = read(roomy, "s"), read(roomy, "t")
+    assert [turn.title for turn in (*first, *other)] == [""] * 4 + ["Other"] * 4
+    again = read(roomy, "s")
+    assert all(one is two for one, two in zip(first, again, strict=True))
+    for shelf in (narrow, none):
+        assert read(shelf, "s") == read(shelf, "s") == first
+        assert read(shelf, "t") == other
+    assert read(none, "s")[0] is not read(none, "s")[0]
+    tenant.file.write(lambda c: c.execute("UPDATE originals SET body = x'00'").rowcount)
+    assert read(roomy, "s") == first
+    with pytest.raises(Conflict, match="s-0"):
+        read(none, "s")
+    tenant.file.close()
