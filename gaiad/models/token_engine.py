@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gaiad.generation import Segment
 from gaiad.models import grammar_check
+from gaiad.models.aside import Aside
 from gaiad.models.protocol import (
     PROTOCOL_VERSION,
     CheckGrammar,
@@ -86,7 +87,8 @@ class TokenEngine:
     def _tokenize(self, request: Tokenize) -> Steps[Reply]:
         if not request.texts:
             return Tokens(id=request.id, counts=[])
-        vocabulary = (yield from self._shelf.open(request.path)).vocabulary
+        shelved = yield from self._shelf.open(request.path)
+        vocabulary = shelved.vocabulary  # both are held until the end: the last reference frees llama.cpp's own
         counts: list[int] = []
         ids: list[list[int]] = []
         done = 0
@@ -111,8 +113,11 @@ class TokenEngine:
         return Rendered(id=request.id, segments=template.write(request.messages))
 
     def _check(self, request: CheckGrammar) -> Steps[Reply]:
-        vocabulary = (yield from self._shelf.open(request.path)).vocabulary
-        grammar_check.prepare(vocabulary)
+        shelved = yield from self._shelf.open(request.path)
+        vocabulary = shelved.vocabulary
+        if shelved.prepared is None:
+            shelved.prepared = Aside(lambda: grammar_check.prepare(shelved.vocabulary))
+        yield shelved.prepared
         form = (request.grammar, request.schema, request.contract)
         trial = ThrowAway(lambda: grammar_check.compile_form(vocabulary, *form), _GRAMMAR)
         try:

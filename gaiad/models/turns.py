@@ -1,7 +1,8 @@
 """Many requests in one thread, each a generator that stops after a small piece of work: nobody waits for a long one.
 
-A generator yields None to let others have a turn, or a ThrowAway it wants to wait for. A few of these run at once; the
-others wait for a place. What it returns is the request's answer.
+A generator yields None to let others have a turn, or a ThrowAway or Aside it wants to wait for. A few processes run at
+once, or one thread; none is forked beside a running thread, whose locks it would inherit. What a generator returns is
+the request's answer.
 """
 
 import contextlib
@@ -10,14 +11,16 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from gaiad.models.aside import Aside
 from gaiad.models.protocol import Failed, ProtocolError, Reply
 from gaiad.models.throw_away import ThrowAway, wait_readable
 
 PROCESSES = 3
 _Result = TypeVar("_Result")
-Steps = Generator[ThrowAway | None, None, _Result]
+Waited = ThrowAway | Aside[Any]
+Steps = Generator[Waited | None, None, _Result]
 
 
 class Refused(Exception):
@@ -31,7 +34,7 @@ class Turns:
         self._reply = reply
         self._jobs: dict[int, Steps[Reply]] = {}
         self._ready: deque[int] = deque()
-        self._waiting: dict[ThrowAway, list[int]] = {}
+        self._waiting: dict[Waited, list[int]] = {}
 
     def add(self, request_id: int, steps: Steps[Reply]) -> None:
         self._jobs[request_id] = steps
@@ -79,7 +82,7 @@ class Turns:
         for trial in self._waiting:
             trial.kill()
 
-    def _park(self, request_id: int, trial: ThrowAway | None) -> None:
+    def _park(self, request_id: int, trial: Waited | None) -> None:
         if trial is None or trial.over:
             self._ready.append(request_id)
         else:
@@ -88,7 +91,7 @@ class Turns:
 
     def _pump(self) -> None:
         """Start throw-away processes, look after running ones, wake who waited for those that are over."""
-        over: list[ThrowAway] | None = None
+        over: list[Waited] | None = None
         while over is None or over:
             self._start()
             for trial in self._waiting:
@@ -101,8 +104,13 @@ class Turns:
         for trial in [trial for trial in self._waiting if not trial.started and not trial.over]:
             if not any(job in self._jobs for job in self._waiting[trial]):
                 del self._waiting[trial]
-            elif sum(other.started for other in self._waiting) < PROCESSES:
+            elif self._has_room(trial):
                 trial.start()
+
+    def _has_room(self, trial: Waited) -> bool:
+        running = [other for other in self._waiting if other.started]
+        threads = sum(isinstance(other, Aside) for other in running)
+        return not threads and (isinstance(trial, Aside) or len(running) < PROCESSES)
 
     def _answer(self, request_id: int, reply: Reply) -> None:
         self._jobs.pop(request_id).close()

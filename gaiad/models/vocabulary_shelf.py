@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gaiad.generation import Segment
 from gaiad.metrics import resident_bytes
+from gaiad.models.aside import Aside
 from gaiad.models.bindings import library
 from gaiad.models.llama import Log, ModelFileError
 from gaiad.models.throw_away import Died, Limits, ThrowAway
@@ -44,6 +45,7 @@ class Shelved:
         template = library.llama_model_chat_template(model, None)
         self.template = template.decode("utf-8", "replace") if template else ""
         self.bytes = 0
+        self.prepared: Aside[None] | None = None  # for grammars, see TokenEngine
         weakref.finalize(self, library.llama_model_free, model).atexit = False
 
 
@@ -56,6 +58,7 @@ class VocabularyShelf:
         library.llama_backend_init()
         self._shelved: OrderedDict[FileKey, Shelved] = OrderedDict()
         self._proofs: dict[FileKey, ThrowAway] = {}
+        self._loading: dict[FileKey, Aside[Shelved]] = {}
         self._problems: OrderedDict[FileKey, str] = OrderedDict()  # "" for a file that can be loaded
 
     def open(self, path: str) -> Steps[Shelved]:
@@ -66,10 +69,11 @@ class VocabularyShelf:
         if problem := self._problems[key]:
             raise Refused(problem)
         if key not in self._shelved:
-            self._shelved[key] = self._load(key)
+            yield from self._load(key)
+        shelved = self._shelved[key]
         self._shelved.move_to_end(key)
         self._make_room()
-        return self._shelved[key]
+        return shelved
 
     def _prove(self, key: FileKey) -> Steps[None]:
         """Load and use it where it can do no harm; several who wait for the same file share one try."""
@@ -86,20 +90,31 @@ class VocabularyShelf:
         while len(self._problems) > _REMEMBERED:
             self._problems.popitem(last=False)
 
-    def _load(self, key: FileKey) -> Shelved:
-        before = resident_bytes(os.getpid())
+    def _load(self, key: FileKey) -> Steps[None]:
+        """Put it on the shelf; several who wait for the same file share one load."""
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = Aside(lambda: _measured(key.path, self._log))
+        yield loading
+        self._loading.pop(key, None)
         try:
-            shelved = Shelved(_load_vocabulary(key.path, self._log))
+            self._shelved[key] = loading.outcome()
         except ModelFileError as error:
             raise Refused(str(error)) from error
-        shelved.bytes = max(0, resident_bytes(os.getpid()) - before)
-        return shelved
 
     def _make_room(self) -> None:
         while len(self._shelved) > 1 and (
             len(self._shelved) > SHELVED_FILES or sum(one.bytes for one in self._shelved.values()) > SHELVED_BYTES
         ):
             self._shelved.popitem(last=False)
+
+
+def _measured(path: str, log: Log) -> Shelved:
+    """Loaded, with the memory that this took."""
+    before = resident_bytes(os.getpid())
+    shelved = Shelved(_load_vocabulary(path, log))
+    shelved.bytes = max(0, resident_bytes(os.getpid()) - before)
+    return shelved
 
 
 def _key(path: str) -> FileKey:

@@ -14,6 +14,7 @@ import pytest_asyncio
 from gaiad.clock import SystemClock
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded
 from gaiad.generation import ChatMessage, GenerateRequest, Segment
+from gaiad.models.text_count import Remembered
 from gaiad.models.token_worker import TokenWorker
 from gaiad.ports import Call
 from tests.makers.chat_templates import GEMMA, LLAMA3, REAL
@@ -36,6 +37,7 @@ for text, special in json.loads(sys.argv[2]):
     rows.append(tokens[:count])
 print(json.dumps(rows))
 """
+SHELVED_FILES = 8
 TEXTS = [
     "The council meets at noon.",
     "Größe, été, русский, 日本語の文章, हिन्दी, العربية",
@@ -371,13 +373,20 @@ async def test_a_file_that_was_replaced_is_read_anew(tokens, tiny_llama, bpe, tm
     assert await tokens.tokenizer(path).encode([Segment("x")], Call()) == [1, 3 + ord("x")]
 
 
-async def test_more_files_than_the_child_keeps(tokens, bpe, tmp_path):
-    paths = []
-    for number in range(12):
+async def test_more_files_than_the_child_keeps_may_be_in_use_at_once(tokens, bpe, tmp_path):
+    restarts, paths = tokens.status().restarts, []
+    for number in range(SHELVED_FILES + 4):
         paths.append(tmp_path / f"copy-{number}.gguf")
         paths[-1].write_bytes(bpe.read_bytes())
-    for number in (*range(12), *range(12)):
-        assert await tokens.tokenizer(paths[number]).encode([Segment("noon")], Call())
+    texts = [[Segment(f"noon {number} " * 300)] for number in range(40)]  # many turns
+    expected = await tokens.tokenizer(bpe).count(texts, Call())
+    tokens.counts = Remembered(1)
+    asked = [tokens.tokenizer(path).count(texts, Call()) for path in paths * 2]
+    checked = [tokens.tokenizer(path).compile(form(grammar='root ::= "noon"'), Call()) for path in paths]
+    results = await asyncio.gather(*asked, *checked)
+    assert results[: len(asked)] == [expected] * len(asked)
+    assert all("noon" in grammar for grammar in results[len(asked) :])
+    assert tokens.status().restarts == restarts
 
 
 def _empty(path):

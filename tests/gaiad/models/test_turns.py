@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from gaiad.models.aside import Aside
 from gaiad.models.protocol import Failed, ProtocolError, Tokens
 from gaiad.models.throw_away import Died, Limits, ThrowAway
 from gaiad.models.turns import PROCESSES, Refused, Turns
@@ -116,6 +117,42 @@ def test_two_may_wait_for_the_same_process_and_one_may_leave(idle):
     run_all(turns, replies, 3, idle)
     assert replies[0] == Failed(id=2, code="cancelled", reason="cancelled")
     assert {reply.id: reply.counts for reply in replies[1:]} == {1: [6], 3: [6]}
+
+
+def test_work_in_a_thread_lets_others_go_on_and_no_process_is_forked_beside_it(idle):
+    replies, beside = [], []
+    turns = Turns(replies.append)
+    aside = Aside(lambda: time.sleep(0.2) or 7)
+    trial = ThrowAway(lambda: b"x")
+
+    def waits(request_id, waited):
+        yield waited
+        beside.append(aside.over)
+        result = waited.outcome()
+        return Tokens(id=request_id, counts=[result if isinstance(result, int) else len(result)])
+
+    turns.add(1, waits(1, aside))
+    turns.add(2, waits(2, trial))
+    turns.add(3, pieces(3, 10))
+    turns.add(4, waits(4, aside))
+    run_all(turns, replies, 4, idle)
+    assert replies[0].id == 3
+    assert {reply.id: reply.counts for reply in replies} == {1: [7], 2: [1], 3: [10], 4: [7]}
+    assert beside == [True] * 3
+
+
+def test_what_went_wrong_in_a_thread_is_told_to_who_waited(idle):
+    replies = []
+    turns = Turns(replies.append)
+
+    def waits():
+        aside = Aside(lambda: (_ for _ in ()).throw(Refused("no such thing")))
+        yield aside
+        return Tokens(id=1, counts=[aside.outcome()])
+
+    turns.add(1, waits())
+    run_all(turns, replies, 1, idle)
+    assert replies == [Failed(id=1, code="bad_input", reason="no such thing")]
 
 
 def test_a_cancel_ends_the_process_of_a_request_and_one_that_is_gone_has_no_answer(idle):
