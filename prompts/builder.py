@@ -6,11 +6,10 @@ way until it fits. No clock and no randomness: ids and times come with the reque
 """
 
 import hashlib
-from typing import NamedTuple
 
 import msgspec
 
-from gaiad.generation import ChatMessage, Segment
+from gaiad.generation import Segment
 from gaiad.ids import short
 from gaiad.ports import Call, Tokenizer
 from prompts.budget import payload_limit
@@ -18,36 +17,13 @@ from prompts.compress import Compressor
 from prompts.counting import PromptCounter
 from prompts.fence import fenced
 from prompts.fixed import Fixed, fix_fields, fixed_texts, refuse
-from prompts.messages import messages_of
 from prompts.order import group_turns
 from prompts.packet import CognitionPacket, ContextItem, Field, FieldReport, Manifest
 from prompts.payload import Offered, Payload, PayloadChooser
 from prompts.request import BuildRequest, Built, check_request
+from prompts.writer import PacketWriter, Written
 
 _SMALLEST_STEP = 50
-
-
-class _Written(NamedTuple):
-    """A packet as it is sent."""
-
-    packet: CognitionPacket
-    messages: list[ChatMessage]
-    rendered: list[Segment]
-    tokens: int
-
-
-class _Pen(NamedTuple):
-    """Writes packets for one model and counts what it wrote."""
-
-    tokenizer: Tokenizer
-    counter: PromptCounter
-    call: Call
-
-    async def write(self, packet: CognitionPacket) -> _Written:
-        messages = messages_of(packet)
-        rendered = await self.tokenizer.render(messages, self.call)
-        tokens = await self.counter.prompt_tokens(self.tokenizer, rendered, packet.mtu, self.call)
-        return _Written(packet, messages, rendered, tokens)
 
 
 async def build(
@@ -64,39 +40,42 @@ async def build(
     TokenBudgetError with each field's numbers, and as tokenizer and embedder do.
     """
     check_request(request)
-    pen = _Pen(tokenizer, counter or PromptCounter(), call)
+    counter = counter or PromptCounter()
+    writer = PacketWriter(tokenizer, counter, call)
     request = _without_the_needless(request)
     entries = request.history
     fields = [[Segment(text)] for text in (*fixed_texts(request), *(entry.text for entry in entries))]
-    counts = await pen.counter.count(tokenizer, [*fields, *map(fenced, request.context)], call)
+    counts = await counter.count(tokenizer, [*fields, *map(fenced, request.context)], call)
     page_counts = counts[len(fields) :]
     fixed = await fix_fields(request, counts[:5], tokenizer, compressor, call)
-    bare = await pen.write(_bare_packet(request, fixed))
-    if bare.tokens > request.mtu:
-        raise refuse(request, fixed, bare.tokens)
-    overhead = await pen.counter.message_overhead(tokenizer, call) if entries else 0
+    bare = _bare_packet(request, fixed)
+    bare_tokens = await writer.bare_tokens(bare, fixed.prompt_tokens)
+    if bare_tokens > request.mtu:
+        raise refuse(request, fixed, bare_tokens)
+    overhead = await counter.message_overhead(tokenizer, call) if entries else 0
     turns = group_turns(entries, [count + overhead for count in counts[5 : len(fields)]])
     chooser = PayloadChooser(request, Offered(turns, page_counts, overhead), tokenizer, compressor, call)
-    payload, written = await _fill(chooser, bare, fixed, pen)
+    limit = payload_limit(request.mtu, bare_tokens, fixed.prompt_tokens)
+    payload, written = await _fill(chooser, limit, bare, bare_tokens, writer)
     original = (sum(turn.tokens for turn in turns), sum(page_counts))
-    rows = _table(fixed, payload, bare.tokens, written.tokens, original, request.mtu)
+    rows = _table(fixed, payload, written.tokens, original, request.mtu)
     manifest = _manifest(request, tokenizer, rows, written, payload.dropped)
     return Built(packet=written.packet, messages=written.messages, rendered=written.rendered, manifest=manifest)
 
 
-async def _fill(chooser: PayloadChooser, bare: _Written, fixed: Fixed, pen: _Pen) -> tuple[Payload, _Written]:
+async def _fill(
+    chooser: PayloadChooser, limit: int, bare: CognitionPacket, bare_tokens: int, writer: PacketWriter
+) -> tuple[Payload, Written]:
     """History and context as much as fits: chosen by estimate, then counted in place, smaller until it is right."""
-    mtu = bare.packet.mtu
-    limit = payload_limit(mtu, bare.tokens, fixed.prompt_tokens)
     while True:
         payload = await chooser.choose(limit)
+        packet = msgspec.structs.replace(bare, history=payload.history, context=payload.context)
+        written = await writer.write(packet)
         if not payload.history and not payload.context:
-            return payload, bare
-        packet = msgspec.structs.replace(bare.packet, history=payload.history, context=payload.context)
-        written = await pen.write(packet)
-        payload = _settled(payload, written.tokens - bare.tokens)
+            return payload, written
+        payload = _settled(payload, written.tokens - bare_tokens)
         over = max(
-            written.tokens - mtu,
+            written.tokens - bare.mtu,
             payload.history_tokens - payload.shares.history,
             payload.context_tokens - payload.shares.context,
         )
@@ -149,11 +128,10 @@ def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
     )
 
 
-def _table(
-    fixed: Fixed, payload: Payload, bare_tokens: int, total: int, original: tuple[int, int], mtu: int
-) -> list[FieldReport]:
+def _table(fixed: Fixed, payload: Payload, total: int, original: tuple[int, int], mtu: int) -> list[FieldReport]:
     """The token table: its tokens add up to `total`, what the template takes around history is counted to history."""
-    template = bare_tokens - fixed.prompt_tokens - sum(row.tokens for row in fixed.rows)
+    texts = fixed.prompt_tokens + sum(row.tokens for row in fixed.rows)
+    template = total - texts - payload.history_tokens - payload.context_tokens
     history = FieldReport(
         field="history",
         limit=payload.shares.history,
@@ -183,7 +161,7 @@ def _whole(field: Field, limit: int, tokens: int) -> FieldReport:
 
 
 def _manifest(
-    request: BuildRequest, tokenizer: Tokenizer, rows: list[FieldReport], written: _Written, dropped: list[str]
+    request: BuildRequest, tokenizer: Tokenizer, rows: list[FieldReport], written: Written, dropped: list[str]
 ) -> Manifest:
     return Manifest(
         packet_id=request.full_id,

@@ -57,14 +57,20 @@ class Compressor:
         self._report = report
 
     async def summarize_field(
-        self, field: Field, text: str, target_tokens: int, tokenizer: Tokenizer, call: Call
+        self,
+        field: Field,
+        text: str,
+        target_tokens: int,
+        tokenizer: Tokenizer,
+        call: Call,
+        original_tokens: int | None = None,
     ) -> Compressed:
-        """`text` in at most `target_tokens` of `tokenizer`, SUMMARY_TAG included.
+        """`text` in at most `target_tokens` of `tokenizer`, SUMMARY_TAG included; `original_tokens` if they are known.
 
         Raises TokenBudgetError when no rung reaches that, Cancelled, DeadlineExceeded.
         """
         begun = self._clock.monotonic()
-        original = (await tokenizer.count([[Segment(text)]], call))[0]
+        original = original_tokens or (await tokenizer.count([[Segment(text)]], call))[0]
         failures: list[str] = []
         found = await self._climb(text, target_tokens, tokenizer, call, failures)
         self._report(

@@ -26,18 +26,18 @@ class PromptCounter:
     def __init__(self) -> None:
         self._beginnings: dict[tuple[str, Segment], int] = {}
         self._overheads: dict[str, int] = {}
+        self.frames: dict[tuple[str, ...], int] = {}
         self._counts: dict[tuple[str, tuple[Segment, ...]], int] = {}
 
     async def count(self, tokenizer: Tokenizer, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
         """As the tokenizer's own `count`, which is asked once for all that is not remembered."""
         keys = [(tokenizer.fingerprint, tuple(text)) for text in texts]
-        known = self._counts
-        missing = list(dict.fromkeys(key for key in keys if key not in known))
+        found = [self._counts.get(key) for key in keys]
+        missing = list(dict.fromkeys(key for key, count in zip(keys, found, strict=True) if count is None))
         fresh = dict(zip(missing, await tokenizer.count([text for _, text in missing], call), strict=True))
-        counts = [fresh[key] if key in fresh else known[key] for key in keys]
         for key, count in fresh.items():
-            _remember(known, key, count, _MOST_COUNTS)
-        return counts
+            _remember(self._counts, key, count, _MOST_COUNTS)
+        return [fresh[key] if count is None else count for key, count in zip(keys, found, strict=True)]
 
     async def prompt_tokens(self, tokenizer: Tokenizer, rendered: Sequence[Segment], mtu: int, call: Call) -> int:
         """Tokens of the prompt, the model's own beginning included; raises as the tokenizer does."""
@@ -70,6 +70,11 @@ class PromptCounter:
         found = max(0, -(-(many - few - 2 * one) // 2))
         _remember(self._overheads, tokenizer.fingerprint, found, _MOST_KNOWN)
         return found
+
+    def remember_frame(self, frame: tuple[str, ...], tokens: int) -> int:
+        """What stands around a prompt costs `tokens`; see `PacketWriter`."""
+        _remember(self.frames, frame, tokens, _MOST_KNOWN)
+        return tokens
 
     async def _first_tokens(self, tokenizer: Tokenizer, segment: Segment, call: Call) -> int:
         """Tokens of the first segment with the model's own beginning before it."""

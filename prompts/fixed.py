@@ -49,7 +49,7 @@ async def fix_fields(
             return text, row
         if compressor is None:
             raise too_long(request.mtu, [row], "shorten it, raise the MTU or give the compressor an embedder")
-        found = await compressor.summarize_field(field, text, limit, tokenizer, call)
+        found = await compressor.summarize_field(field, text, limit, tokenizer, call, tokens)
         return found.text, FieldReport(
             field=field, limit=limit, original_tokens=tokens, tokens=found.tokens, method=found.method
         )

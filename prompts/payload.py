@@ -113,7 +113,8 @@ class PayloadChooser:
         if known and known.turn_id == last and self._compressor and await self._count(known.text) <= limit:
             return [known], "carried"
         text = "\n".join(entry.text for turn in turns for entry in turn.entries)
-        short, method = await self._shorter("history", text, limit)
+        tokens = sum(turn.tokens - self._offered.overhead * len(turn.entries) for turn in turns)
+        short, method = await self._shorter("history", text, limit, tokens)
         return ([HistoryEntry(turn_id=last, role="user", text=short, summary=True)] if short else []), method
 
     async def _shortened_turn(self, turn: Turn, limit: int) -> tuple[list[HistoryEntry], Method]:
@@ -129,12 +130,12 @@ class PayloadChooser:
                 used = method
         return entries, used
 
-    async def _shorter(self, field: Field, text: str, limit: int) -> tuple[str, Method]:
+    async def _shorter(self, field: Field, text: str, limit: int, tokens: int | None = None) -> tuple[str, Method]:
         """A summary within `limit`, or "" when there is none: history and context may be left out (GCP 4.1)."""
         if self._compressor is None or limit < SMALLEST_SUMMARY:
             return "", "trimmed"
         try:
-            found = await self._compressor.summarize_field(field, text, limit, self._tokenizer, self._call)
+            found = await self._compressor.summarize_field(field, text, limit, self._tokenizer, self._call, tokens)
         except TokenBudgetError:  # reported by the compressor; the manifest names what was dropped
             return "", "trimmed"
         return found.text, found.method

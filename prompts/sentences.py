@@ -8,6 +8,7 @@ thread count gives the same summary. Pure but for numpy.
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 MOST_SENTENCES = 64
+MOST_CHARACTERS = 6_000
+LONGEST_SENTENCE = 400
 _RELEVANCE = 0.5
 _DECIMALS = 4
 _END = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+|\s*[\r\n]+\s*")
@@ -24,18 +27,24 @@ _TELLING = re.compile(r"\d+|\b[^\W\d_a-z]\w*")
 
 
 def split_sentences(text: str) -> list[str]:
-    """Sentences and lines without surrounding white space, in order; nothing but white space is lost."""
+    """Sentences and lines without surrounding white space, in order; nothing but white space is lost.
+
+    One of more than LONGEST_SENTENCE characters is cut between words: a log or a table has no full stops.
+    """
     cuts = [0, *(found.end() for found in _END.finditer(text)), len(text)]
     pieces = (text[start:stop].strip() for start, stop in pairwise(cuts))
-    return [piece for piece in pieces if piece]
+    return [part for piece in pieces if piece for part in _short_enough(piece)]
 
 
-def most_telling(sentences: Sequence[str], limit: int = MOST_SENTENCES) -> list[str]:
-    """At most `limit`: of each equal stretch of the text the sentence with most names and numbers for its length.
+def most_telling(sentences: Sequence[str], most: int = MOST_SENTENCES, characters: int = MOST_CHARACTERS) -> list[str]:
+    """At most `most`: of each equal stretch of the text the sentence with most names and numbers for its length.
 
-    Embedding costs time by the sentence, and every part of a long text should have its say.
+    Fewer when they are long, about `characters` in all: embedding costs time by the word, and every part of a long text
+    should have its say.
     """
     unique = list(dict.fromkeys(sentences))
+    size = sum(map(len, unique))
+    limit = min(most, max(1, characters * len(unique) // max(1, size)))
     if len(unique) <= limit:
         return unique
     bounds = [index * len(unique) // limit for index in range(limit + 1)]
@@ -65,6 +74,13 @@ def choose_sentences(vectors: "Vectors", costs: Sequence[int], limit: int) -> li
         open_[best] = False
         left -= costs[best]
         nearest = np.maximum(nearest, likeness[best])
+
+
+def _short_enough(sentence: str) -> list[str]:
+    if len(sentence) <= LONGEST_SENTENCE:
+        return [sentence]
+    wrapped = wrap(sentence, LONGEST_SENTENCE, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+    return [part for line in wrapped if (part := line.strip())]
 
 
 def _telling(sentence: str) -> float:

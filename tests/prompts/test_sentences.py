@@ -1,7 +1,7 @@
 """Sentences for a summary: found without loss, chosen for what they say, the same however they are embedded."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prompts.sentences import choose_sentences, most_telling, split_sentences
@@ -14,6 +14,7 @@ def test_sentences_end_at_stops_and_lines_and_keep_their_quotes() -> None:
 
 
 @given(st.text())
+@example("word " * 300 + "x" * 900 + "\u3000\t" + "y-" * 500)
 def test_nothing_but_white_space_is_lost(text: str) -> None:
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
 
@@ -25,6 +26,13 @@ def test_of_a_long_text_every_part_has_its_say_with_the_sentence_that_tells_most
     assert len(chosen) == 4
     assert (chosen[0], chosen[3]) == (sentences[7], sentences[33])
     assert most_telling(["a", "b", "a"], 4) == ["a", "b"]
+
+
+def test_long_sentences_are_fewer_and_none_is_longer_than_can_be_embedded_quickly() -> None:
+    sentences = split_sentences("no stop in this text " * 2000)
+    assert max(map(len, sentences)) <= 400
+    lines = [f"{number} {'word ' * 60}" for number in range(100)]
+    assert sum(map(len, most_telling(lines))) <= 6_500
 
 
 async def test_what_repeats_is_not_chosen_twice(call) -> None:
