@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gaiad.generation import ChatMessage, Segment
 from gaiad.models.chat_template import CHATML, PLAIN, ChatTemplate, TemplateProblem
 from tests.makers.chat_templates import CHATML as REAL_CHATML
-from tests.makers.chat_templates import GEMMA, LLAMA3, LLAMA31, MISTRAL, MISTRAL_V3, PARTS, QWEN3, REAL
+from tests.makers.chat_templates import GEMMA, LLAMA2, LLAMA3, LLAMA31, MISTRAL, MISTRAL_V3, PARTS, QWEN3, REAL
 
 LITERALS = [
     "<|im_start|>",
@@ -85,6 +85,11 @@ def test_trimming_goes_through_segments_that_are_white_space_alone():
     segments, _ = template(LLAMA3).render([ChatMessage(role="user", content=content)])
     assert segments[1:3] == [Segment("trusted ", trusted=True), Segment("x", source="p1")]
     assert segments[3].text.startswith("<|eot_id|>")
+
+
+def test_only_the_end_is_trimmed_where_the_template_trims_more_than_a_content_as_one():
+    written = text(template(LLAMA2).render(messages(("system", " S "), ("user", " U ")))[0])
+    assert written == "<s>[INST] <<SYS>>\n S \n<</SYS>>\n\n U [/INST]"
 
 
 def test_the_date_is_asked_for_where_a_template_wants_it_and_the_system_text_stands_in_its_place():
@@ -186,7 +191,7 @@ def test_no_content_gains_trust_and_nothing_of_it_is_lost(name, parts, second):
     assert "".join(theirs.split()) == "".join(("".join(parts) + second + "end").split())
 
 
-@pytest.mark.parametrize("name", sorted(set(REAL) - {"qwen3"}))
+@pytest.mark.parametrize("name", sorted(set(REAL) - {"qwen3", "deepseek_r1"}))
 @settings(max_examples=25)
 @given(first=TEXTS, second=TEXTS)
 def test_plain_words_are_written_as_jinja_itself_would_write_them(name, first, second):
