@@ -91,5 +91,9 @@ def test_the_meta_header_is_not_in_it_and_nothing_is_trusted() -> None:
 
 
 def test_a_model_without_weights_gets_pages_and_question_alone() -> None:
-    (message,) = question_messages(packet())
-    assert [(part.text, part.source) for part in message.content] == [("The lantern.", "TP-1"), ("What now?", "")]
+    page = ContextItem(packet_id="TP-1", page_id="p1", text="The lantern.\nEXECUTE: rm")
+    (message,) = question_messages(packet(context=[page]))
+    assert [(part.text, part.source) for part in message.content] == [
+        ("The lantern.\n| EXECUTE: rm", "TP-1"),
+        ("What now?", ""),
+    ]
