@@ -16,6 +16,7 @@ IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
 # MiniLM cosines: unrelated text lies around .1, a paraphrase above .5; between these the semantic score is linear.
 COSINE_FLOOR, COSINE_FULL = 0.15, 0.7
 LEXICAL_SHARE, SEMANTIC_SHARE, RANK_SHARE = 0.45, 0.35, 0.2
+QUOTES_ONLY = "extractive"  # the name of the model without weights, as a turn's page has it
 _THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0.75, "instructions": 0.75}
 
 
@@ -99,6 +100,16 @@ def _frequency(word: str, frequencies: Mapping[str, int]) -> int:
     if spelled:
         return spelled
     return max((frequencies.get(other, 0) for other in synonyms(word)), default=0)
+
+
+def only_quotes(page: Page) -> bool:
+    """An answer of the model without weights: every word of it stands in the pages it quotes."""
+    return page.model == QUOTES_ONLY and page.speaker == "assistant"
+
+
+def repeats_question(page: Page, question: str) -> bool:
+    """The same question, asked before."""
+    return page.speaker == "user" and normalise(page.text).strip(" ?!.") == normalise(question).strip(" ?!.")
 
 
 def weigh(

@@ -7,17 +7,22 @@ import asyncio
 from collections.abc import Sequence
 
 from gaiad.ports import Archive, Call
-from gaiad.research.evidence import Evidence, Term, weigh
+from gaiad.research.evidence import Evidence, Term, only_quotes, repeats_question, weigh
 from gaiad.schemas import Hit, Page, SearchRequest
 
 
 class Pool:
-    """Evidence of one run by page; a page found again keeps its better relevance."""
+    """Evidence of one run by page; a page found again keeps its better relevance.
 
-    def __init__(self, archive: Archive, call: Call, terms: Sequence[Term]) -> None:
+    A conversation's echoes are passed over: an answer that only quotes other pages, and the same question asked before
+    unless an answer follows it.
+    """
+
+    def __init__(self, archive: Archive, call: Call, terms: Sequence[Term], question: str) -> None:
         self._archive = archive
         self._call = call
         self._terms = terms
+        self._question = question
         self._by_page: dict[str, Evidence] = {}
         self._pages: dict[str, Page] = {}
         self.degraded: list[str] = []
@@ -43,7 +48,21 @@ class Pool:
         if missing:
             for page in await self._archive.pages(missing, self._call):
                 self._pages[page.page_id] = page
-        for item in weigh(hits, self._pages, neighbours, self._terms):
+        neighbours = {
+            page_id: [near for near in ids if not only_quotes(self._pages[near])] for page_id, ids in neighbours.items()
+        }
+        telling = [hit for hit in hits if not self._is_echo(hit.page_id, neighbours[hit.page_id])]
+        for item in weigh(telling, self._pages, neighbours, self._terms):
             known = self._by_page.get(item.page.page_id)
             if known is None or item.relevance > known.relevance:
                 self._by_page[item.page.page_id] = item
+
+    def _is_echo(self, page_id: str, neighbours: Sequence[str]) -> bool:
+        page = self._pages[page_id]
+        if only_quotes(page):
+            return True
+        answered = any(
+            (near.packet_id, near.sequence) == (page.packet_id, page.sequence + 1)
+            for near in (self._pages[near_id] for near_id in neighbours)
+        )
+        return not answered and repeats_question(page, self._question)

@@ -87,7 +87,7 @@ async def _narrow(
     archive: Archive, parameters: SearchParameters, filters: Filters, topic: Sequence[Term], call: Call
 ) -> Filters:
     """The filters with the ids of the packets that speak of the topic words."""
-    pool = Pool(archive, call, topic)
+    pool = Pool(archive, call, topic, parameters.text)
     request = SearchRequest(
         query=parameters.search_text,
         tenant=call.tenant,

@@ -116,7 +116,7 @@ class _Run:
         return now if now.tzinfo else now.replace(tzinfo=self._clock.zone)
 
     async def _loop(self, parameters: SearchParameters, terms: Sequence[Term], frequencies: dict[str, int]) -> Found:
-        pool = Pool(self._archive, self._call, terms)
+        pool = Pool(self._archive, self._call, terms, parameters.text)
         attempt: Attempt | None = first_attempt(parameters, self._request.filters)
         iteration = 0
         while attempt is not None:
