@@ -8,6 +8,7 @@ import msgspec
 
 from gaiad.chat_schemas import ChatAnswer, ChatBlock, ChatRequest
 from gaiad.cognition import Names, Prepared
+from gaiad.errors import Cancelled, GaiadError
 from gaiad.generation import Block, Contract, Generated, GenerateRequest, Sampling, TextDelta
 from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
 from gaiad.ports import Call
@@ -19,6 +20,7 @@ ONLY_QUOTES = (
     "No chat model is set up, so I can only quote your packets, and nothing in them answers this. Ask about something "
     "that was said before, or give the role a model (roles.prime)."
 )
+LEFT = "the caller left before the end"
 _CHARACTERS_PER_TOKEN = 8
 Event = tuple[str, object]
 
@@ -43,7 +45,7 @@ class Answering:
     async def events(self) -> AsyncGenerator[Event, None]:
         """delta after delta, then done."""
         reply: Generated | None = None
-        status = "CANCELLED"
+        status, failure = "CANCELLED", LEFT
         try:
             async with aclosing(self._pieces()) as pieces:
                 async for piece in pieces:
@@ -55,35 +57,43 @@ class Answering:
             if rest := self._gate.finish():
                 self._shown.append(rest)
                 yield "delta", {"text": rest}
-            status = self._prepared.history.status or "SUCCESS"
+            status, failure = self._prepared.history.status or "SUCCESS", ""
+        except Cancelled:
+            raise
+        except Exception as error:
+            failure = error.message if isinstance(error, GaiadError) else repr(error)
+            raise
         finally:
-            await self._keep(reply, status)
+            await self._keeper.finish(self._keep(reply, status, failure))
         assert reply is not None
         yield "done", self._answer(reply, status)
 
     async def _pieces(self) -> AsyncGenerator[TextDelta | Generated, None]:
         """The model's text. One that only quotes says what the research found, whose citations are verified already."""
         found, model = self._prepared.found, self._prepared.model
-        if model.kind == "extractive" and found is not None:
-            text = found.answer if found.source_packets or self._prepared.needed else ONLY_QUOTES
+        if model.kind == "extractive":
+            says_more = found is not None and bool(found.source_packets or self._prepared.needed)
+            text, took_ms = (found.answer, found.took_ms) if found and says_more else (ONLY_QUOTES, 0.0)
             yield TextDelta(text=text, tokens=0)
-            yield _quoted(text, found.took_ms, model.fingerprint, self._prepared.built.manifest.total_tokens)
+            yield _quoted(text, took_ms, model.fingerprint, self._prepared.built.manifest.total_tokens)
             return
         async with aclosing(model.generate(self._asked, self._call)) as pieces:
             async for piece in pieces:
                 yield piece
 
-    async def _keep(self, reply: Generated | None, status: str) -> None:
+    async def _keep(self, reply: Generated | None, status: str, failure: str) -> None:
+        """The packet whatever came of it; the turn when it has an answer, or what of one the person waited for."""
         text = "".join(self._shown)
         sent = Sent(
             packet=self._prepared.built.packet,
             manifest=self._prepared.built.manifest,
             request=_logged(self._asked),
             reply={} if reply is None else msgspec.to_builtins(reply),
+            failure=failure,
         )
         await self._keeper.keep(self._names.session_id, sent, self._call.tenant)
-        if reply is None and not text:
-            return  # nothing was said; the caller got an error
+        if reply is None and (failure != LEFT or not text):
+            return  # the caller got an error and asks again, or left before anything was said
         turn = SessionTurn(
             session_id=self._names.session_id,
             turn_id=self._names.turn_id,

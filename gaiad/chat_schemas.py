@@ -83,7 +83,10 @@ class Rendering(Output, frozen=True):
 
 
 class PacketRecord(Output, frozen=True):
-    """A Cognition Packet as it was sent, and what came back. `reply` is empty when the call ended without one."""
+    """A Cognition Packet as it was sent, and what came back.
+
+    `reply` is empty when the call ended without one; `failure` says why.
+    """
 
     packet: dict[str, Any]
     manifest: dict[str, Any]
@@ -91,6 +94,7 @@ class PacketRecord(Output, frozen=True):
     reply: dict[str, Any]
     session_id: str
     made_at: str = ""
+    failure: str = ""
 
 
 class Replay(Output, frozen=True):

@@ -15,7 +15,7 @@ from gaiad.models.pool import ModelPool
 from gaiad.models.pooled_model import PooledModel
 from gaiad.ports import Archive, Call, Embedder
 from gaiad.research.history_need import history_need
-from gaiad.research.loop import Researcher
+from gaiad.research.loop import QUERY_MAX_CHARS, Researcher
 from gaiad.schemas import ResearchRequest, ResearchResult
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor
@@ -153,14 +153,18 @@ class Assembler:
         self, request: ChatRequest, model: PooledModel, call: Call, on_event: OnEvent
     ) -> tuple[HistoryNote, bool, ResearchResult | None]:
         """Ask the archive when the message needs it; a model that only quotes always does."""
-        now = self._clock.now()
-        why = history_need(request.message, await self._archive.facets(call), now, self._clock.zone)
+        asked = _asked(request.message)
+        try:
+            facets = await self._archive.facets(call)
+        except NotFound:  # a tenant that nobody has spoken in yet
+            return HistoryNote(sought=False, why="nothing is remembered yet"), False, None
+        why = history_need(asked, facets, self._clock.now(), self._clock.zone)
         needed = bool(why)
         if model.kind == "extractive":
             why = why or "a model without weights can only quote"
         if not why:
             return HistoryNote(sought=False, why=""), False, None
-        question = ResearchRequest(query=request.message, tenant=call.tenant, now=request.now)
+        question = ResearchRequest(query=asked, tenant=call.tenant, now=request.now)
         found = await self._researcher.research(question, call, on_event)
         note = HistoryNote(sought=True, why=why, status=found.status, packets=found.source_packets)
         return note, needed, found
@@ -226,6 +230,14 @@ def rendering_of(prepared: Prepared) -> Rendering:
         prompt="".join(segment.text for segment in prepared.built.rendered),
         exact=prepared.model.tokenizer.exact,
     )
+
+
+def _asked(message: str) -> str:
+    """What the archive is asked: the message, of a long one its two ends, where questions stand."""
+    if len(message) <= QUERY_MAX_CHARS:
+        return message
+    half = QUERY_MAX_CHARS // 2 - 1
+    return f"{message[:half]}\n{message[-half:]}"
 
 
 def _entries(turns: list[SessionTurn]) -> list[HistoryEntry]:

@@ -58,7 +58,9 @@ async def open_conversations(
         clock=clock,
         report=lambda overrun: _report(overrun, metrics),
     )
-    taker = TurnTaker(assembler, archive, Keeper(archive, log, clock), IdMaker(clock), config.cognition.history_turns)
+    keeper = Keeper(archive, log, clock)
+    stack.push_async_callback(keeper.close)
+    taker = TurnTaker(assembler, archive, keeper, IdMaker(clock), config.cognition.history_turns)
     return Conversations(taker, assembler, archive, log, pool, metrics, notes)
 
 

@@ -1,5 +1,7 @@
 """What stays of a turn: the packet that was sent with its reply, in the log, and what was said, in the memory."""
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -10,16 +12,21 @@ from gaiad.ids import short
 from gaiad.ledger.cognition_log import CognitionLog, Record
 from gaiad.memory_schemas import SessionTurn
 from gaiad.ports import Archive, Call
+from gaiad.tasks import TaskGroup
 from prompts.packet import CognitionPacket, Manifest
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cognition log keeps of one call: everything a replay needs, and what came back (decision 9)."""
+    """What the cognition log keeps of one call: everything a replay needs, and what came back (decision 9).
+
+    `failure` says why nothing came back whole, "" when it did.
+    """
 
     packet: CognitionPacket
     manifest: Manifest
     request: dict[str, Any]
     reply: dict[str, Any]
+    failure: str = ""
 
 
 class Keeper:
@@ -29,6 +36,15 @@ class Keeper:
         self._archive = archive
         self._log = log
         self._clock = clock
+        self._tasks = TaskGroup("keeper")
+
+    async def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work` to its end, also when whoever waits for it is cancelled meanwhile."""
+        await asyncio.shield(self._tasks.start("keep", work))
+
+    async def close(self) -> None:
+        """Wait for what is being kept."""
+        await self._tasks.wait()
 
     async def keep(self, session_id: str, sent: Sent, tenant: str) -> None:
         """Into the cognition log; durable when this returns."""

@@ -41,6 +41,10 @@ class TaskGroup:
             if self._on_failure is not None:
                 self._on_failure(task.get_name(), error)
 
+    async def wait(self) -> None:
+        """Wait until every task has ended by itself."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def stop(self) -> None:
         """Cancel every task still running and wait until each has ended."""
         tasks = list(self._tasks)

@@ -17,7 +17,7 @@ from msgspec import structs
 from gaiad.answering import Answering, Event, engine_name
 from gaiad.chat_schemas import ChatAnswer, ChatBlock, ChatRequest, HistoryNote, Rendering
 from gaiad.cognition import Assembler, Names, Prepared, rendering_of
-from gaiad.errors import BadInput
+from gaiad.errors import BadInput, NotFound
 from gaiad.ids import IdMaker
 from gaiad.memory_schemas import SessionTurn
 from gaiad.ports import Archive, Call
@@ -80,8 +80,14 @@ class TurnTaker:
         if len(session_id) > _SESSION_LIMIT:
             raise BadInput(f"session_id has {len(session_id)} characters; at most {_SESSION_LIMIT} are allowed")
         turn_id = _keyed(session_id, request.idempotency_key) or self._ids.make("turn")
-        turns = await self._archive.session_turns(session_id, call, limit=self._history_turns, latest=True)
+        turns = await self._turns(session_id, call)
         return Names(session_id, turn_id, self._ids.make("cog")), turns
+
+    async def _turns(self, session_id: str, call: Call) -> list[SessionTurn]:
+        try:
+            return await self._archive.session_turns(session_id, call, limit=self._history_turns, latest=True)
+        except NotFound:  # a tenant begins with the first thing that is said in it
+            return []
 
     async def _prepare(
         self, request: ChatRequest, names: Names, turns: list[SessionTurn], call: Call, heard: deque[Event]

@@ -53,6 +53,8 @@ def chat(message: tuple[str, ...], **given: Any) -> None:
 
 def _converse(given: dict[str, Any]) -> None:
     """A line, an answer, in one session, until the end of input."""
+    import readline  # noqa: F401  (with it `input` lets one edit the line and go back in what was said)
+
     while True:
         try:
             line = input("> ").strip()

@@ -137,15 +137,12 @@ def _record_text(found: "PacketRecord") -> str:
         ("model", manifest["model"]),
         ("tokens", f"{manifest['total_tokens']:,} of {manifest['mtu']:,}"),
         ("prompt sha-256", manifest["prompt_sha256"]),
-        *(("seed", str(reply[key])) for key in ("seed",) if key in reply),
-        *(
-            ("reply", f"{reply['tokens']:,} tokens, {reply['cached_tokens']:,} of the prompt cached")
-            for _ in [0]
-            if reply
-        ),
     ]
+    if reply:
+        cached = f"{reply['cached_tokens']:,} of the prompt cached"
+        rows += [("seed", str(reply["seed"])), ("reply", f"{reply['tokens']:,} tokens, {cached}")]
     fields = [(row["field"], str(row["limit"]), str(row["tokens"]), row["method"]) for row in manifest["fields"]]
-    said = [dim("--- the reply ---"), plain(reply["text"])] if reply else [dim("no reply came")]
+    said = [dim("--- the reply ---"), plain(reply["text"])] if reply else [f"no reply came: {plain(found.failure)}"]
     return "\n".join([table(rows), "", table(fields, ("field", "limit", "tokens", "method")), "", *said])
 
 

@@ -102,6 +102,8 @@ class CognitionLog:
             )
             return [Record(full_id=r[0], short_id=r[1], turn_id=r[2], session_id=r[3], body=bytes(r[4])) for r in found]
 
+        if not self._path(tenant).exists():
+            return []
         return await self._run(lambda: self._file(tenant).read(select))
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -110,6 +112,11 @@ class CognitionLog:
     def _file(self, tenant: str) -> DatabaseFile:
         with self._opening:
             if tenant not in self._files:
-                path = self._folder / f"{tenant}.db"
-                self._files[tenant] = DatabaseFile.open(path, [MIGRATION_1], _APPLICATION_ID, readers=1)
+                self._files[tenant] = DatabaseFile.open(self._path(tenant), [MIGRATION_1], _APPLICATION_ID, readers=1)
             return self._files[tenant]
+
+    def _path(self, tenant: str) -> Path:
+        """Raises BadInput for a name that is none of a file in the folder."""
+        if not tenant or tenant.startswith(".") or "/" in tenant or "\0" in tenant:
+            raise BadInput(f"tenant {tenant!r}: use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit")
+        return self._folder / f"{tenant}.db"
