@@ -1,0 +1,168 @@
+"""A round of voting (GCP 8.3) from the opened PROPOSAL to the decision in words; the count itself is quorum.tally.
+
+One round, each role once. It closes when every role that can vote has voted, or at its deadline. What comes later, or a
+second time, is recorded and not counted. Pure: times are monotonic seconds that the caller passes in, and so are the
+seats of the moment. Asking the models and writing the envelopes belong to others.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from council.quorum import Ballot, CouncilRules, Matter, Seat, Tally, Vote, may_proceed, tally
+from gaiad.contracts import struct_schema
+from gaiad.errors import BadInput
+
+REASON_CHARACTERS = 300
+Uncounted = Literal["", "late", "second"]
+ClosedBy = Literal["all_voted", "deadline"]
+
+
+class BallotForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a role writes (JSON): its vote, how sure it is, and why. The vote comes first, should the reply be cut."""
+
+    vote: Vote
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=REASON_CHARACTERS)]
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What is voted on. `proposal_id` is the PROPOSAL's full id; opened and deadline are monotonic seconds."""
+
+    proposal_id: str
+    matter: Matter
+    proposer: str
+    content: str
+    opened_at: float
+    deadline: float
+
+
+class CastBallot(msgspec.Struct, frozen=True, kw_only=True):
+    """One ballot as it came in. `uncounted` says why it stands outside the round, "" when it stands in it."""
+
+    proposal_id: str
+    role: str
+    form: BallotForm
+    at: float
+    uncounted: Uncounted
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """How a round ended. `may_proceed` is also true for an answer without quorum; `reason` is for people."""
+
+    proposal_id: str
+    matter: Matter
+    passed: bool
+    may_proceed: bool
+    reduced_quorum: bool
+    closed_by: ClosedBy
+    at: float
+    tally: Tally
+    reason: str
+
+
+def ballot_schema() -> dict[str, Any]:
+    """The form of a ballot for a model's grammar."""
+    return struct_schema(BallotForm)
+
+
+def read_ballot(text: str) -> BallotForm:
+    """A model's reply under `ballot_schema`. Raises BadInput saying what is wrong with it."""
+    try:
+        return msgspec.json.decode(text, type=BallotForm)
+    except msgspec.DecodeError as error:
+        raise BadInput(f"no ballot: {error}; write vote, confidence and reason as JSON") from error
+
+
+class VotingRound:
+    """One proposal's round. `ballots` has all that came, in order; `decision` is None while it is open."""
+
+    def __init__(self, proposal: Proposal, seats: Sequence[Seat], rules: CouncilRules) -> None:
+        if proposal.deadline <= proposal.opened_at:
+            raise BadInput(
+                f"proposal {proposal.proposal_id!r}: its deadline {proposal.deadline:g} is not after its opening "
+                f"{proposal.opened_at:g}; give the voters time"
+            )
+        self.proposal = proposal
+        self.ballots: list[CastBallot] = []
+        self.decision: Decision | None = None
+        self._rules = rules
+        self._roles = frozenset(seat.role for seat in seats)
+
+    def cast(self, role: str, form: BallotForm, now: float) -> CastBallot:
+        """Record a ballot; a role's first one stands if it is in time. Raises BadInput for a role without a seat."""
+        if role not in self._roles:
+            known = ", ".join(sorted(self._roles))
+            raise BadInput(f"ballot of {role!r}: no such role has a seat; seats: {known}")
+        _check_form(role, form)
+        made = CastBallot(
+            proposal_id=self.proposal.proposal_id, role=role, form=form, at=now, uncounted=self._outside(role, now)
+        )
+        self.ballots.append(made)
+        return made
+
+    def advance(self, now: float, seats: Sequence[Seat]) -> Decision | None:
+        """Close the round if it is time, by the seats of this moment; the decision when this call closed it."""
+        if self.decision is not None:
+            return None
+        self._check_seats(seats)
+        standing = self.standing()
+        waiting = [seat for seat in seats if seat.active and seat.can_vote and seat.role not in standing]
+        if waiting and now < self.proposal.deadline:
+            return None
+        counted = [Ballot(role=role, vote=cast.form.vote) for role, cast in standing.items()]
+        result = tally(seats, counted, self._rules)
+        self.decision = self._decide(result, "deadline" if waiting else "all_voted", now)
+        return self.decision
+
+    def standing(self) -> dict[str, CastBallot]:
+        """The ballots that stand in the round, by role."""
+        return {cast.role: cast for cast in self.ballots if not cast.uncounted}
+
+    def _outside(self, role: str, now: float) -> Uncounted:
+        if any(cast.role == role for cast in self.ballots):
+            return "second"
+        return "late" if self.decision is not None or now >= self.proposal.deadline else ""
+
+    def _check_seats(self, seats: Sequence[Seat]) -> None:
+        if {seat.role for seat in seats} != self._roles:
+            given = ", ".join(sorted(seat.role for seat in seats)) or "none"
+            raise BadInput(f"seats of {given}: the round was opened with {', '.join(sorted(self._roles))}; give those")
+
+    def _decide(self, result: Tally, closed_by: ClosedBy, now: float) -> Decision:
+        proposal = self.proposal
+        proceed = may_proceed(proposal.matter, result)
+        return Decision(
+            proposal_id=proposal.proposal_id,
+            matter=proposal.matter,
+            passed=result.passed,
+            may_proceed=proceed,
+            reduced_quorum=not result.quorum,
+            closed_by=closed_by,
+            at=now,
+            tally=result,
+            reason=reason_in_words(proposal.matter, result, self._rules, proceed=proceed),
+        )
+
+
+def reason_in_words(matter: Matter, result: Tally, rules: CouncilRules, *, proceed: bool) -> str:
+    """The decision as one sentence for people."""
+    count = f"{result.yes} yes, {result.no} no, {result.abstain} abstained"
+    silent = f"; silent: {', '.join(result.silent)}" if result.silent else ""
+    outside = f"; not counted: {', '.join(result.uncounted)}" if result.uncounted else ""
+    verdict = "passed" if result.passed else "failed"
+    prime = rules.tie_break_role
+    why = {
+        "majority": f"{verdict} by majority",
+        "prime": f"{verdict}: a tie, decided by {prime}'s own vote",
+        "tie": f"failed: a tie, and no vote of {prime} to break it",
+        "no_quorum": f"no quorum: {rules.quorum_roles} roles that can vote are needed; "
+        + (f"the {matter} goes on, marked reduced_quorum" if proceed else f"the {matter} is refused"),
+    }[result.ground]
+    return f"{why} ({count}{silent}{outside})"
+
+
+def _check_form(role: str, form: BallotForm) -> None:
+    if not 0 <= form.confidence <= 1:
+        raise BadInput(f"ballot of {role!r}: its confidence {form.confidence} is outside 0 to 1")
