@@ -4,9 +4,9 @@ Every call carries a `Call`: tenant, deadline, priority and a cancel flag travel
 """
 
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gaiad.errors import Cancelled, DeadlineExceeded
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Segment, TextDelta
@@ -185,6 +185,17 @@ class Archive(Protocol):
 
     async def page_headers(self, page_ids: Sequence[str], call: Call) -> list[PageHeader]:
         """JIT's decorated headers; an unknown or foreign id raises NotFound."""
+        ...
+
+
+class Audit(Protocol):
+    """Rows in a hash chain that are never changed: what was decided, approved and governed, and by whom."""
+
+    async def append(self, kind: str, actor: str, body: Mapping[str, Any], call: Call) -> int:
+        """The number of the new row, which is durable then. `kind` is as `council.vote`, `body` what JSON can hold.
+
+        Raises BadInput, Unavailable.
+        """
         ...
 
 

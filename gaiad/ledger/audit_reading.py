@@ -1,0 +1,121 @@
+"""The audit read by people: verified row by row and exported, whether a daemon runs or not.
+
+Only reads, so it may stand beside a daemon that writes. Memory stays flat over millions of rows.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from gaiad.errors import BadInput, GaiadError, NotFound
+from gaiad.ledger.audit import APPLICATION_ID, DATABASE_NAME, HEAD_NAME, MIGRATION_1, SELECT_ROWS, newest_row, row_of
+from gaiad.ledger.chain import Row, Verdict, walk
+from gaiad.ledger.noted_head import read_noted_head
+from gaiad.store.database import connect, refuse_newer, translate
+
+_KNOWN_VERSION = len([MIGRATION_1])
+
+
+def verify_home(home: Path, expected_sha256: str = "") -> Verdict:
+    """Walk along the whole audit of a home; damage of the file is a finding. Raises NotFound without an audit.
+
+    `expected_sha256` is a head the caller noted: it must be in the chain.
+    """
+    noted = read_noted_head(home / HEAD_NAME)
+    counted = _Counted()
+    try:
+        with _reading(home) as connection:
+            verdict = walk(counted.through(_rows(connection)), noted, expected_sha256)
+    except sqlite3.DatabaseError as error:
+        problem = f"the file cannot be read after row {counted.rows} ({error}); restore it from a backup"
+        return Verdict(
+            ok=False, rows=counted.rows, head_sha256=counted.sha256, first_bad=counted.rows + 1, problem=problem
+        )
+    if verdict.ok and verdict.rows and noted is None:
+        problem = f"{HEAD_NAME} is missing, so whether the end was cut off cannot be told; the next start makes it anew"
+        return msgspec.structs.replace(verdict, ok=False, first_bad=verdict.rows + 1, problem=problem)
+    return verdict
+
+
+def verify_export(file: Path, expected_sha256: str = "") -> Verdict:
+    """Walk along an exported file. Raises NotFound, and BadInput for a line that is no row."""
+    return walk(_exported_rows(file), None, expected_sha256)
+
+
+def export_lines(home: Path) -> Iterator[bytes]:
+    """All rows as JSON lines; `body` is a string, for its very bytes are under the hash."""
+    with _translated(home), _reading(home) as connection:
+        for row in _rows(connection):
+            yield msgspec.json.encode(_printable(row)) + b"\n"
+
+
+def newest_event(home: Path, kinds: tuple[str, ...]) -> Row | None:
+    """The last row of any of these kinds; None too where there is no audit yet."""
+    if not (home / DATABASE_NAME).is_file():
+        return None
+    with _translated(home), _reading(home) as connection:
+        return newest_row(connection, kinds)
+
+
+class _Counted:
+    """How far a walk came when the file itself gave out."""
+
+    rows = 0
+    sha256 = ""
+
+    def through(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            yield row
+            self.rows, self.sha256 = row.number, row.sha256
+
+
+@contextmanager
+def _translated(home: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, home / DATABASE_NAME) from error
+
+
+@contextmanager
+def _reading(home: Path) -> Iterator[sqlite3.Connection]:
+    path = home / DATABASE_NAME
+    if not path.is_file():
+        raise NotFound(f"{home}: holds no audit yet; the first start of gaiad begins one (another home: --home)")
+    refuse_newer(path, _KNOWN_VERSION)
+    with closing(connect(path, read_only=True)) as connection:
+        connection.execute("BEGIN")
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        if owner != APPLICATION_ID:
+            raise GaiadError(f"{path} is not the audit of a gaiad; move it away and restore the right one")
+        yield connection
+
+
+def _rows(connection: sqlite3.Connection) -> Iterator[Row]:
+    for values in connection.execute(f"{SELECT_ROWS} ORDER BY number"):
+        yield row_of(values)
+
+
+def _exported_rows(file: Path) -> Iterator[Row]:
+    decoder = msgspec.json.Decoder(Row)
+    try:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    yield decoder.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise BadInput(f"{file}: line {number} is no exported row ({error})") from error
+    except OSError as error:
+        raise NotFound(
+            f"{file}: cannot be read ({error.strerror}); give a file that gaiad audit export wrote"
+        ) from error
+
+
+def _printable(row: Row) -> Row:
+    """With bytes that are no UTF-8 replaced: such a row is a bad one, and stays one."""
+    texts = {name: value for name, value in msgspec.structs.asdict(row).items() if isinstance(value, str)}
+    clean = {name: text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name, text in texts.items()}
+    return msgspec.structs.replace(row, **clean)
