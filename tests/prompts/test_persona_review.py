@@ -71,7 +71,8 @@ async def test_a_models_word_refuses_what_no_wording_shows(clock: FrozenClock) -
     assert review_persona(SLY, shipped_identity()) == []
     (finding,) = await judged(SLY, REFUSES, clock)
     assert (finding.rule, finding.grant, finding.severity) == ("no_privacy_leaks", "", "refused")
-    assert (finding.judge, finding.reason) == ("scripted:prime", "Wants private things told.")
+    assert finding.judge.startswith("scripted:")
+    assert finding.reason == "Wants private things told."
 
 
 async def test_a_harmless_verdict_adds_nothing_and_silences_no_warning(clock: FrozenClock) -> None:
@@ -105,7 +106,7 @@ def test_only_refusals_refuse_and_say_by_which_rule() -> None:
 
 @pytest.mark.parametrize("reply", ["", "It is fine.", '{"overrules": false, "rule": "none"}', HONEST[:-3]])
 async def test_a_reply_that_is_no_verdict_is_an_error_not_a_pass(reply: str, clock: FrozenClock) -> None:
-    with pytest.raises(Unavailable, match=r"scripted:prime: its reply is no verdict"):
+    with pytest.raises(Unavailable, match=r"scripted:\w+: its reply is no verdict"):
         await judged(HARMLESS, reply, clock)
 
 

@@ -55,7 +55,7 @@ async def test_other_words_another_identity_or_another_model_ask_again(
     changed = parse_identity("x.toml", identity_bytes(shipped_identity()).replace(b"1.0.0", b"1.0.1"))
     await verdicts.findings(Registry.load(tmp_path, changed), "mine", prime, call)
     assert len(prime.seen) == 3
-    other = ScriptedModel("other", [ScriptedReply(text=REFUSES)], clock)
+    other = ScriptedModel("other", [ScriptedReply(text=REFUSES.replace("Invents", "Guesses"))], clock)
     await verdicts.findings(registry(tmp_path, "Short."), "mine", other, call)
     assert len(other.seen) == 1
     (unread,) = await verdicts.findings(registry(tmp_path, "Short."), "mine", None, call)
