@@ -85,6 +85,8 @@ class _Walk:
             return str(fault)
         try:
             return self._write(gate, text.encode("utf-8", "replace"))
+        except GrammarFault as fault:
+            return str(fault)
         finally:
             gate.close()
 

@@ -7,6 +7,7 @@ Child processes only.
 """
 
 import ctypes
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import lru_cache
@@ -32,6 +33,7 @@ _FEW_BYTES = 4
 _FAR = 12  # how many bytes of a token are asked about one by one
 _KEPT_LISTS = 16
 _NOTHING = -1
+_LONGEST_S = 0.1  # of processor time for one token
 _END = 256  # stands for the byte after a token's last
 
 
@@ -119,10 +121,16 @@ class Gate:
         self._look()
 
     def accept(self, token: int) -> None:
-        """Go on with an allowed token that is no end."""
+        """Go on with an allowed token that is no end. Raises GrammarFault when llama.cpp follows too many ways at once.
+
+        It takes microseconds as a rule, and ever longer where every character doubles the ways: better stop early.
+        """
+        begun = time.thread_time()
         library.llama_sampler_accept(self._grammar, token)
         self._pending = _unfinished(self._pending + self._alphabet.vocabulary.piece(token))
         self._look()
+        if time.thread_time() - begun > _LONGEST_S:
+            raise GrammarFault("the grammar can be followed in too many ways at once; make it less ambiguous")
 
     @property
     def complete(self) -> bool:

@@ -1,7 +1,6 @@
 """Chooses one sequence's next token from the logits llama.cpp has for it. Child processes only."""
 
 import math
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LONGEST_WINDOW = 4096
-_LONGEST_S = 1.0  # of processor time for one token
 
 
 def sampling_problem(seed: int, sampling: Sampling) -> str:
@@ -66,16 +64,13 @@ class Sampler:
     def choose(self, context: Any, index: int) -> int:
         """The next token after position `index` of the last batch; grammar and penalties remember it.
 
-        Raises GrammarFault when the grammar allows no token of the vocabulary, or takes too long to tell.
+        Raises GrammarFault when the grammar allows no token of the vocabulary, or has become too ambiguous.
         """
         if self._gate is None:
             return int(library.llama_sampler_sample(self._chain, context, index))
-        begun = time.thread_time()
         token = self._within(self._gate, context, index)
         if not self._ends_with(token):
             self._gate.accept(token)
-        if time.thread_time() - begun > _LONGEST_S:
-            raise GrammarFault(f"the grammar takes more than {_LONGEST_S:g} s for one token; make it less ambiguous")
         return token
 
     def close(self) -> None:

@@ -101,15 +101,15 @@ class SchemaGrammar:
     # -- parts that stand for others
 
     def _reference(self, schema: dict[str, Any], hint: str, depth: int) -> str:
-        target = schema["$ref"]
+        target = str(schema["$ref"])
         if target not in self._references:
             meant = self._resolve(target, hint)
-            name = self._references[target] = self._rules.reserve(str(target).rpartition("/")[2])
+            name = self._references[target] = self._rules.reserve(target.rpartition("/")[2])
             self._rules.define(name, self._visit(meant, name, depth + 1))
         return self._references[target]
 
-    def _resolve(self, target: Any, hint: str) -> Any:
-        if not isinstance(target, str) or not (target == "#" or target.startswith("#/")):
+    def _resolve(self, target: str, hint: str) -> Any:
+        if target != "#" and not target.startswith("#/"):
             raise BadGrammar(f"{hint}: the reference {shown(target)} leaves the schema; use one that begins with #/")
         found = self._schema
         for step in target.split("/")[1:]:
@@ -143,7 +143,7 @@ class SchemaGrammar:
         """`allOf` of objects is one object with the properties of all."""
         merged: dict[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
         for part in typed(schema, "allOf", list, hint):
-            meant = self._resolve(part["$ref"], hint) if isinstance(part, dict) and "$ref" in part else part
+            meant = self._resolve(str(part["$ref"]), hint) if isinstance(part, dict) and "$ref" in part else part
             if not isinstance(meant, dict):
                 raise BadGrammar(f"{hint}: {shown(meant)} is no schema; give an object")
             for key, value in meant.items():
@@ -193,7 +193,7 @@ class SchemaGrammar:
         low, high = count(schema, "minLength", hint) or 0, count(schema, "maxLength", hint)
         if "pattern" in schema:
             inside = pattern(str(schema["pattern"]), low, high, self._rules)
-        elif schema.get("format") in _FORMATS:
+        elif str(schema.get("format")) in _FORMATS:
             inside = _FORMATS[schema["format"]]
         elif schema.get("contentEncoding") == "base64":
             inside = self._rules.repeat(self._rules.add("base64", "[A-Za-z0-9+/]{4}"), low // 4, high and high // 4)
@@ -230,12 +230,12 @@ class SchemaGrammar:
         values = items.get("enum") if isinstance(items, dict) else None
         if not isinstance(values, list) or not values or low > 1 or (high is not None and high < len(values)):
             raise BadGrammar(f"{hint}: uniqueItems is held for a list of given values only; leave it out")
-        entries = [(literal(written(value)), False) for value in dict.fromkeys(values)]
+        entries = [(literal(text), False) for text in dict.fromkeys(written(value) for value in values)]
         return f'"[" {self._chain(entries, hint, low > 0)} "]"'
 
     def _object(self, schema: dict[str, Any], hint: str, depth: int) -> str:
         properties, required = typed(schema, "properties", dict, hint), typed(schema, "required", list, hint)
-        missing = [name for name in required if name not in properties]
+        missing = [name for name in required if not isinstance(name, str) or name not in properties]
         if missing:
             raise BadGrammar(f"{hint}: {shown(missing[0])} is required and no property; describe it")
         if not properties:

@@ -74,3 +74,9 @@ def test_bad_grammars_are_refused_here_too(tiny_llama):
     left, missing = problems(tiny_llama, 'root ::= root "a" | "b"', "root ::= a")
     assert "left recursion" in left
     assert "'a', which is missing" in missing
+
+
+def test_a_grammar_with_ever_more_ways_at_once_is_refused(tiny_llama):
+    doubling = 'root ::= s\ns ::= [ab] s "c" | [ab] s "d" | [ab]{30}'
+    (found,) = problems(tiny_llama, doubling)
+    assert "too many ways at once; make it less ambiguous" in found

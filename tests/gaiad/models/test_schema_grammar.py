@@ -127,6 +127,8 @@ UNUSABLE = {
     "no schema": ({"type": "array", "items": 7}, "7 is no schema"),
     "a reference to the network": ({"$ref": "https://example.org/a.json"}, "leaves the schema"),
     "a reference to nothing": ({"$ref": "#/$defs/none"}, "names nothing"),
+    "a reference that is none": ({"$ref": [{}]}, "leaves the schema"),
+    "a required object": ({"properties": {"a": {}}, "required": [{}]}, "is required and no property"),
     "a reference to itself": ({"$ref": "#"}, "can begin with itself"),
     "an empty enum": ({"properties": {"id": {"enum": []}}}, "reply-id: the enum has no value"),
     "not": ({"not": {"type": "string"}}, "'not' cannot be held"),
