@@ -1,1 +1,1 @@
-"""What happened, kept in order: which Cognition Packets were sent to which model, and what came back."""
+"""What happened and what is vouched for: packets sent to models, the audit in its hash chain, the signed identity."""
