@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gaiad.models.alphabet import alphabet_of
 from gaiad.models.generate_context import DECODED, FULL, GenerateContext
 from gaiad.models.llama import ABORTED
 from gaiad.models.mailbox import Mailbox, News
-from gaiad.models.masking import GrammarFault, alphabet_of
+from gaiad.models.masking import GrammarFault
 from gaiad.models.pace import Pace
 from gaiad.models.protocol import PROTOCOL_VERSION, Failed, Finished, Generate, Load, Pong, Ready, Reply
 from gaiad.models.sampling import sampling_problem

@@ -8,11 +8,12 @@ import os
 import tempfile
 import time
 
+from gaiad.models.alphabet import Alphabet, alphabet_of
 from gaiad.models.bindings import library
 from gaiad.models.gbnf_check import check_gbnf
 from gaiad.models.gbnf_sentences import Sentences
 from gaiad.models.gbnf_writer import BadGrammar
-from gaiad.models.masking import Alphabet, Gate, GrammarFault, alphabet_of
+from gaiad.models.masking import Gate, GrammarFault
 from gaiad.models.vocabulary import Vocabulary
 
 MOST_WALKS = 200

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gaiad.generation import Sampling
+from gaiad.models.alphabet import alphabet_of
 from gaiad.models.bindings import library
-from gaiad.models.masking import Gate, GrammarFault, alphabet_of, apply
+from gaiad.models.masking import Gate, GrammarFault, apply
 from gaiad.models.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -33,9 +33,10 @@ def written(value: Any) -> str:
 def typed(schema: dict[str, Any], word: str, kind: type[Kind], hint: str) -> Kind:
     """The value of a keyword; an empty one when it is absent. Raises BadGrammar when it has another type."""
     value: object = schema.get(word, kind())
-    if not isinstance(value, kind):
-        raise BadGrammar(f"{hint}: {word} is {shown(value)}; give {'an object' if kind is dict else 'a list'}")
-    return value
+    if isinstance(value, kind):
+        return value
+    article = {dict: "an object", list: "a list"}[kind]
+    raise BadGrammar(f"{hint}: {word} is {shown(value)}; give {article}")
 
 
 def bound(schema: dict[str, Any], word: str, hint: str) -> Decimal | None:

@@ -15,7 +15,8 @@ from tests.makers.in_child import in_child
 
 BEGINNING = re.compile(f"^({'|'.join(MARKERS)}):", re.MULTILINE)
 ACCEPTS = """
-from gaiad.models.masking import Gate, alphabet_of
+from gaiad.models.alphabet import alphabet_of
+from gaiad.models.masking import Gate
 
 def accepts(gbnf, text):
     gate = Gate(alphabet_of(vocabulary), gbnf)

@@ -11,8 +11,8 @@ from tests.makers.poor_vocabulary import write_poor_llama
 COMPARE = """
 import random
 import numpy as np
-from gaiad.models import masking
-from gaiad.models.masking import Gate, alphabet_of, apply, candidates
+from gaiad.models.alphabet import alphabet_of
+from gaiad.models.masking import Gate, apply, candidates
 
 alphabet = alphabet_of(vocabulary)
 everything = np.arange(vocabulary.size, dtype=np.int32)
@@ -93,7 +93,8 @@ def test_the_mask_allows_what_llama_cpp_allows_and_nothing_else(wide_llama, tiny
 
 def test_a_grammar_llama_cpp_cannot_parse_is_a_fault_and_no_crash(tiny_llama):
     script = """
-from gaiad.models.masking import Gate, GrammarFault, alphabet_of
+from gaiad.models.alphabet import alphabet_of
+from gaiad.models.masking import Gate, GrammarFault
 result = []
 for gbnf in given:
     try:
