@@ -1,0 +1,219 @@
+"""What a stage's reply means: the struct in it and the outcome that decides what happens next (GCP 6). Pure.
+
+A reply under a grammar is JSON that fits. Of models without one, numbered lists, `confidence=x` and `VERIFY: fail ...`
+are read too, and a reply cut at its limit gives what was whole; the notes say so. Nothing is guessed: what has no plan
+is `missing`, and only a first word of success or fail is a verdict.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Literal, TypeVar, cast
+
+import msgspec
+
+from council.command_text import read_command
+from council.marked_text import MarkedText, read_marked, without_fence
+from council.roles import CouncilStage
+from council.stages import (
+    MOST_STEPS,
+    STEP_CHARACTERS,
+    SUMMARY_CHARACTERS,
+    Observation,
+    Plan,
+    RefinedPlan,
+    Response,
+    Verification,
+)
+
+Outcome = Literal[
+    "ok", "missing", "low_confidence", "interrupt", "unreadable", "empty", "interrupted", "exec_error", "success",
+    "fail", "lost",
+]  # fmt: skip
+Value = Plan | RefinedPlan | Observation | Response | Verification
+T = TypeVar("T", bound=Value)
+
+_STEP = re.compile(r"\s*(?:\d{1,3}\s*[.):]|[-*•+]|step\s+\d{1,3}\s*[.):-])\s+(\S.*)", re.IGNORECASE)
+_JSON_STRING = r'"(?:[^"\\]|\\.)*"'
+_CUT_STEPS = re.compile(rf'"steps"\s*:\s*\[((?:\s*{_JSON_STRING}(?:\s*,)?)*)')
+_STRINGS = re.compile(_JSON_STRING)
+_CONFIDENCE = re.compile(
+    r"confidence(?:\s+(?:is|of))?[\s=:*_\"]{0,6}(\d{1,3}(?:[.,]\d{1,20})?|\.\d{1,20})\s*(%|/\s*100?\b|/\s*1\b)?",
+    re.IGNORECASE,
+)
+_VERDICT = re.compile(
+    r"\W{0,4}(success|succeeded|passed|pass|fail|failed|failure)\W{0,4}(?=[.:,;!\n\u2013\u2014-]|\Z)", re.IGNORECASE
+)
+_CUT_VERDICT = re.compile(r'\{\s*"outcome"\s*:\s*"(success|fail)"')
+_CUT_INTERRUPT = re.compile(r'\{\s*"interrupt"\s*:\s*(true|false)\b')
+_CUT_TEXT = re.compile(r'"(?:summary|reason)"\s*:\s*"((?:[^"\\]|\\.)*)')
+_DENIED = re.compile(r"\W*(?:no|none|false|nothing|not needed)\W*", re.IGNORECASE)
+_NOTHING = re.compile(r"\W*(?:ok|okay|continue|none|nothing|no interrupt(?:ion)?)?\W*", re.IGNORECASE)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reply is; `value` is None where the outcome is missing or unreadable. `notes` are for logs."""
+
+    stage: CouncilStage
+    outcome: Outcome
+    value: Value | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_output(stage: CouncilStage, text: str, confidence_below: float) -> Reading:
+    """Read a finished reply; a refined plan below `confidence_below` is `low_confidence`. Never raises."""
+    if stage == "observe":
+        return _observation(text)
+    own = {"plan": "PLAN", "refine": "PLAN", "act": "RESPONSE", "verify": "VERIFY"}[stage]
+    marked = read_marked(text, own)
+    if stage == "act":
+        return _response(marked)
+    bodies = [without_fence(body) for body in marked.bodies(own)]
+    notes = list(marked.notes)
+    if not bodies and marked.blocks:
+        bodies = [without_fence(marked.blocks[0].body)]
+        notes.append(f"there is no {own} marker; the text was read without it")
+    if any(body.startswith(("```", "~~~")) for body in marked.bodies(own)):
+        notes.append("its body stands in a code fence")
+    if len(bodies) > 1:
+        notes.append(f"{len(bodies)} {own} blocks; the last that can be read counts")
+    for body in reversed(bodies):
+        value = _READERS[stage](body, notes)
+        if value is not None:
+            return Reading(stage=stage, outcome=_outcome(value, confidence_below), value=value, notes=(*notes,))
+    notes.append(f"nothing in it can be read as {own}" if text.strip() else "it is empty")
+    return Reading(stage=stage, outcome="missing", notes=(*notes,))
+
+
+def _outcome(value: Value, confidence_below: float) -> Outcome:
+    if isinstance(value, RefinedPlan) and value.confidence < confidence_below:
+        return "low_confidence"
+    return value.outcome if isinstance(value, Verification) else "ok"
+
+
+def _plan(body: str, notes: list[str]) -> Plan | None:
+    if (whole := _json(body, Plan)) is not None:
+        return whole
+    steps = _steps(body, notes)
+    return Plan(steps=steps) if steps else None
+
+
+def _refined(body: str, notes: list[str]) -> RefinedPlan | None:
+    if (whole := _json(body, RefinedPlan)) is not None:
+        return whole
+    steps, confidence = _steps(body, notes), _confidence(body, notes)
+    if not steps:
+        return None
+    if confidence is None:
+        notes.append("it gives no confidence from 0 to 1")
+        return None
+    return RefinedPlan(confidence=confidence, steps=steps)
+
+
+def _verification(body: str, notes: list[str]) -> Verification | None:
+    if (whole := _json(body, Verification)) is not None:
+        return whole
+    if found := _CUT_VERDICT.match(body):
+        notes.append("its JSON is cut or not whole")
+        said, rest = found[1], _cut_text(body)
+    elif found := _VERDICT.match(body):
+        notes.append("it is plain text")
+        said, rest = found[1].lower(), body[found.end() :].strip(" \n.:,;!-\u2013\u2014*_")
+    else:
+        return None
+    outcome: Literal["success", "fail"] = "success" if said in ("success", "succeeded", "passed", "pass") else "fail"
+    return Verification(outcome=outcome, summary=rest[:SUMMARY_CHARACTERS] or "no summary was given")
+
+
+def _observation(text: str) -> Reading:
+    """A judgement as JSON, `INTERRUPT: reason`, or nothing to say."""
+    marked = read_marked(text, "INTERRUPT")
+    notes = [*marked.notes]
+    first = without_fence(marked.blocks[0].body) if marked.blocks else ""
+    value = _json(first, Observation)
+    if value is None and (found := _CUT_INTERRUPT.match(first)):
+        notes.append("its JSON is cut or not whole")
+        value = Observation(interrupt=found[1] == "true", reason=_cut_text(first)[:SUMMARY_CHARACTERS])
+    if value is None and any(block.marker == "INTERRUPT" for block in marked.blocks):
+        reason = " ".join(marked.bodies("INTERRUPT"))[:SUMMARY_CHARACTERS] or "no reason was given"
+        value = Observation(interrupt=not _DENIED.fullmatch(reason), reason=reason)
+    if value is None and _NOTHING.fullmatch(first):
+        value = Observation(interrupt=False, reason="")
+    if value is None:
+        notes.append("it is neither an INTERRUPT nor nothing")
+        return Reading(stage="observe", outcome="unreadable", notes=(*notes,))
+    return Reading(stage="observe", outcome="interrupt" if value.interrupt else "ok", value=value, notes=(*notes,))
+
+
+def _response(marked: MarkedText) -> Reading:
+    """RESPONSE blocks joined; without any the unmarked text is the answer. An unreadable command is left out."""
+    notes = list(marked.notes)
+    texts = marked.bodies("RESPONSE")
+    if not texts and not any(block.marker == "RESPONSE" for block in marked.blocks):
+        texts = marked.bodies("")
+        notes += ["there is no RESPONSE marker; the unmarked text is the answer"] if texts else []
+    elif marked.bodies(""):
+        notes.append("text before the first marker was left out")
+    commands = [read_command(without_fence(body), notes) for body in marked.bodies("EXECUTE")]
+    value = Response(
+        text="\n\n".join(texts),
+        commands=tuple(command for command in commands if command is not None and command.argv),
+        seeds=tuple(marked.bodies("THOUGHT_SEED")),
+    )
+    outcome: Outcome = "ok" if value.text or value.commands else "empty"
+    return Reading(stage="act", outcome=outcome, value=value, notes=(*notes,))
+
+
+def _steps(body: str, notes: list[str]) -> tuple[str, ...]:
+    """The whole steps of JSON that is cut, or the items of a list. At most MOST_STEPS, each cut to its length."""
+    if found := _CUT_STEPS.search(body):
+        notes.append("its JSON is cut or not whole")
+        steps = [str(msgspec.json.decode(text)) for text in _STRINGS.findall(found[1]) if _decodes(text)]
+    else:
+        steps = [found[1] for line in body.splitlines() if (found := _STEP.fullmatch(line.strip()))]
+        steps = [step for step in steps if not _CONFIDENCE.match(step)]
+        notes += ["it is a list in plain text"] if steps else []
+    steps = [step.strip() for step in steps if step.strip()]
+    if len(steps) > MOST_STEPS or any(len(step) > STEP_CHARACTERS for step in steps):
+        notes.append(f"the plan was shortened to {MOST_STEPS} steps of {STEP_CHARACTERS} characters")
+    return tuple(step[:STEP_CHARACTERS] for step in steps[:MOST_STEPS])
+
+
+def _confidence(body: str, notes: list[str]) -> float | None:
+    """The last confidence that is written out, as a share; percent and tenths are understood."""
+    every = list(_CONFIDENCE.finditer(body))
+    if not every:
+        return None
+    found = every[-1]
+    value, unit = float(found[1].replace(",", ".")), (found[2] or "").replace(" ", "")
+    value /= {"%": 100.0, "/100": 100.0, "/10": 10.0}.get(unit, 1.0)
+    if unit:
+        notes.append(f"confidence was written as {found[0].strip()!r}")
+    return value if 0 <= value <= 1 else None
+
+
+def _cut_text(body: str) -> str:
+    found = _CUT_TEXT.search(body)
+    text = f'"{found[1]}"' if found else '""'
+    return str(msgspec.json.decode(text)) if _decodes(text) else ""
+
+
+def _decodes(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _json(body: str, kind: type[T]) -> T | None:
+    """The body as `kind` when it is just that."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError:
+        return None
+
+
+_READERS = cast(
+    dict[CouncilStage, Callable[[str, list[str]], Value | None]],
+    {"plan": _plan, "refine": _refined, "verify": _verification},
+)

@@ -1,0 +1,146 @@
+"""The shipped contracts are GCP 6's table, and what their grammars allow is read as what it is."""
+
+import random
+from typing import get_args
+
+import msgspec
+import pytest
+
+from constants.load import load
+from council.roles import STAGES, CouncilStage
+from council.stage_output import read_output
+from council.stages import (
+    Input,
+    Plan,
+    RefinedPlan,
+    StageTable,
+    Verification,
+    check_stages,
+    plan_text,
+    stage_form,
+    stage_table,
+    verification_text,
+)
+from gaiad.errors import BadInput, ConfigError
+from gaiad.models.gbnf_check import check_gbnf
+from gaiad.models.gbnf_sentences import Sentences
+from gaiad.models.grammar_source import to_gbnf
+from prompts.task_instructions import TaskInstruction
+
+TABLE = stage_table()
+INSTRUCTIONS = {
+    key: instruction.stage for key, instruction in load("task_instructions.toml", dict[str, TaskInstruction]).items()
+}
+MEANT: dict[CouncilStage, set[str]] = {
+    "plan": {"ok"},
+    "refine": {"ok", "low_confidence"},
+    "observe": {"ok", "interrupt"},
+    "act": {"ok"},
+    "verify": {"success", "fail"},
+}
+
+
+def drawn(stage: CouncilStage, max_tokens: int, count: int, *, may_execute: bool = False) -> list[str]:
+    form = stage_form(stage, max_tokens, may_execute=may_execute)
+    grammar = check_gbnf(to_gbnf("", form.schema, form.contract))
+    sentences = Sentences(grammar, lambda character: True, seed=3)
+    return [sentences.draw() for _ in range(count)]
+
+
+def test_the_shipped_contracts_fit_the_shipped_directives() -> None:
+    check_stages(TABLE, INSTRUCTIONS)
+    assert {stage: entry.markers[0] for stage, entry in TABLE.stages.items()} == {
+        "plan": "PLAN",
+        "refine": "PLAN",
+        "observe": "INTERRUPT",
+        "act": "RESPONSE",
+        "verify": "VERIFY",
+    }
+    assert TABLE.chains == {"fast": ("act",), "full": ("plan", "refine", "act", "verify")}
+    assert {part for entry in TABLE.stages.values() for part in entry.inputs} == set(get_args(Input))
+
+
+def test_a_contract_that_does_not_fit_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"stages\.plan: 'initial_planning' is no task instruction of this stage"):
+        check_stages(TABLE, {**INSTRUCTIONS, "initial_planning": "act"})
+    without = StageTable(stages={k: v for k, v in TABLE.stages.items() if k != "verify"}, chains=TABLE.chains)
+    with pytest.raises(ConfigError, match=r"stages\.verify is missing"):
+        check_stages(without, INSTRUCTIONS)
+    idle = msgspec.structs.replace(TABLE, chains={**TABLE.chains, "fast": ()})
+    with pytest.raises(ConfigError, match=r"chains\.fast does not act"):
+        check_stages(idle, INSTRUCTIONS)
+
+
+@pytest.mark.parametrize("max_tokens", [16, 64, 512])
+@pytest.mark.parametrize("stage", STAGES)
+def test_whatever_the_grammar_allows_keeps_the_contract(stage: CouncilStage, max_tokens: int) -> None:
+    for text in drawn(stage, max_tokens, 12):
+        reading = read_output(stage, text, 0.3)
+        assert reading.outcome in MEANT[stage], text
+        assert reading.value is not None
+        if stage != "act":
+            assert reading.notes == (), text
+
+
+def test_act_with_leave_to_execute_writes_its_command_first() -> None:
+    for text in drawn("act", 256, 20, may_execute=True):
+        assert text.startswith("EXECUTE: {")
+        reading = read_output("act", text, 0.3)
+        assert reading.outcome == "ok"
+        assert reading.value.text
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_reply_cut_anywhere_is_read_without_a_fault(stage: CouncilStage) -> None:
+    chance = random.Random(1)
+    for text in drawn(stage, 128, 8):
+        for end in chance.sample(range(len(text)), min(30, len(text))):
+            reading = read_output(stage, text[:end], 0.3)
+            assert reading.outcome in MEANT[stage] | {"missing", "unreadable", "empty", "ok"}
+
+
+@pytest.mark.parametrize(
+    ("stage", "text", "outcome"),
+    [
+        ("plan", 'PLAN: {"steps":["find the log", "read its la', "ok"),
+        ("plan", 'PLAN: {"steps":["find the l', "missing"),
+        ("refine", 'PLAN: {"confidence":0.9,"steps":["find the log","rea', "ok"),
+        ("refine", 'PLAN: {"confidence":0.2,"steps":["find the log","rea', "low_confidence"),
+        ("verify", 'VERIFY: {"outcome":"fail","summary":"the file is mis', "fail"),
+        ("verify", 'VERIFY: {"outcome":"fa', "missing"),
+        ("observe", '{"interrupt":true,"reason":"it leaks a k', "interrupt"),
+        ("observe", '{"interrupt":fal', "unreadable"),
+    ],
+)
+def test_a_cut_reply_gives_what_was_whole(stage: CouncilStage, text: str, outcome: str) -> None:
+    reading = read_output(stage, text, 0.3)
+    assert reading.outcome == outcome
+    assert reading.notes
+
+
+def test_usual_text_ends_before_the_tokens_do() -> None:
+    """At two characters a token, which words of any language take on average, the longest body fits."""
+    for stage in ("plan", "refine", "observe", "verify"):
+        for tokens in (128, 256, 400):
+            form = stage_form(stage, tokens)
+            schema = form.schema or form.contract.blocks[0].schema
+            longest = 0
+            for field in schema["properties"].values():
+                if field.get("type") == "array":
+                    longest += field["maxItems"] * (field["items"]["maxLength"] + 3)
+                longest += field.get("maxLength", 8)
+            assert longest <= tokens * 2 + 40, (stage, tokens)
+
+
+def test_too_few_tokens_are_refused() -> None:
+    with pytest.raises(BadInput, match="plan: 15 tokens are too few"):
+        stage_form("plan", 15)
+
+
+def test_plans_and_verdicts_as_people_read_them_are_read_back() -> None:
+    plan = RefinedPlan(confidence=0.75, steps=("find the log", "read it"))
+    assert plan_text(plan) == "1. find the log\n2. read it\nconfidence=0.75"
+    assert read_output("refine", f"PLAN:\n{plan_text(plan)}", 0.3).value == plan
+    assert read_output("plan", f"PLAN: {plan_text(Plan(steps=plan.steps))}", 0.3).value == Plan(steps=plan.steps)
+    verdict = Verification(outcome="fail", summary="step 2 was not done")
+    assert read_output("verify", f"VERIFY: {verification_text(verdict)}", 0.3).value == verdict
