@@ -14,7 +14,7 @@ from prompts.packet import RiskLevel
 
 _SENTENCE = re.compile(r"[.!?;:\n]+")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-_QUOTED = re.compile(r"```.*?(?:```|\Z)|^\s*>.*$", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*", re.DOTALL | re.MULTILINE)
 
 
 class AskingWords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -39,10 +39,7 @@ class DepthRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     action: tuple[bool, ...] = (False, True)
 
     def fits(self, situation: Situation) -> bool:
-        return all(
-            getattr(situation, name) in getattr(self, name)
-            for name in ("setting", "quorum", "risk", "length", "action")
-        )
+        return all(getattr(situation, name) in getattr(self, name) for name in Situation.__struct_fields__)
 
 
 class DepthTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

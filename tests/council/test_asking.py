@@ -15,6 +15,7 @@ from council.asking import what_is_asked
         "GAIA, rename these files by date.",
         "I want you to create a backup of the database",
         "First, stop the daemon; then tell me what you see.",
+        "> What shall I do?\nDelete the log files.",
     ],
 )
 def test_orders(message: str) -> None:
