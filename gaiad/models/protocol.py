@@ -227,8 +227,11 @@ class ProtocolError(Exception):
 
 
 def encode_frame(message: Message) -> bytes:
-    """The message as it goes on the socket. Raises ProtocolError when it is larger than a frame may be."""
-    body = _encoder.encode(message)
+    """The message as it goes on the socket. Raises ProtocolError when it is too large for a frame, or is no text."""
+    try:
+        body = _encoder.encode(message)
+    except UnicodeEncodeError as error:
+        raise ProtocolError(f"{error.object[error.start : error.end]!r} is half a character, no text; remove it") from error
     if len(body) > MAX_FRAME_BYTES:
         raise ProtocolError(f"a message of {len(body)} bytes is above the limit of {MAX_FRAME_BYTES}; send fewer texts")
     return _LENGTH.pack(len(body)) + body

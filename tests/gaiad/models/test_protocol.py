@@ -48,3 +48,8 @@ def test_a_frame_above_the_limit_is_refused_with_both_numbers():
         protocol.frame_length(struct.pack(">I", protocol.MAX_FRAME_BYTES + 1))
     with pytest.raises(ProtocolError, match="send fewer texts"):
         protocol.encode_frame(Embed(id=1, texts=["x" * protocol.MAX_FRAME_BYTES], priority=0))
+
+
+def test_half_a_character_is_refused_and_named():
+    with pytest.raises(ProtocolError, match="ud800.* half a character"):
+        protocol.encode_frame(Embed(id=1, texts=["a \ud800 b"], priority=0))
