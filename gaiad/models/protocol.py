@@ -231,7 +231,8 @@ def encode_frame(message: Message) -> bytes:
     try:
         body = _encoder.encode(message)
     except UnicodeEncodeError as error:
-        raise ProtocolError(f"{error.object[error.start : error.end]!r} is half a character, no text; remove it") from error
+        half = error.object[error.start : error.end]
+        raise ProtocolError(f"{half!r} is half a character and no text; remove it") from error
     if len(body) > MAX_FRAME_BYTES:
         raise ProtocolError(f"a message of {len(body)} bytes is above the limit of {MAX_FRAME_BYTES}; send fewer texts")
     return _LENGTH.pack(len(body)) + body

@@ -51,5 +51,5 @@ def test_a_frame_above_the_limit_is_refused_with_both_numbers():
 
 
 def test_half_a_character_is_refused_and_named():
-    with pytest.raises(ProtocolError, match="ud800.* half a character"):
+    with pytest.raises(ProtocolError, match=r"ud800.* half a character"):
         protocol.encode_frame(Embed(id=1, texts=["a \ud800 b"], priority=0))
