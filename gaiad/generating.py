@@ -127,7 +127,9 @@ def _role(body: GenerateBody) -> str:
 
 
 def _reply(done: Generated, name: str, kind: str) -> GenerateReply:
-    return GenerateReply(model=name, kind=kind, **msgspec.structs.asdict(done))
+    fields = msgspec.structs.asdict(done)
+    times = {field: round(value, 3) for field, value in fields.items() if field.endswith("_ms")}
+    return GenerateReply(model=name, kind=kind, **{**fields, **times})
 
 
 def read_pins(home: Path) -> frozenset[str]:
