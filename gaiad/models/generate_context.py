@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gaiad.models.bindings import library
-from gaiad.models.flash_choice import TRIAL_BATCH, TRIAL_CELLS, TRIAL_SEQUENCES, flash_is_faster
+from gaiad.models.flash_choice import TRIAL_BATCH, TRIAL_CELLS, TRIAL_SEQUENCES, flash_pays
 from gaiad.models.llama import (
     ABORTED,
     AbortFlag,
@@ -79,7 +79,7 @@ class GenerateContext:
 
     def _measure_flash(self, sequences: int) -> bool:
         batch, all_sequences = max(TRIAL_BATCH, sequences), sequences + TRIAL_SEQUENCES
-        return flash_is_faster(
+        return flash_pays(
             lambda flash: self._new_context(TRIAL_CELLS, batch, all_sequences, flash=flash),
             self.vocabulary.probe,
             sequences,

@@ -4,8 +4,9 @@ import signal
 import pytest
 
 from gaiad.models import flash_choice
-from gaiad.models.flash_choice import TRIAL_BATCH, TRIAL_CELLS, TRIAL_SEQUENCES, TrialOver, flash_is_faster
+from gaiad.models.flash_choice import TRIAL_BATCH, TRIAL_CELLS, TRIAL_SEQUENCES, TrialOver, flash_pays
 from gaiad.models.generator import GeneratorSettings
+from gaiad.models.llama import ModelFileError
 from tests.gaiad.models.test_generator import request, until, whole
 
 
@@ -31,20 +32,20 @@ class FixedTrial:
 
 
 @pytest.mark.parametrize(
-    ("plain", "flash", "faster"),
+    ("plain", "flash", "pays"),
     [
         ([9, 1.0, 1.0], [9, 0.8, 0.8], True),
-        ([9, 1.0, 1.0], [9, 0.98, 0.98], False),  # noise
-        ([9, 1.0, 1.0], [9, 1.5, 1.5], False),
+        ([9, 1.0, 1.0], [9, 1.02, 1.02], True),  # noise
+        ([9, 1.0, 1.0], [9, 1.2, 1.2], False),
         ([9, 1.0, 7.0], [9, 5.0, 0.8], True),  # the quickest turn of each: others were disturbed
-        ([9], [1], False),  # the time was up before there was a turn to compare
-        ([9, 1.0], [1], False),
+        ([1], [9], True),  # the time was up before there was a turn to compare
+        ([1, 1.0], [9], True),
     ],
 )
-def test_flash_is_chosen_when_it_is_clearly_faster(monkeypatch, plain, flash, faster):
+def test_flash_is_used_unless_it_is_clearly_slower(monkeypatch, plain, flash, pays):
     monkeypatch.setattr(flash_choice, "_Trial", FixedTrial)
     FixedTrial.closed = 0
-    assert flash_is_faster(lambda on: flash if on else plain, 1, 4) is faster
+    assert flash_pays(lambda on: flash if on else plain, 1, 4) is pays
     assert FixedTrial.closed == 2
 
 
@@ -66,8 +67,15 @@ def test_a_real_context_is_measured_and_given_back(tiny_llama):
             abort=AbortFlag(),
         )
 
-    assert flash_is_faster(open_trial, 1, 4) in (True, False)
+    assert flash_pays(open_trial, 1, 4) in (True, False)
     assert opened == [False, True]
+
+
+def test_a_model_that_cannot_have_it_does_without():
+    def open_trial(flash):
+        raise ModelFileError("not for this model")
+
+    assert flash_pays(open_trial, 1, 4) is False
 
 
 @pytest.mark.parametrize("flash", ["on", "off"])
