@@ -18,11 +18,13 @@ from gaiad.metrics import Metrics
 from gaiad.models.pool import ModelPool
 from gaiad.models.pooled_model import PooledModel
 from gaiad.ports import Archive, Call, Embedder
+from gaiad.reading_ahead import ReadAhead
 from gaiad.remembering import Keeper
 from gaiad.research.loop import Researcher
 from gaiad.turn import TurnTaker
 from prompts.budget import check_identity
 from prompts.compress import BudgetOverrun
+from prompts.identity import Identity
 from prompts.load import check_all
 from prompts.registry import Registry, RegistryWatch, check_task_lengths
 
@@ -40,10 +42,11 @@ async def open_conversations(
     pool: ModelPool,
     embedder: Embedder | None,
     metrics: Metrics,
+    identity: Identity | None = None,
 ) -> Conversations:
     """Registry, cognition log, assembler and turns. Raises ConfigError when the stack cannot go into a packet."""
     check_all()
-    registry = RegistryWatch(home)
+    registry = RegistryWatch(home, identity)
     models = {name: pool.model(name) for name in dict.fromkeys(pool.roles.values())}
     notes = await check_stack(registry.registry, models, config.cognition.mtu)
     log = CognitionLog(home / _FOLDER, clock)
@@ -60,7 +63,9 @@ async def open_conversations(
     )
     keeper = Keeper(archive, log, clock)
     stack.push_async_callback(keeper.close)
-    taker = TurnTaker(assembler, archive, keeper, IdMaker(clock), config.cognition.history_turns)
+    ahead = ReadAhead()
+    stack.push_async_callback(ahead.stop)
+    taker = TurnTaker(assembler, archive, keeper, IdMaker(clock), config.cognition.history_turns, ahead)
     return Conversations(taker, assembler, archive, log, pool, metrics, notes)
 
 

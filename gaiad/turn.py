@@ -21,6 +21,7 @@ from gaiad.errors import BadInput, NotFound
 from gaiad.ids import IdMaker
 from gaiad.memory_schemas import SessionTurn
 from gaiad.ports import Archive, Call
+from gaiad.reading_ahead import ReadAhead
 from gaiad.remembering import Keeper
 
 _SESSION_LIMIT = 100
@@ -30,13 +31,20 @@ class TurnTaker:
     """Takes turns in sessions; one at a time in each, as the person said them."""
 
     def __init__(
-        self, assembler: Assembler, archive: Archive, keeper: Keeper, ids: IdMaker, history_turns: int
+        self,
+        assembler: Assembler,
+        archive: Archive,
+        keeper: Keeper,
+        ids: IdMaker,
+        history_turns: int,
+        ahead: ReadAhead,
     ) -> None:
         self._assembler = assembler
         self._archive = archive
         self._keeper = keeper
         self._ids = ids
         self._history_turns = history_turns
+        self._ahead = ahead
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def take(self, request: ChatRequest, call: Call) -> AsyncGenerator[Event, None]:
@@ -57,6 +65,7 @@ class TurnTaker:
             yield "done", _as_before(known)
             return
         yield "turn", {"session_id": names.session_id, "turn_id": names.turn_id}
+        await self._ahead.stop()
         started = self._keeper.now()
         heard: deque[Event] = deque()
         prepared = await self._prepare(request, names, turns, call, heard)
@@ -67,6 +76,8 @@ class TurnTaker:
         async with aclosing(answering.events()) as events:
             async for event in events:
                 yield event
+        if isinstance(event[1], ChatAnswer):
+            self._ahead.begin(prepared.built.packet, event[1].answer, prepared.model, call.tenant)
 
     async def render(self, request: ChatRequest, call: Call) -> Rendering:
         """What `take` would send, without sending or remembering anything."""

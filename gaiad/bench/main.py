@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from gaiad.bench.conversation import measure_chat
 from gaiad.bench.first_tokens import measure_cancel, measure_prefix
 from gaiad.bench.generation import measure_generation, measure_server
 from gaiad.bench.grammar import measure_grammar
@@ -24,6 +25,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     "cancel": measure_cancel,
     "grammar": measure_grammar,
     "soak": measure_soak,
+    "chat": measure_chat,
 }
 
 
