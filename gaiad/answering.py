@@ -120,7 +120,8 @@ class Answering:
         prepared, text = self._prepared, "".join(self._shown)
         notes = list(prepared.notes)
         if self._gate.removed:
-            notes.append(f"{len(self._gate.removed)} citations of packets that were not in the context were removed")
+            named = ", ".join(dict.fromkeys(self._gate.removed))
+            notes.append(f"citations of packets that were not in the context were removed: {named}")
         if reply.reason == "length":
             notes.append(f"the reply ended at its limit of {self._asked.max_tokens} tokens")
         return ChatAnswer(

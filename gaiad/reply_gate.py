@@ -1,7 +1,7 @@
 """What stands between a model's text and the person: the stage's marker goes, citations of unknown packets go. Pure.
 
 Text is released as it comes, except for what may still become a marker or a citation. A citation can only be of a
-packet that stood in the context (decision 22); one that is made up is taken out and counted.
+packet that stood in the context (decision 22); one that is made up is taken out, with the space before it, and counted.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 LONGEST_CITATION = 160
 _OPENING = "[Packet:"
-_CITATION = re.compile(r"\[Packet:\s*([^\[\]\n]{1,140}?)\s*\]")
+_CITATION = re.compile(r" ?\[Packet:\s*([^\[\]\n]{1,140}?)\s*\]")
 
 
 class ReplyGate:
@@ -66,11 +66,10 @@ class ReplyGate:
 
 
 def _open_at(text: str) -> int:
-    """Where a citation that is not closed yet may begin; the length when none does."""
+    """Where a citation that is not closed yet may begin, with the space before it; the length when none does."""
     start = text.rfind("[")
-    if start < 0 or len(text) - start > LONGEST_CITATION:
-        return len(text)
-    tail = text[start:]
-    if "]" in tail or "\n" in tail:
-        return len(text)
-    return start if tail.startswith(_OPENING) or _OPENING.startswith(tail) else len(text)
+    tail = text[start:] if start >= 0 else ""
+    open_ = tail and len(tail) <= LONGEST_CITATION and not ("]" in tail or "\n" in tail)
+    if not open_ or not (tail.startswith(_OPENING) or _OPENING.startswith(tail)):
+        start = len(text)
+    return start - 1 if text[:start].endswith(" ") else start

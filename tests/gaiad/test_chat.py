@@ -287,6 +287,15 @@ def test_a_tenant_that_is_none_has_no_packets_and_makes_no_file(daemon: BenchDae
     assert {*daemon.home.parent.rglob("*.db")} == before
 
 
+def test_between_turns_the_model_reads_ahead_so_that_only_the_question_is_new(client: Client) -> None:
+    shares = []
+    for number in range(4):
+        answer = say(client, f"Question {number}.", "ahead", role="lite", seed=number)
+        until(lambda: not any(row.running for row in client.models()))
+        shares.append(answer.tokens["cached"] / answer.tokens["prompt"])
+    assert min(shares[2:]) >= 0.75, shares
+
+
 # ------------------------------------------------------------------------------------------------ in the middle of it
 
 
@@ -343,9 +352,9 @@ def test_a_worker_killed_in_the_middle_of_a_turn_is_a_clear_error_and_the_next_t
 def test_a_citation_of_a_packet_that_was_not_in_the_context_is_taken_out_and_noted(client: Client) -> None:
     request = "cite something about the enumeration protocol that we decided"
     answer = say(client, request, "cites", role="codemind")
-    assert answer.answer == "It is so , and also [Packet: tp-20251130-154500]."
+    assert answer.answer == "It is so, and also [Packet: tp-20251130-154500]."
     assert answer.sources == ["tp-20251130-154500"]
-    assert answer.notes == ["1 citations of packets that were not in the context were removed"]
+    assert answer.notes == ["citations of packets that were not in the context were removed: tp-made-up"]
     assert turns(client, "cites")[0]["messages"][1]["content"] == answer.answer
 
 

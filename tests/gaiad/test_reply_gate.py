@@ -22,15 +22,17 @@ def test_text_without_a_marker_is_shown_as_it_is():
 
 def test_a_citation_of_a_packet_that_was_not_given_is_taken_out_and_counted():
     text, gate = through(["So it is ", "[Pack", "et: tp-9", "] and [Packet: tp-1]."])
-    assert text == "So it is  and [Packet: tp-1]."
+    assert text == "So it is and [Packet: tp-1]."
     assert (gate.removed, gate.cited) == (["tp-9"], ["tp-1"])
 
 
 def test_a_bracket_that_is_no_citation_does_not_wait_for_its_end():
     gate = ReplyGate("RESPONSE", ())
     assert gate.feed("a list [1, 2") == "a list [1, 2"
-    assert gate.feed(" and [Pa") == " and "
-    assert gate.feed("rts") == "[Parts"
+    assert gate.feed(" and [Pa") == " and"
+    assert gate.feed("rts") == " [Parts"
+    assert gate.feed(" ") == ""
+    assert gate.finish() == " "
 
 
 def test_an_opening_that_is_never_closed_is_shown_in_the_end():

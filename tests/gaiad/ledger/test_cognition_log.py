@@ -59,3 +59,19 @@ async def test_what_was_added_outlives_the_log(log, tmp_path):
     assert (await again.find("local", "cog_0001")).body == b'{"n":1}'
     assert list(again.files()) == ["cognition/local.db"]
     await again.close()
+
+
+@pytest.mark.parametrize("tenant", ["", "..", "../x", "a/b", ".hidden", "a\0b"])
+async def test_a_tenant_that_would_leave_the_folder_is_refused(log, tmp_path, tenant):
+    with pytest.raises(BadInput, match="tenant"):
+        await log.add(tenant, record(1))
+    with pytest.raises(BadInput, match="tenant"):
+        await log.newest(tenant, 5)
+    assert not [*tmp_path.rglob("*.db")]
+
+
+async def test_looking_makes_no_file(log, tmp_path):
+    assert await log.newest("nobody", 5) == []
+    with pytest.raises(NotFound):
+        await log.find("nobody", "cog_0001")
+    assert not [*tmp_path.rglob("*.db")]
