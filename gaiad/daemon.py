@@ -127,7 +127,7 @@ class Daemon:
     # --------------------------------------------------------------------------------------------------- start order
 
     async def _open_memory(self, stack: AsyncExitStack) -> "tuple[Service, LocalArchive]":
-        """Jobs, embedder, models, archive, service."""
+        """Audit and identity (one that is not trusted ends the start), jobs, embedder, models, archive, service."""
         from gaiad.archive.archive import LocalArchive
         from gaiad.generating import Models
         from gaiad.jobs import JobRunner
@@ -135,7 +135,9 @@ class Daemon:
         from gaiad.opening import open_conversations
         from gaiad.research.loop import Researcher
         from gaiad.service import Place, Service
+        from gaiad.trusting import open_trust
 
+        audit, identity = open_trust(stack, self._home.root, self._clock, os.environ)
         jobs = self._open_jobs(stack)
         embedder, trouble = await open_embedder(stack, self._config.embedder, self._clock, os.environ)
         pool = await open_pool(stack, self._home.root, self._config, self._clock, os.environ)
@@ -144,7 +146,16 @@ class Daemon:
         await archive.start()
         researcher = Researcher(archive, self._clock, self._config.research)
         conversations = await open_conversations(
-            stack, self._home.root, self._config, self._clock, archive, researcher, pool, embedder, self._metrics
+            stack,
+            self._home.root,
+            self._config,
+            self._clock,
+            archive,
+            researcher,
+            pool,
+            embedder,
+            self._metrics,
+            identity,
         )
         service = Service(
             place=Place(home=self._home.root, socket=self._home.socket),
@@ -161,6 +172,7 @@ class Daemon:
             request_stop=self._request_stop,
         )
         service.note("embedder", trouble)
+        service.note("audit", audit.trouble)
         stack.push_async_callback(service.stop)
         await service.start()
         return service, archive

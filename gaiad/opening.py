@@ -42,7 +42,7 @@ async def open_conversations(
     pool: ModelPool,
     embedder: Embedder | None,
     metrics: Metrics,
-    identity: Identity | None = None,
+    identity: Identity,
 ) -> Conversations:
     """Registry, cognition log, assembler and turns. Raises ConfigError when the stack cannot go into a packet."""
     check_all()

@@ -129,7 +129,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-async def open_trust(
+def open_trust(
     stack: AsyncExitStack, home: Path, clock: Clock, environment: Mapping[str, str]
 ) -> tuple[AuditLog, Identity]:
     """The audit and the verified identity, at the daemon's start. Raises Conflict when it is not to be trusted."""

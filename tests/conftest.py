@@ -1,6 +1,6 @@
 """For any test that needs a filled archive: made-up packets, and archives in a temporary home that close themselves."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,14 @@ def _packet(
   <body><summary>A note on {topic}.</summary><content>{content}</content></body>
 </transmission_packet>
 """.encode()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_settings_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Daemons that tests start make the owner's key here, not among the settings of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
 
 
 @pytest.fixture

@@ -26,9 +26,8 @@ class BenchDaemon:
             command += ["--set", setting]
         self._log = (home.parent / f"{home.name}.log").open("ab")
         started = time.perf_counter()
-        self._process = subprocess.Popen(
-            command, stdout=self._log, stderr=self._log, env={**os.environ, "GAIAD_HOME": str(home)}
-        )
+        own = {"GAIAD_HOME": str(home), "XDG_CONFIG_HOME": str(home.parent / f"{home.name}.config")}  # settings and key
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env={**os.environ, **own})
         self.client = Client(home)
         self._await_ready(started)
         self.start_s = time.perf_counter() - started
