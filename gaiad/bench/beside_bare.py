@@ -3,6 +3,7 @@
 Any disturbance of a round hits both alike; who goes first changes from round to round. Both sample with the same chain.
 """
 
+import contextlib
 import itertools
 import statistics
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from gaiad.bench.bare_loop import BareLoop
 from gaiad.bench.streams import Ask, Trace, prompt, request, shared_rate, together
 from gaiad.errors import Unavailable
 from gaiad.generation import Generated
-from gaiad.models.raw_tasks import Figure, Task
+from gaiad.models.raw_tasks import Task
 
 _TRIES = 5
 _FEWEST = 4
@@ -67,7 +68,7 @@ class Duel:
             ours = await self._ours(task) if number % 2 else None
             bare = await self._bare.run(task)
             ours = ours or await self._ours(task)
-            rounds.append((ours.rate, bare.rate))
+            rounds.append((ours, bare.rate))
         return Pair(
             sequences=sequences,
             ours=statistics.median(ours for ours, _ in rounds),
@@ -75,22 +76,24 @@ class Duel:
             ratio=statistics.median(ours / bare for ours, bare in rounds),
         )
 
-    async def _ours(self, task: Task) -> Figure:
+    async def _ours(self, task: Task) -> float:
+        """Tokens a second."""
         if task.what == "decode":
             return await self._write(task)
         texts = [prompt(task.tokens // task.sequences, next(self._number)) for _ in range(task.sequences)]
         traces = await together(self._ask, [request(text, 1) for text in texts])
         read = sum(end.prompt_tokens - end.cached_tokens for end in _ends(traces))
         began, ended = min(trace.asked for trace in traces), max(trace.ended for trace in traces)
-        return Figure(tokens=read, seconds=ended - began)
+        return read / (ended - began)
 
-    async def _write(self, task: Task) -> Figure:
+    async def _write(self, task: Task) -> float:
         """A model that ends by itself too soon is asked again with other seeds."""
         for _ in range(_TRIES):
             asked = [request(self._prefix, task.tokens, next(self._number)) for _ in range(task.sequences)]
             traces = await together(self._ask, asked)
             if min(trace.tokens for trace in traces) >= min(_FEWEST, task.tokens):
-                return shared_rate(traces)
+                with contextlib.suppress(Unavailable):
+                    return shared_rate(traces)
         raise Unavailable(
             f"the model ends its replies before {_FEWEST} tokens, {_TRIES} times; there is no rate to tell"
         )

@@ -45,7 +45,7 @@ async def _turn(ask: Ask, streams: int, number: int) -> tuple[float, float]:
 async def _rate(ask: Ask, streams: int, schema: dict[str, Any] | None) -> float:
     free = [request(prompt(_PREFIX, 0), _TOKENS, seed) for seed in range(streams)]
     traces = await together(ask, [msgspec.structs.replace(one, schema=schema) for one in free])
-    return shared_rate(traces).rate
+    return shared_rate(traces)
 
 
 def _rows(streams: int, turns: list[tuple[float, float]]) -> list[Row]:

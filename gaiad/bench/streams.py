@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
+from gaiad.errors import Unavailable
 from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
-from gaiad.models.raw_tasks import Figure
 from gaiad.ports import Call, Model
 
 
@@ -72,16 +72,21 @@ async def together(ask: Ask, requests: Sequence[GenerateRequest]) -> list[Trace]
     return traces
 
 
-def shared_rate(traces: Sequence[Trace]) -> Figure:
-    """Tokens of all streams in the time in which all of them wrote: from the last first piece to the first last one."""
-    start = max(trace.pieces[0][0] for trace in traces)
-    end = min(trace.pieces[-1][0] for trace in traces)
-    tokens = sum(_tokens_at(trace, end) - _tokens_at(trace, start) for trace in traces)
-    return Figure(tokens=tokens, seconds=end - start)
+def shared_rate(traces: Sequence[Trace]) -> float:
+    """Tokens a second of all streams while all of them wrote: from the last first piece to the first last one.
 
-
-def _tokens_at(trace: Trace, moment: float) -> int:
-    return max((tokens for when, tokens in trace.pieces if when <= moment), default=0)
+    Each stream's own rate between two of its pieces, added up. Raises Unavailable when there is no such time.
+    """
+    start = max((trace.pieces[0][0] for trace in traces if trace.pieces), default=0.0)
+    end = min((trace.pieces[-1][0] for trace in traces if trace.pieces), default=0.0)
+    total = 0.0
+    for trace in traces:
+        inside = [piece for piece in trace.pieces if start <= piece[0] <= end]
+        if len(inside) < 2:
+            raise Unavailable("the streams did not write at the same time; there is no rate to tell")
+        (began, had), (ended, has) = inside[0], inside[-1]
+        total += (has - had) / (ended - began)
+    return total
 
 
 def prompt(tokens: int, number: int) -> str:

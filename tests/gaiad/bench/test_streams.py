@@ -33,8 +33,12 @@ def end(tokens):
 def test_the_rate_counts_only_the_time_in_which_all_wrote():
     early = trace((0.0, 1), (1.0, 5), (2.0, 9), (3.0, 13))
     late = trace((1.0, 1), (2.0, 3), (3.0, 5), (9.0, 90))
-    assert shared_rate([early, late]) == Figure(tokens=(13 - 5) + (5 - 1), seconds=2.0)
-    assert shared_rate([early]).rate == pytest.approx(4.0)
+    assert shared_rate([early, late]) == pytest.approx((13 - 5) / 2 + (5 - 1) / 2)
+    assert shared_rate([early]) == pytest.approx(4.0)
+    with pytest.raises(Unavailable):
+        shared_rate([early, trace((3.5, 1), (4.0, 2))])
+    with pytest.raises(Unavailable):
+        shared_rate([early, trace()])
 
 
 def test_prompts_have_their_length_and_differ():
