@@ -46,9 +46,9 @@ def read_marked(text: str, own: str) -> MarkedText:
     blocks: list[MarkedBlock] = []
     marker, lines, fence = "", list[str](), ""
     for line in kept.split("\n"):
-        if found := _FENCE.match(line):
-            fence = "" if fence == found[1] else fence or found[1]
         start = None if fence else _marker(line, own, loose, notes)
+        if found := _FENCE.match(line if start is None else start[1]):
+            fence = "" if fence == found[1] else fence or found[1]
         if own == "RESPONSE" and line.strip():
             loose = None
         if start is None:

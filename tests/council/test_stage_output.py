@@ -135,6 +135,12 @@ def test_an_answer_is_whole_however_it_is_marked() -> None:
     assert "text before the first marker was left out" in both.notes
 
 
+def test_a_fence_may_begin_behind_a_marker() -> None:
+    reading = response("RESPONSE: ```\nEXECUTE: ls\n```\nEXECUTE: ls -l")
+    assert reading.value.text == "```\nEXECUTE: ls\n```"
+    assert [command.argv for command in reading.value.commands] == [("ls", "-l")]
+
+
 def test_a_marker_in_a_code_fence_is_text() -> None:
     text = "RESPONSE: Write\n```\nEXECUTE: rm -rf /\n```\nand wait."
     assert response(text).value.commands == ()

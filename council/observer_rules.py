@@ -1,0 +1,233 @@
+"""The observer's rules (decision 12): what stops a text while it is written, before a person sees it.
+
+Secrets, loops, the prompt itself, commands outside EXECUTE, markers that the stage may not write. Text is released run
+by run (a run is what stands between two spaces), so that any split of it gives the same verdict, and what was released
+is exactly the text before the fault. Pure, linear in the text. The model observer is another, later and best effort.
+"""
+
+import re
+from collections import deque
+from collections.abc import Collection, Iterable
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from constants.load import load
+from council.leak_rule import LeakLimits, LeakRule
+from council.repetition_rule import RepetitionLimits, RepetitionRule, stutters
+from council.stages import MARKERS, Marker
+from gaiad.errors import BadInput
+
+Rule = Literal["secret", "repetition", "leaked_prompt", "command", "marker"]
+_UNIT = re.compile(r"\s+|\S+")
+_MARKER = re.compile(rf"[#*_>]{{0,4}} ?({'|'.join(MARKERS)}):")
+_FENCES = ("```", "~~~")
+_SHORTEST_SECRET = 16
+_HEAD_RUNS = 6
+
+
+class ObserverTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """constants/observer_rules.toml; the patterns by what they find, in words."""
+
+    window_characters: int
+    blank_characters: int
+    repetition: RepetitionLimits
+    leak: LeakLimits
+    secrets: dict[str, str]
+    headers: dict[str, str]
+    commands: dict[str, str]
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the text stops. `at` is the first character that must not be shown; `reason` never quotes a secret."""
+
+    rule: Rule
+    at: int
+    reason: str
+
+
+def observer_table() -> ObserverTable:
+    """The shipped rules."""
+    return load("observer_rules.toml", ObserverTable)
+
+
+class ObserverRules:
+    """Feed pieces, release what comes back; once `violation` is set nothing more does.
+
+    `protected` are the prompt's own texts (identity, role, directive), `allowed` the markers the stage may write. At
+    most a window and the words of a beginning leak are held back.
+    """
+
+    def __init__(self, protected: Iterable[str], allowed: Collection[Marker], table: ObserverTable) -> None:
+        if strange := set(allowed) - set(MARKERS):
+            raise BadInput(f"{', '.join(sorted(strange))}: no marker; there are {', '.join(MARKERS)}")
+        self._table = table
+        self._allowed = frozenset(allowed)
+        self._leak = LeakRule(protected, table.leak)
+        self._repetition = RepetitionRule(table.repetition)
+        self._unread = ""
+        self._waiting: deque[tuple[int, str]] = deque()
+        self._at = 0  # characters judged so far
+        self._blank = 0  # white space since the last run
+        self._before = ""  # the character before the unread ones when a run goes on
+        self._head: list[str] | None = []  # the first runs of the line; None behind them
+        self._tail: deque[str] = deque(maxlen=_HEAD_RUNS)
+        self._fence = ""
+        self._block = ""
+        self.violation: Violation | None = None
+
+    def feed(self, piece: str) -> str:
+        """What can be shown by now."""
+        self._unread += piece
+        return self._read(final=False)
+
+    def finish(self) -> str:
+        """What was held back: no more text comes."""
+        return self._read(final=True)
+
+    def _read(self, *, final: bool) -> str:
+        text, place = self._unread, 0
+        while self.violation is None and place < len(text):
+            unit = self._next_unit(text, place, final=final)
+            if not unit:
+                break
+            place += len(unit)
+            if unit.isspace():
+                self._space(unit)
+            else:
+                self._run(unit, text[place - len(unit) : place - len(unit) + self._table.window_characters])
+        self._unread = text[place:] if self.violation is None else ""
+        return self._release(final=final)
+
+    def _next_unit(self, text: str, place: int, *, final: bool) -> str:
+        """White space, a whole run, half a window of a longer one, or "" while its end has not come."""
+        window = self._table.window_characters
+        found = _UNIT.match(text, place, place + window)
+        unit = found[0] if found else ""
+        if not unit or unit.isspace():
+            return unit
+        if len(unit) == window:
+            return unit[: window // 2]
+        return unit if final or place + len(unit) < len(text) else ""
+
+    def _space(self, unit: str) -> None:
+        room = self._table.blank_characters - self._blank
+        if len(unit) > room:
+            self._stop("repetition", self._at + room, "it writes nothing but white space")
+        self._pass(unit)
+        self._blank += len(unit)
+        self._before = ""
+        if "\n" in unit:
+            self._head = []
+
+    def _run(self, unit: str, window: str) -> None:
+        """Judge one run, or half a window of it. `window` begins with it and has what comes behind, also other runs."""
+        going_on = bool(self._before)
+        longer = 2 * len(unit) == len(window) == self._table.window_characters and not _has_space(window)
+        looked_at = window if longer else unit
+        self._secrets(looked_at, len(unit))
+        if self.violation is None:
+            self._lines(unit, going_on=going_on)
+        if self.violation is None and self._leak.feed(unit, self._at):
+            start = self._at if self._leak.held_from is None else self._leak.held_from
+            self._stop("leaked_prompt", start, "it repeats the words of its own prompt")
+        if self.violation is None and (period := self._repetition.feed(unit)):
+            self._stop("repetition", self._at, f"it repeats itself, {period} words at a time")
+        if self.violation is None and longer and stutters(looked_at):
+            self._stop("repetition", self._at, "it repeats the same characters")
+        self._pass(unit)
+        self._blank, self._before = 0, unit[-1]
+
+    def _secrets(self, looked_at: str, length: int) -> None:
+        """Secrets that begin in the unit; one that begins behind it is found whole in the next window."""
+        if len(looked_at) < _SHORTEST_SECRET:
+            return
+        pattern, names = _alternatives(tuple(self._table.secrets.items()))
+        found = pattern.search(self._before + looked_at, len(self._before))
+        start = found.start() - len(self._before) if found else length
+        if found and start < length:
+            self._stop("secret", self._at + start, f"it shows {names[found.lastgroup or '']}")
+
+    def _lines(self, unit: str, *, going_on: bool) -> None:
+        """Headers of keys, fences, markers and commands: what counts by where in the line it stands."""
+        if going_on:
+            self._head = None
+            return
+        self._tail.append(unit)
+        if "-----" in unit and (name := _named(self._table.headers, " ".join(self._tail))):
+            self._stop("secret", self._at, f"it shows {name}")
+        if self._head is None:
+            return
+        self._head.append(unit)
+        head = " ".join(self._head) if self._fence else self._behind_markers(" ".join(self._head))
+        if head == unit and unit.startswith(_FENCES):
+            self._toggle(unit)
+        elif not self._fence and self._block != "EXECUTE" and (name := _named(self._table.commands, head)):
+            self._stop("command", self._at, f"it gives a command outside EXECUTE ({name})")
+        if len(self._head) == _HEAD_RUNS:
+            self._head = None
+
+    def _toggle(self, unit: str) -> None:
+        mark = unit[:3]
+        if not self._fence and mark not in unit[3:]:
+            self._fence = mark
+        elif self._fence == mark:
+            self._fence = ""
+
+    def _behind_markers(self, head: str) -> str:
+        """The beginning of a line without the markers it begins with, which must be allowed."""
+        while found := _MARKER.match(head):
+            if found[1] not in self._allowed:
+                self._stop(*_out_of_place(found[1], self._at))
+                return ""
+            self._block, head = found[1], head[found.end() :].lstrip("*_ ")
+        return head
+
+    def _stop(self, rule: Rule, at: int, reason: str) -> None:
+        if self.violation is None:
+            self.violation = Violation(rule=rule, at=at, reason=reason)
+
+    def _pass(self, unit: str) -> None:
+        self._waiting.append((self._at, unit))
+        self._at += len(unit)
+
+    def _release(self, *, final: bool) -> str:
+        """What waits, up to the fault, or to where a leak may begin."""
+        end = self._at
+        if self.violation is not None:
+            end = self.violation.at
+        elif self._leak.held_from is not None and not final:
+            end = self._leak.held_from
+        shown = []
+        while self._waiting and self._waiting[0][0] < end:
+            start, unit = self._waiting.popleft()
+            shown.append(unit[: end - start])
+        return "".join(shown)
+
+
+def _out_of_place(marker: str, at: int) -> tuple[Rule, int, str]:
+    if marker == "EXECUTE":
+        return "command", at, "it gives a command where none may be given"
+    return "marker", at, f"it writes a {marker} block, which this stage may not"
+
+
+def _has_space(window: str) -> bool:
+    return any(map(str.isspace, window))
+
+
+def _named(patterns: dict[str, str], text: str) -> str:
+    """What the first pattern that is found finds."""
+    return next((name for name, pattern in patterns.items() if _compiled(pattern).search(text)), "")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+@cache
+def _alternatives(patterns: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], dict[str, str]]:
+    """All patterns as one, and the name of each group in it."""
+    names = {f"p{number}": name for number, (name, _) in enumerate(patterns)}
+    return re.compile("|".join(f"(?P<p{n}>{pattern})" for n, (_, pattern) in enumerate(patterns))), names
