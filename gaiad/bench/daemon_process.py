@@ -29,7 +29,11 @@ class BenchDaemon:
         own = {"GAIAD_HOME": str(home), "XDG_CONFIG_HOME": str(home.parent / f"{home.name}.config")}  # settings and key
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env={**os.environ, **own})
         self.client = Client(home)
-        self._await_ready(started)
+        try:
+            self._await_ready(started)
+        except BaseException:
+            self.stop()
+            raise
         self.start_s = time.perf_counter() - started
 
     def _await_ready(self, started: float) -> None:

@@ -596,14 +596,11 @@ def test_kill_minus_nine_in_the_middle_of_a_turn_leaves_a_consistent_home(tmp_pa
 
 
 def test_an_mtu_below_the_identitys_floor_is_no_start(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gaiad.cli.main", "serve", "--home", str(tmp_path / "h")]
-    settings = ("http.enabled=false", "embedder.kind=none", "cognition.mtu=300")
-    for setting in settings:
-        command += ["--set", setting]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    match = re.search(r"cognition\.mtu = 300, model extractive: .*the smallest MTU that does is (\d+)", done.stderr)
-    assert match, done.stderr
+    said = r"cognition\.mtu = 300, model extractive: .*the smallest MTU that does is (\d+)"
+    with pytest.raises(Unavailable, match=said) as refusal, running_daemon("cognition.mtu=300", home=tmp_path / "h"):
+        raise AssertionError("it started")
+    match = re.search(said, refusal.value.message)
+    assert match
     with running_daemon("embedder.kind=none", f"cognition.mtu={match[1]}", home=tmp_path / "h") as daemon:
         assert daemon.client.health()
 
