@@ -5,7 +5,7 @@ matter goes up twice at most: to Prime, and from Prime to the person.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from prompts.packet import RiskLevel
 
 Trigger = Literal["high_risk", "low_confidence", "interrupts", "stage_failed"]
 Destination = Literal["prime", "person"]
-PRIME = "prime"
+PRIME: Final = "prime"
 
 
 class Signals(msgspec.Struct, frozen=True, kw_only=True):
