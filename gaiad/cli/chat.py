@@ -65,7 +65,7 @@ def _converse(given: dict[str, Any]) -> None:
             continue
         with invocation().client() as client:
             try:
-                given["session_id"] = _say(client, line, given).session_id
+                _say(client, line, given)
             except GaiadError as error:
                 click.echo(f"gaiad: {plain(error.message)}", err=True)
             except KeyboardInterrupt:
@@ -73,7 +73,7 @@ def _converse(given: dict[str, Any]) -> None:
 
 
 def _say(client: "Client", words: str, given: dict[str, Any]) -> "ChatAnswer":
-    """One turn; the answer is on stdout when this returns."""
+    """One turn; the answer is on stdout when this returns. `given` then has the session, also when the turn fails."""
     import msgspec
 
     from gaiad.chat_schemas import ChatAnswer
@@ -82,7 +82,9 @@ def _say(client: "Client", words: str, given: dict[str, Any]) -> "ChatAnswer":
     answer: ChatAnswer | None = None
     shown = False
     for event in client.chat_events(_request(words, given)):
-        if event.event == "delta" and not as_json:
+        if event.event == "turn":
+            given["session_id"] = event.data["session_id"]
+        elif event.event == "delta" and not as_json:
             click.echo(plain(event.data["text"]), nl=False)
             shown = True
         elif event.event == "done":

@@ -4,7 +4,9 @@ import contextlib
 import http.client
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -495,6 +497,40 @@ def test_list_show_and_replay_on_the_command_line(client: Client, shell: Callabl
     assert again.returncode == 0
     assert "the same reply, token for token" in again.stdout
     assert shell("cognition", "show", "nothing").returncode == 3
+
+
+def test_on_a_terminal_line_after_line_is_one_session_and_ctrl_c_ends_only_the_answer(daemon: BenchDaemon) -> None:
+    terminal, end = pty.openpty()
+    arguments = ["chat", "--role", "codemind", "--home", str(daemon.home)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gaiad.cli.main", *arguments], stdin=end, stdout=end, stderr=end, close_fds=True
+    )
+    os.close(end)
+    seen = b""
+
+    def read_to(words: bytes) -> None:
+        nonlocal seen
+        while words not in seen:
+            assert select.select([terminal], [], [], 20)[0], seen
+            seen += os.read(terminal, 4096)
+        seen = seen.partition(words)[2]
+
+    read_to(b"> ")
+    os.write(terminal, b"tell me slowly\n")
+    read_to(b"Two.")
+    process.send_signal(signal.SIGINT)
+    read_to(b"(stopped)")
+    read_to(b"> ")
+    os.write(terminal, b"where is the cat\n")
+    read_to(b"Mirabell sleeps")
+    read_to(b"Session: ")
+    read_to(b"> ")
+    os.write(terminal, b"\x04")
+    assert process.wait(20) == 0
+    os.close(terminal)
+    (row,) = daemon.client.post("/sessions/list", {"limit": 1})["sessions"]
+    stored = turns(daemon.client, row["session_id"])
+    assert [turn["status"] for turn in stored] == ["CANCELLED", "SUCCESS"]
 
 
 # ---------------------------------------------------------------------------------------------------------- injection
