@@ -1,14 +1,18 @@
 """Changes of a home's identity by its owner: bringing it under a key, and signing a new one (GCP 3.3, decision 14).
 
 Versions only go up: an older identity that somebody puts back is noticed. To go back, sign the old words under a new
-version. Whoever calls this holds the home's lock.
+version. They are made within `changing`, which holds the home's lock.
 """
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
+from gaiad.clock import SystemClock
 from gaiad.errors import BadInput, ConfigError, Conflict, NotFound
+from gaiad.home import Home, HomeLock, make_private_directory
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.identity_files import IdentityFiles, Signature, is_signed, sign_identity
 from gaiad.ledger.identity_keys import KeyFolder, PrivateKey, PublicKey, read_private, read_public, trust
@@ -28,6 +32,19 @@ from gaiad.trusting import (
 from prompts.identity import Identity, identity_bytes, identity_digest, parse_identity, shipped_identity
 
 _PERSON = "person"
+
+
+@contextmanager
+def changing(home: Home) -> Iterator[AuditLog]:
+    """The home's audit, for a change while no daemon runs: it would not see the change. Raises Conflict for one."""
+    make_private_directory(home.root)
+    lock = HomeLock(home)
+    lock.take()
+    try:
+        with closing(AuditLog.open(home.root, SystemClock())) as audit:
+            yield audit
+    finally:
+        lock.release()
 
 
 def begin_identity(home: Path, folder: KeyFolder, audit: AuditLog, key_file: Path | None = None) -> Standing:
@@ -80,7 +97,7 @@ def sign_file(
 
 def _trust_root(folder: KeyFolder, audit: AuditLog, key_file: Path | None) -> PublicKey:
     if key_file is None:
-        return make_keys(folder, audit, _PERSON)
+        return make_keys(folder, audit, _PERSON)[0]
     public = read_private(key_file).public()
     trust(folder, public)
     return public

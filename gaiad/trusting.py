@@ -132,7 +132,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def open_trust(
     stack: AsyncExitStack, home: Path, clock: Clock, environment: Mapping[str, str]
 ) -> tuple[AuditLog, Identity]:
-    """The audit and the verified identity, at the daemon's start. Raises Conflict when it is not to be trusted."""
+    """The audit and the verified identity, at the daemon's start. Raises ConfigError for one not to be trusted."""
     audit = AuditLog.open(home, clock)
     stack.callback(audit.close)
     return audit, open_identity(home, owner_folder(environment), audit)
@@ -141,46 +141,45 @@ def open_trust(
 def open_identity(home: Path, folder: KeyFolder, audit: AuditLog) -> Identity:
     """The identity in force. A first start makes the owner's key where there is none and signs the shipped identity.
 
-    Raises Conflict, with the way to restore it, for one that is not to be trusted; the audit notes it.
+    Raises ConfigError, with the way to restore it, for one that is not to be trusted; the audit notes it. Starting
+    again would not mend it, which is what the exit code of that error tells a service manager.
     """
-    last = remembered(audit.newest(IN_FORCE))
-    if last is None and IdentityFiles(home).read_text() is None:
-        _begin(home, folder, audit)
+    try:
         last = remembered(audit.newest(IN_FORCE))
-    elif folder.private.exists() and not folder.public.exists():
-        ensure_keys(folder)  # a kill left the private half alone
-    standing = look(home, folder, last)
+        if last is None and IdentityFiles(home).read_text() is None:
+            last = _begin(home, folder, audit)
+        elif folder.private.exists() and not folder.public.exists():
+            ensure_keys(folder)  # a kill left the private half alone
+        standing = look(home, folder, last)
+    except (Conflict, BadInput, NotFound) as error:
+        standing, last = Standing(problem=error.message), None
     if standing.problem or standing.identity is None or standing.signature is None:
         _refuse(audit, standing.problem)
-        raise Conflict(f"identity not trusted: {standing.problem}")
+        raise ConfigError(f"identity not trusted: {standing.problem}")
     if last is None or last.digest != identity_digest(standing.identity):
         audit.append_now(ACCEPTED, "daemon", msgspec.structs.asdict(in_force(standing.identity, standing.signature)))
     return standing.identity
 
 
-def make_keys(folder: KeyFolder, audit: AuditLog, actor: str) -> PublicKey:
-    """The trust root, made and noted where there is none."""
+def make_keys(folder: KeyFolder, audit: AuditLog, actor: str) -> tuple[PublicKey, bool]:
+    """The trust root, made and noted where there is none, and whether it was."""
     public, made = ensure_keys(folder)
     if made:
         audit.append_now(KEY_MADE, actor, {"key_id": public.key_id, "public": str(folder.public)})
-        _log.info(
-            "identity_key_made",
-            key_id=public.key_id,
-            private_key=str(folder.private),
-            advice="keep a copy of the private key; it may be moved offline, for it is needed only to sign",
-        )
-    return public
+    return public, made
 
 
-def _begin(home: Path, folder: KeyFolder, audit: AuditLog) -> None:
-    """Sign the shipped identity in a home that never had one."""
-    public = make_keys(folder, audit, "daemon")
+def _begin(home: Path, folder: KeyFolder, audit: AuditLog) -> InForce:
+    """Sign the shipped identity in a home that never had one. Raises Conflict without the private key."""
+    public, made = make_keys(folder, audit, "daemon")
+    if made:
+        advice = "keep a copy of the private key; it may be moved offline, for it is needed only to sign"
+        _log.info("identity_key_made", key_id=public.key_id, private_key=str(folder.private), advice=advice)
     try:
         key = read_private(folder.private)
     except (NotFound, BadInput) as error:
-        raise Conflict(
-            f"no identity is signed in this home yet: {error.message}, as in `gaiad identity init --key FILE`"
-        ) from error
+        remedy = "`gaiad identity init --key FILE` signs the shipped one"
+        raise Conflict(f"no identity is signed in this home yet: {error.message}; {remedy}") from error
     if key.public() != public:
         raise Conflict(
             f"{folder.private} and {folder.public} are of two pairs; put the right private key there, or sign with"
@@ -189,7 +188,9 @@ def _begin(home: Path, folder: KeyFolder, audit: AuditLog) -> None:
     identity = shipped_identity()
     signature = sign_identity(key, identity_bytes(identity))
     IdentityFiles(home).put(identity_bytes(identity), signature)
-    audit.append_now(SIGNED, "daemon", msgspec.structs.asdict(in_force(identity, signature)))
+    signed = in_force(identity, signature)
+    audit.append_now(SIGNED, "daemon", msgspec.structs.asdict(signed))
+    return signed
 
 
 def _refuse(audit: AuditLog, problem: str) -> None:

@@ -25,6 +25,7 @@ _SECTIONS = {
     "The council": {
         "chat": "gaiad.cli.chat:chat",
         "cognition": "gaiad.cli.cognition:cognition",
+        "identity": "gaiad.cli.identity:identity",
         "audit": "gaiad.cli.audit:audit",
     },
     "The memory": {

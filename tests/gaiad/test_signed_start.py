@@ -118,7 +118,7 @@ def test_a_changed_identity_stops_the_start_and_says_how_to_restore(start: Start
     stop(process)
     file = home / "identity" / "identity.toml"
     file.write_text(file.read_text().replace("Never execute", "Always execute"))
-    assert start().wait(30) == 1
+    assert start().wait(30) == 2
     said = (home.parent / "said").read_text()
     assert f"gaiad: identity not trusted: {file} was changed since it was signed" in said
     assert "`gaiad identity init` puts back the identity that was signed last" in said

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.errors import BadInput, Conflict, NotFound
+from gaiad.errors import BadInput, ConfigError, Conflict, NotFound
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.audit_reading import export_lines, verify_home
 from gaiad.ledger.identity_files import IdentityFiles, sign_identity
@@ -128,7 +128,7 @@ def test_what_was_changed_stops_the_start_and_init_puts_it_back(place: Place, ha
     shutil.move(place.folder.private, tmp_path / "stick")
     harm(place)
     for _ in range(3):
-        with pytest.raises(Conflict, match=rf"identity not trusted: .*{word}.*`gaiad identity init` puts back"):
+        with pytest.raises(ConfigError, match=rf"identity not trusted: .*{word}.*`gaiad identity init` puts back"):
             place.start()
     assert place.kinds().count("identity.refused") == 1
     assert begin_identity(place.home, place.folder, place.audit).problem == ""
@@ -141,9 +141,28 @@ def test_a_lost_trust_root_comes_back_from_the_private_key_and_not_from_nothing(
     place.folder.public.unlink()
     assert place.start() == shipped_identity()
     shutil.rmtree(place.folder.path)
-    with pytest.raises(Conflict, match="put it back from a backup"):
+    with pytest.raises(ConfigError, match="put it back from a backup"):
         place.start()
     assert not place.folder.private.exists()
+
+
+@pytest.mark.parametrize("harm", [lambda file: file.chmod(0o666), lambda file: file.write_text("no key")])
+def test_a_trust_root_that_is_none_or_that_others_may_write_stops_the_start(place: Place, harm) -> None:
+    place.start()
+    harm(place.folder.public)
+    with pytest.raises(ConfigError, match=r"identity not trusted: .*identity\.pub"):
+        place.start()
+    assert place.kinds()[-1] == "identity.refused"
+
+
+def test_a_private_key_that_others_may_read_stops_only_what_needs_it(place: Place, tmp_path: Path) -> None:
+    place.start()
+    place.folder.private.chmod(0o644)
+    assert place.start() == shipped_identity()
+    second = Place(tmp_path / "second", place.folder, AuditLog.open(tmp_path / "second", CLOCK))
+    with pytest.raises(ConfigError, match="chmod 600"):
+        second.start()
+    second.audit.close()
 
 
 def test_a_kill_after_the_key_or_after_the_files_is_mended(place: Place, tmp_path: Path) -> None:
@@ -162,7 +181,7 @@ def test_a_kill_after_the_key_or_after_the_files_is_mended(place: Place, tmp_pat
     assert place.start() == shipped_identity()
     assert place.kinds() == ["identity.accepted"]
     place.files.text.unlink()
-    with pytest.raises(Conflict, match="is missing"):
+    with pytest.raises(ConfigError, match="is missing"):
         place.start()
 
 
@@ -170,7 +189,7 @@ def test_a_second_home_is_signed_by_the_same_key_and_without_it_says_what_to_do(
     place.start()
     second = Place(tmp_path / "second", place.folder, AuditLog.open(tmp_path / "second", CLOCK))
     shutil.move(place.folder.private, tmp_path / "stick")
-    with pytest.raises(Conflict, match="gaiad identity init --key FILE"):
+    with pytest.raises(ConfigError, match="gaiad identity init --key FILE"):
         second.start()
     assert begin_identity(second.home, second.folder, second.audit, tmp_path / "stick").problem == ""
     assert second.start() == shipped_identity()
@@ -185,7 +204,7 @@ def test_a_trust_root_put_in_its_place_stops_the_start(place: Place) -> None:
     stranger.audit.close()
     content = shipped_identity_text().encode()
     place.files.put(content, sign_identity(stranger.key(), content))
-    with pytest.raises(Conflict, match="signed this home's identity before"):
+    with pytest.raises(ConfigError, match="signed this home's identity before"):
         place.start()
     assert begin_identity(place.home, place.folder, place.audit).problem == ""
     assert place.kinds()[-2:] == ["identity.key_replaced", "identity.signed"]
@@ -203,7 +222,7 @@ def test_a_newer_identity_is_signed_and_in_force_at_the_next_start(place: Place)
 def test_the_homes_own_file_is_what_is_signed_by_default(place: Place) -> None:
     place.start()
     place.files.text.write_bytes(place.write("1.1.0").read_bytes())
-    with pytest.raises(Conflict):
+    with pytest.raises(ConfigError):
         place.start()
     sign_file(place.home, place.folder, place.audit)
     assert place.start().version == "1.1.0"
@@ -215,7 +234,7 @@ def test_an_older_identity_put_back_with_its_signature_stops_the_start(place: Pl
     sign_file(place.home, place.folder, place.audit, place.write("1.1.0"))
     place.files.text.write_bytes(old[0])
     place.files.signatures.write_bytes(old[1])
-    with pytest.raises(Conflict, match=r"is version 1\.0\.0, and 1\.1\.0 .* an older identity was put back"):
+    with pytest.raises(ConfigError, match=r"is version 1\.0\.0, and 1\.1\.0 .* an older identity was put back"):
         place.start()
     begin_identity(place.home, place.folder, place.audit)
     assert place.start().version == "1.1.0"

@@ -23,7 +23,7 @@ from gaiad.errors import GaiadError
 
 README = Path(__file__).parents[3] / "README.md"
 VERBS = ["serve", "status", "stop", "ingest", "search", "ask", "packets", "jobs", "reindex", "backup", "restore"]
-VERBS += ["doctor", "config", "completion", "models", "bench", "chat", "cognition", "audit"]
+VERBS += ["doctor", "config", "completion", "models", "bench", "chat", "cognition", "audit", "identity"]
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -1,0 +1,53 @@
+"""What there is to say of a home's identity: who GAIA is by it, who signed it, whether it may be trusted."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from gaiad.errors import ConfigError, Conflict
+from gaiad.ledger.audit_reading import newest_event
+from gaiad.ledger.identity_files import IdentityFiles
+from gaiad.ledger.identity_keys import owner_folder, read_public
+from gaiad.trusting import IN_FORCE, Standing, look, remembered
+from prompts.identity import Identity, identity_digest, shipped_identity
+
+
+class IdentityCard(msgspec.Struct, frozen=True, kw_only=True):
+    """`identity` is what stands in the file, trusted or not; `private_key` is empty when it is not beside `public_key`.
+
+    `shipped_version` is empty when the shipped identity is the one in the file.
+    """
+
+    ok: bool
+    problem: str
+    identity: Identity | None
+    digest: str
+    key_id: str
+    file: str
+    public_key: str
+    private_key: str
+    shipped_version: str
+
+
+def read_card(home: Path, environment: Mapping[str, str]) -> IdentityCard:
+    """The card of a home, with a daemon or without. What is wrong with the files is told, not raised."""
+    folder = owner_folder(environment)
+    try:
+        standing = look(home, folder, remembered(newest_event(home, IN_FORCE)))
+        public = read_public(folder.public)
+    except (Conflict, ConfigError) as error:
+        standing, public = Standing(problem=error.message), None
+    digest = identity_digest(standing.identity) if standing.identity else ""
+    shipped = shipped_identity()
+    return IdentityCard(
+        ok=not standing.problem,
+        problem=standing.problem,
+        identity=standing.identity,
+        digest=digest,
+        key_id=public.key_id if public else "",
+        file=str(IdentityFiles(home).text),
+        public_key=str(folder.public),
+        private_key=str(folder.private) if folder.private.is_file() else "",
+        shipped_version="" if digest == identity_digest(shipped) else shipped.version,
+    )
