@@ -141,10 +141,15 @@ class Assembler:
             raise BadInput(f"mtu {mtu} and max_tokens {reserve}: must be positive; 4096 and 512 are usual")
         if not model.window or mtu + reserve <= model.window:
             return mtu, reserve, []
-        if request.mtu or reserve >= model.window:
+        if reserve >= model.window:
+            raise BadInput(
+                f"a reply of {reserve} tokens leaves nothing of {model.name}'s context of {model.window} for the "
+                "packet; ask for a shorter one"
+            )
+        if request.mtu:
             raise BadInput(
                 f"an MTU of {mtu} and a reply of {reserve} tokens are more than {model.name}'s context of "
-                f"{model.window}; ask for at most {max(0, model.window - reserve)} with this reply"
+                f"{model.window}; ask for at most {model.window - reserve} with this reply"
             )
         smaller = model.window - reserve
         return smaller, reserve, [f"{model.name}'s context of {model.window} tokens leaves an MTU of {smaller}"]

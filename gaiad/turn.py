@@ -90,6 +90,8 @@ class TurnTaker:
         session_id = request.session_id
         if len(session_id) > _SESSION_LIMIT:
             raise BadInput(f"session_id has {len(session_id)} characters; at most {_SESSION_LIMIT} are allowed")
+        if not session_id.isprintable() or session_id != " ".join(session_id.split()):
+            raise BadInput(f"session_id {session_id!r}: use printable characters, single spaces, none at the ends")
         turn_id = _keyed(session_id, request.idempotency_key) or self._ids.make("turn")
         turns = await self._turns(session_id, call)
         return Names(session_id, turn_id, self._ids.make("cog")), turns

@@ -174,7 +174,10 @@ def test_asked_whole_the_same_turn_is_one_object(client: Client) -> None:
     [
         ({"message": "  "}, "the message is empty"),
         ({"message": "x", "session_id": "s" * 101}, "session_id has 101 characters; at most 100"),
+        ({"message": "x", "session_id": "two\nlines"}, "use printable characters"),
+        ({"message": "x", "session_id": " x"}, "none at the ends"),
         ({"message": "x", "max_tokens": -1}, "must be positive"),
+        ({"message": "x", "max_tokens": 9000, "role": "lite"}, "ask for a shorter one"),
         ({"message": "x", "temprature": 1}, "temprature"),
     ],
 )
@@ -318,6 +321,19 @@ def test_what_was_said_until_the_caller_left_is_remembered_as_cancelled(daemon: 
     (kept,) = packets(client, "left")
     assert (kept.reply, kept.failure) == ({}, "the caller left before the end")
     assert say(client, "and on", "left", role="codemind").answer == "I heard you."
+
+
+def test_leaving_a_turn_that_is_asked_for_whole_is_leaving_too(daemon: BenchDaemon, client: Client) -> None:
+    leaving = socket.socket(socket.AF_UNIX)
+    leaving.connect(str(daemon.client.socket_path))
+    body = json.dumps({"message": "tell me slowly", "session_id": "left whole", "role": "codemind"}).encode()
+    leaving.sendall(b"POST /chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+    leaving.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    time.sleep(0.4)
+    leaving.close()
+    (turn,) = until(lambda: turns(client, "left whole"))
+    assert turn["status"] == "CANCELLED"
+    assert SLOW_STORY.startswith(turn["messages"][1]["content"])
 
 
 def test_a_reply_that_fails_is_one_error_and_not_half_remembered(client: Client) -> None:
