@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from council.forms import fitted_schema
 from council.quorum import Ballot, CouncilRules, Matter, Seat, Tally, Vote, may_proceed, tally
-from gaiad.contracts import struct_schema
 from gaiad.errors import BadInput
 
 REASON_CHARACTERS = 300
@@ -62,9 +62,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def ballot_schema() -> dict[str, Any]:
-    """The form of a ballot for a model's grammar."""
-    return struct_schema(BallotForm)
+def ballot_schema(max_tokens: int) -> dict[str, Any]:
+    """The form of a ballot of at most `max_tokens`, for a model's grammar."""
+    return fitted_schema(BallotForm, max_tokens)
 
 
 def read_ballot(text: str) -> BallotForm:

@@ -35,6 +35,8 @@ T = TypeVar("T", bound=Value)
 _STEP = re.compile(r"\s*(?:\d{1,3}\s*[.):]|[-*•+]|step\s+\d{1,3}\s*[.):-])\s+(\S.*)", re.IGNORECASE)
 _JSON_STRING = r'"(?:[^"\\]|\\.)*"'
 _CUT_STEPS = re.compile(rf'"steps"\s*:\s*\[((?:\s*{_JSON_STRING}(?:\s*,)?)*)')
+_CUT_STEP = re.compile(r'"steps"\s*:\s*\[\s*"((?:[^"\\]|\\.)*)\Z')
+_SHORTEST_CUT_STEP = 8
 _STRINGS = re.compile(_JSON_STRING)
 _CONFIDENCE = re.compile(
     r"confidence(?:\s+(?:is|of))?[\s=:*_\"]{0,6}(\d{1,3}(?:[.,]\d{1,20})?|\.\d{1,20})\s*(%|/\s*100?\b|/\s*1\b)?",
@@ -167,7 +169,8 @@ def _steps(body: str, notes: list[str]) -> tuple[str, ...]:
     """The whole steps of JSON that is cut, or the items of a list. At most MOST_STEPS, each cut to its length."""
     if found := _CUT_STEPS.search(body):
         notes.append("its JSON is cut or not whole")
-        steps = [str(msgspec.json.decode(text)) for text in _STRINGS.findall(found[1]) if _decodes(text)]
+        whole = [str(msgspec.json.decode(text)) for text in _STRINGS.findall(found[1]) if _decodes(text)]
+        steps = whole or _cut_step(body, notes)
     else:
         steps = [found[1] for line in body.splitlines() if (found := _STEP.fullmatch(line.strip()))]
         steps = [step for step in steps if not _CONFIDENCE.match(step)]
@@ -176,6 +179,16 @@ def _steps(body: str, notes: list[str]) -> tuple[str, ...]:
     if len(steps) > MOST_STEPS or any(len(step) > STEP_CHARACTERS for step in steps):
         notes.append(f"the plan was shortened to {MOST_STEPS} steps of {STEP_CHARACTERS} characters")
     return tuple(step[:STEP_CHARACTERS] for step in steps[:MOST_STEPS])
+
+
+def _cut_step(body: str, notes: list[str]) -> list[str]:
+    """The one step that a reply was cut in, when there are words in it."""
+    found = _CUT_STEP.search(body)
+    text = f'"{found[1]}"' if found else ""
+    if not _decodes(text) or len(step := str(msgspec.json.decode(text)).strip()) < _SHORTEST_CUT_STEP:
+        return []
+    notes.append("its only step is cut")
+    return [step]
 
 
 def _confidence(body: str, notes: list[str]) -> float | None:

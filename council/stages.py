@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from constants.load import load
+from council.forms import fitted_schema
 from council.roles import STAGES, CouncilStage
-from gaiad.contracts import struct_schema
 from gaiad.errors import BadInput, ConfigError
 from gaiad.generation import Block, Contract
 
@@ -23,10 +23,7 @@ MOST_STEPS = 10
 STEP_CHARACTERS = 200
 SUMMARY_CHARACTERS = 400
 MOST_ARGUMENTS = 32
-_CHARACTERS_PER_TOKEN = 2  # what a JSON body may count on; plain text may be cut anywhere and is not held to it
-_TEXT_CHARACTERS_PER_TOKEN = 8
-_TOKENS_PER_STEP = 24
-_FRAME_CHARACTERS = 40
+_TEXT_CHARACTERS_PER_TOKEN = 8  # plain text may be cut anywhere and is not held to less
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 StepText = Annotated[str, msgspec.Meta(min_length=1, max_length=STEP_CHARACTERS)]
@@ -129,13 +126,13 @@ def stage_form(stage: CouncilStage, max_tokens: int, *, may_execute: bool = Fals
     if max_tokens < 16:
         raise BadInput(f"{stage}: {max_tokens} tokens are too few for its form; give 16 or more")
     if stage == "observe":
-        return Form(schema=_bounded(Observation, max_tokens))
+        return Form(schema=fitted_schema(Observation, max_tokens))
     if stage == "act":
-        command = [Block(marker="EXECUTE", schema=_bounded(Command, max_tokens))] if may_execute else []
+        command = [Block(marker="EXECUTE", schema=fitted_schema(Command, max_tokens))] if may_execute else []
         text = Block(marker="RESPONSE", max_characters=max_tokens * _TEXT_CHARACTERS_PER_TOKEN)
         return Form(contract=Contract(blocks=[*command, text]))
     body, marker = _BODIES[stage]
-    return Form(contract=Contract(blocks=[Block(marker=marker, schema=_bounded(body, max_tokens))]))
+    return Form(contract=Contract(blocks=[Block(marker=marker, schema=fitted_schema(body, max_tokens))]))
 
 
 def plan_text(plan: Plan | RefinedPlan) -> str:
@@ -156,17 +153,3 @@ _BODIES: dict[CouncilStage, tuple[type[Any], Marker]] = {
     "refine": (RefinedPlan, "PLAN"),
     "verify": (Verification, "VERIFY"),
 }
-
-
-def _bounded(body: type[Any], max_tokens: int) -> dict[str, Any]:
-    """The struct's schema, its lists and texts made shorter where the tokens ask for it."""
-    schema = struct_schema(body)
-    room = max(_FRAME_CHARACTERS, max_tokens * _CHARACTERS_PER_TOKEN - _FRAME_CHARACTERS)
-    for field in schema["properties"].values():
-        if field.get("type") == "array":
-            most = max(2, min(field["maxItems"], max_tokens // _TOKENS_PER_STEP))
-            field["maxItems"] = most
-            field["items"]["maxLength"] = min(field["items"]["maxLength"], max(_TOKENS_PER_STEP, room // most))
-        elif field.get("type") == "string" and "maxLength" in field:
-            field["maxLength"] = min(field["maxLength"], room)
-    return schema

@@ -14,8 +14,9 @@ from council.limits import VotingLimits, council_limits
 from council.quorum import Matter, Seat, Vote, council_rules
 from council.voting import Voting
 from gaiad.errors import BadInput, Conflict, NotFound
-from gaiad.generation import Block, Contract
-from gaiad.models.contract_grammar import contract_grammar
+from gaiad.models.gbnf_check import check_gbnf
+from gaiad.models.gbnf_sentences import Sentences
+from gaiad.models.grammar_source import to_gbnf
 
 ROLES = ("prime", "lite", "codemind")
 VOTES: tuple[Vote, ...] = get_args(Vote)
@@ -130,8 +131,12 @@ def test_wrong_input_is_named() -> None:
 
 def test_a_ballot_is_read_as_its_schema_has_it() -> None:
     assert read_ballot(msgspec.json.encode(form("abstain")).decode()) == form("abstain")
-    assert list(ballot_schema()["properties"]) == ["vote", "confidence", "reason"]
-    assert "vote" in contract_grammar(Contract(blocks=[Block(marker="VERIFY", schema=ballot_schema())]))
+    schema = ballot_schema(96)
+    assert list(schema["properties"]) == ["vote", "confidence", "reason"]
+    sentences = Sentences(check_gbnf(to_gbnf("", schema, None)), lambda character: True)
+    for _ in range(30):
+        drawn = read_ballot(sentences.draw())
+        assert len(drawn.reason) <= 96 * 2
     for text in ("yes", '{"vote": "maybe"}', '{"vote": "yes", "confidence": 2, "reason": "x"}'):
         with pytest.raises(BadInput, match="no ballot"):
             read_ballot(text)
