@@ -73,9 +73,9 @@ class Answering:
         found, model = self._prepared.found, self._prepared.model
         if model.kind == "extractive":
             says_more = found is not None and bool(found.source_packets or self._prepared.needed)
-            text, took_ms = (found.answer, found.took_ms) if found and says_more else (ONLY_QUOTES, 0.0)
+            text = found.answer if found and says_more else ONLY_QUOTES
             yield TextDelta(text=text, tokens=0)
-            yield _quoted(text, took_ms, model.fingerprint, self._prepared.built.manifest.total_tokens)
+            yield _quoted(text, model.fingerprint, self._prepared.built.manifest.total_tokens)
             return
         async with aclosing(model.generate(self._asked, self._call)) as pieces:
             async for piece in pieces:
@@ -135,7 +135,10 @@ class Answering:
             engine=engine_name(prepared.model.name, prepared.model.kind),
             persona=prepared.persona,
             history=prepared.history,
-            timings={name: round(getattr(reply, name), 3) for name in ("queue_ms", "prefill_ms", "decode_ms")},
+            timings={
+                "prepare_ms": round(prepared.took_ms, 3),
+                **{name: round(getattr(reply, name), 3) for name in ("queue_ms", "prefill_ms", "decode_ms")},
+            },
             tokens={
                 "prompt": reply.prompt_tokens or prepared.built.manifest.total_tokens,
                 "cached": reply.cached_tokens,
@@ -165,7 +168,8 @@ def _logged(asked: GenerateRequest) -> dict[str, Any]:
     return found
 
 
-def _quoted(text: str, took_ms: float, fingerprint: str, prompt_tokens: int) -> Generated:
+def _quoted(text: str, fingerprint: str, prompt_tokens: int) -> Generated:
+    """All its time went into the research."""
     return Generated(
         text=text,
         reason="end",
@@ -176,7 +180,7 @@ def _quoted(text: str, took_ms: float, fingerprint: str, prompt_tokens: int) -> 
         seed=0,
         fingerprint=fingerprint,
         queue_ms=0.0,
-        prefill_ms=took_ms,
+        prefill_ms=0.0,
         decode_ms=0.0,
     )
 

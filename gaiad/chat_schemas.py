@@ -47,9 +47,10 @@ class HistoryNote(Output, frozen=True):
 
 
 class ChatAnswer(Output, frozen=True):
-    """A turn whole. `sources` are the packet ids its context came from; times are in milliseconds.
+    """A turn whole. `sources` are the packet ids its context came from.
 
-    `engine` names what wrote the answer: a model's name and kind.
+    `timings` in milliseconds: prepare_ms (the packet, research included), queue_ms, prefill_ms, decode_ms. `engine`
+    names what wrote the answer: a model's name and kind.
     """
 
     session_id: str

@@ -40,7 +40,7 @@ class Names(NamedTuple):
 
 class Prepared(NamedTuple):
     """A packet ready to be sent. `found` is the research run, None when the archive was not asked; `needed` says
-    whether the message asked for it.
+    whether the message asked for it. `took_ms` is the making of the packet, research included.
     """
 
     built: Built
@@ -50,6 +50,7 @@ class Prepared(NamedTuple):
     found: ResearchResult | None
     needed: bool
     notes: list[str]
+    took_ms: float
 
 
 class Assembler:
@@ -88,6 +89,7 @@ class Assembler:
         on_event: OnEvent,
     ) -> Prepared:
         """The packet for one message. Raises BadInput, NotFound, TokenBudgetError, Unavailable."""
+        started = self._clock.monotonic()
         self._registry.refresh()
         registry = self._registry.registry
         model = self._pool.model(self._pool.name_of(role=request.role))
@@ -119,7 +121,8 @@ class Assembler:
             call,
             self._counter,
         )
-        return Prepared(built, model, persona, note, found, needed, notes)
+        took_ms = (self._clock.monotonic() - started) * 1000
+        return Prepared(built, model, persona, note, found, needed, notes, took_ms)
 
     def use_config(self, config: CognitionConfig) -> None:
         """Other sizes, from the next turn on."""

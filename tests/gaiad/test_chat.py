@@ -471,7 +471,8 @@ def test_chat_json_has_the_contracts_keys(shell: Callable[..., Any]) -> None:
     assert {"session_id", "turn_id", "blocks", "answer", "sources", "status", "timings"} <= set(answer)
     assert answer["session_id"] == "cli"
     assert answer["blocks"] == [{"marker": "RESPONSE", "text": answer["answer"]}]
-    assert set(answer["timings"]) == {"queue_ms", "prefill_ms", "decode_ms"}
+    assert set(answer["timings"]) == {"prepare_ms", "queue_ms", "prefill_ms", "decode_ms"}
+    assert answer["timings"]["prepare_ms"] > 0
 
 
 def test_render_json_has_the_contracts_keys(shell: Callable[..., Any]) -> None:
