@@ -122,12 +122,13 @@ def test_killing_it_leaves_no_zombie_and_no_descriptor():
     trial = ThrowAway(spin)
     trial.kill()
     trial.start()
+    pid = trial._pid
     trial.kill()
     trial.kill()
     with pytest.raises(Died, match="given up"):
         trial.outcome()
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(pid, os.WNOHANG)
     assert _descriptors() == before
 
 
