@@ -154,7 +154,8 @@ def _look_at_end(file: DatabaseFile, note: Path) -> tuple[str, bool]:
         return problem, noted is None
 
     problem, lost = file.read(look)
-    return (f"{problem}; `gaiad audit verify` looks at all of it" if problem else ""), lost and not problem
+    remedy = f"see `gaiad audit verify`, and move {HEAD_NAME} away once you know why"
+    return (f"{problem}; {remedy}" if problem else ""), lost and not problem
 
 
 def _cut(head: Head, noted: Head) -> str:

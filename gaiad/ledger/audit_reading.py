@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from gaiad.errors import BadInput, GaiadError, NotFound
+from gaiad.errors import BadInput, Conflict, GaiadError, NotFound
 from gaiad.ledger.audit import APPLICATION_ID, DATABASE_NAME, HEAD_NAME, MIGRATION_1, SELECT_ROWS, newest_row, row_of
-from gaiad.ledger.chain import Row, Verdict, walk
+from gaiad.ledger.chain import Head, Row, Verdict, walk
 from gaiad.ledger.noted_head import read_noted_head
 from gaiad.store.database import connect, refuse_newer, translate
 
@@ -24,20 +24,37 @@ def verify_home(home: Path, expected_sha256: str = "") -> Verdict:
 
     `expected_sha256` is a head the caller noted: it must be in the chain.
     """
-    noted = read_noted_head(home / HEAD_NAME)
+    noted, lost = _noted_head(home)
     counted = _Counted()
     try:
-        with _reading(home) as connection:
+        with _translated(home), _reading(home) as connection:
             verdict = walk(counted.through(_rows(connection)), noted, expected_sha256)
-    except sqlite3.DatabaseError as error:
-        problem = f"the file cannot be read after row {counted.rows} ({error}); restore it from a backup"
+    except Conflict as error:
+        if not _is_damage(error.__cause__):
+            raise
+        problem = f"the file cannot be read after row {counted.rows} ({error.__cause__}); restore it from a backup"
         return Verdict(
             ok=False, rows=counted.rows, head_sha256=counted.sha256, first_bad=counted.rows + 1, problem=problem
         )
-    if verdict.ok and verdict.rows and noted is None:
-        problem = f"{HEAD_NAME} is missing, so whether the end was cut off cannot be told; the next start makes it anew"
-        return msgspec.structs.replace(verdict, ok=False, first_bad=verdict.rows + 1, problem=problem)
+    if verdict.ok and verdict.rows and lost:
+        return msgspec.structs.replace(verdict, ok=False, first_bad=verdict.rows + 1, problem=lost)
     return verdict
+
+
+def _noted_head(home: Path) -> tuple[Head | None, str]:
+    """The note of the head, or why there is none to hold the end against."""
+    try:
+        noted = read_noted_head(home / HEAD_NAME)
+    except Conflict as error:
+        return None, error.message
+    problem = f"{HEAD_NAME} is missing, so whether the end was cut off cannot be told; the next start makes it anew"
+    return noted, "" if noted else problem
+
+
+def _is_damage(error: object) -> bool:
+    """Whether SQLite found the file itself broken; a file that is held or cannot be opened is none."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    return int(code) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def verify_export(file: Path, expected_sha256: str = "") -> Verdict:

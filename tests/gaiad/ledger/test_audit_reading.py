@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.errors import BadInput, NotFound
+from gaiad.errors import BadInput, NotFound, Unavailable
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.audit_reading import export_lines, newest_event, verify_export, verify_home
 
@@ -77,6 +77,31 @@ def test_a_damaged_file_is_a_finding(home: Path) -> None:
     verdict = verify_home(home)
     assert (verdict.ok, verdict.first_bad) == (False, 1)
     assert "cannot be read" in verdict.problem
+
+
+def test_a_file_that_is_held_is_no_finding(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gaiad.store.database._BUSY_TIMEOUT_MS", 1)
+    with sqlite3.connect(home / "audit.db", isolation_level=None) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(Unavailable, match="another program holds the file"):
+            verify_home(home)
+        holder.execute("ROLLBACK")
+    holder.close()
+
+
+def test_a_file_that_is_no_database_is_a_finding(home: Path) -> None:
+    (home / "audit.db").write_bytes(b"not a database" * 1000)
+    verdict = verify_home(home)
+    assert (verdict.ok, verdict.first_bad) == (False, 1)
+
+
+@pytest.mark.parametrize("content", [None, "", "something else\n"])
+def test_without_a_readable_note_of_the_head_the_end_is_in_doubt(home: Path, content: str | None) -> None:
+    (home / "audit.head").unlink() if content is None else (home / "audit.head").write_text(content)
+    verdict = verify_home(home)
+    assert (verdict.ok, verdict.first_bad, verdict.rows) == (False, 11, 10)
+    assert "audit.head" in verdict.problem
 
 
 def test_a_home_without_an_audit_says_so(tmp_path: Path) -> None:
