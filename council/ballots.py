@@ -71,7 +71,7 @@ def read_ballot(text: str) -> BallotForm:
     """A model's reply under `ballot_schema`. Raises BadInput saying what is wrong with it."""
     try:
         return msgspec.json.decode(text, type=BallotForm)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise BadInput(f"no ballot: {error}; write vote, confidence and reason as JSON") from error
 
 

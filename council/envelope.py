@@ -80,7 +80,7 @@ def read_envelope(line: bytes | str) -> Envelope:
     """What `write_envelope` wrote. Raises BadInput naming the field when it is no message of the council."""
     try:
         envelope = msgspec.json.decode(line, type=Envelope)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise BadInput(f"no message of the council: {error}; its fields are those of GCP 8.1") from error
     _check_ids(envelope)
     return envelope

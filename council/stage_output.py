@@ -63,6 +63,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_output(stage: CouncilStage, text: str, confidence_below: float) -> Reading:
     """Read a finished reply; a refined plan below `confidence_below` is `low_confidence`. Never raises."""
+    text = text.encode("utf-8", "replace").decode()  # half a pair of UTF-16 can stand in a Python text
     if stage == "observe":
         return _observation(text)
     own = {"plan": "PLAN", "refine": "PLAN", "act": "RESPONSE", "verify": "VERIFY"}[stage]
@@ -77,11 +78,11 @@ def read_output(stage: CouncilStage, text: str, confidence_below: float) -> Read
     if any(body.startswith(("```", "~~~")) for body in marked.bodies(own)):
         notes.append("its body stands in a code fence")
     if len(bodies) > 1:
-        notes.append(f"{len(bodies)} {own} blocks; the last that can be read counts")
-    for body in reversed(bodies):
-        value = _READERS[stage](body, notes)
-        if value is not None:
-            return Reading(stage=stage, outcome=_outcome(value, confidence_below), value=value, notes=(*notes,))
+        notes.append(f"{len(bodies)} {own} blocks; the last that can be read counts, and any fail before a success")
+    values = [value for body in reversed(bodies) if (value := _READERS[stage](body, notes)) is not None]
+    if values:
+        value = next((one for one in values if _outcome(one, confidence_below) == "fail"), values[0])
+        return Reading(stage=stage, outcome=_outcome(value, confidence_below), value=value, notes=(*notes,))
     notes.append(f"nothing in it can be read as {own}" if text.strip() else "it is empty")
     return Reading(stage=stage, outcome="missing", notes=(*notes,))
 

@@ -137,7 +137,7 @@ def test_a_ballot_is_read_as_its_schema_has_it() -> None:
     for _ in range(30):
         drawn = read_ballot(sentences.draw())
         assert len(drawn.reason) <= 96 * 2
-    for text in ("yes", '{"vote": "maybe"}', '{"vote": "yes", "confidence": 2, "reason": "x"}'):
+    for text in ("yes", "\ud800", '{"vote": "maybe"}', '{"vote": "yes", "confidence": 2, "reason": "x"}'):
         with pytest.raises(BadInput, match="no ballot"):
             read_ballot(text)
 

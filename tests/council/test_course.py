@@ -146,6 +146,23 @@ def test_one_role_does_all_stages_and_quorum_is_reduced() -> None:
     assert (end.ending, end.reduced_quorum) == ("answered", True)
 
 
+def test_two_roles_are_a_quorum() -> None:
+    _, _, end = take(seats=seated("prime", "lite"))
+    assert end is not None
+    assert not end.reduced_quorum
+
+
+def test_who_acted_does_not_verify_while_another_is_there() -> None:
+    course = Course("full", BOOK)
+    early, late = seated("lite", "codemind"), seated("prime", "lite")
+    course.begin(early)
+    for outcome, seats in (("ok", early), ("ok", early), ("ok", late)):
+        found = course.done(outcome, 10, seats)  # type: ignore[arg-type]
+    assert [entry.role for entry in course.log] == ["lite", "codemind", "lite"]
+    assert isinstance(found, Task)
+    assert (found.stage, found.role) == ("verify", "prime")
+
+
 def test_a_role_that_falls_silent_between_its_tries_is_replaced() -> None:
     course = Course("full", BOOK)
     course.begin(ALL)

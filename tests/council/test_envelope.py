@@ -97,3 +97,9 @@ def test_a_message_that_is_none_is_refused(change, said) -> None:
     fields = {**msgspec.to_builtins(proposal()), **change}
     with pytest.raises(BadInput, match=said):
         read_envelope(json.dumps(fields))
+
+
+def test_what_is_no_json_is_refused() -> None:
+    for text in ("", "\ud800", "[]", "[" * 100_000):
+        with pytest.raises(BadInput, match="no message of the council"):
+            read_envelope(text)

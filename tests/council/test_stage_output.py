@@ -135,6 +135,22 @@ def test_an_answer_is_whole_however_it_is_marked() -> None:
     assert "text before the first marker was left out" in both.notes
 
 
+def test_an_answer_or_a_command_alone_is_enough() -> None:
+    assert response("RESPONSE: Yes.").outcome == "ok"
+    assert response("EXECUTE: ls").outcome == "ok"
+    assert response("THOUGHT_SEED: later").outcome == "empty"
+
+
+def test_a_fail_is_not_talked_over_by_a_success() -> None:
+    for text in ("VERIFY: fail: no file\nVERIFY: success.", "VERIFY: success.\nVERIFY: fail: no file"):
+        assert read_output("verify", text, 0.3).outcome == "fail"
+
+
+def test_half_a_character_is_no_fault() -> None:
+    for stage in STAGES:
+        assert read_output(stage, "PLAN: 1. \ud800", 0.3).stage == stage
+
+
 def test_a_fence_may_begin_behind_a_marker() -> None:
     reading = response("RESPONSE: ```\nEXECUTE: ls\n```\nEXECUTE: ls -l")
     assert reading.value.text == "```\nEXECUTE: ls\n```"
