@@ -16,6 +16,11 @@ IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
 # MiniLM cosines: unrelated text lies around .1, a paraphrase above .5; between these the semantic score is linear.
 COSINE_FLOOR, COSINE_FULL = 0.15, 0.7
 LEXICAL_SHARE, SEMANTIC_SHARE, RANK_SHARE = 0.45, 0.35, 0.2
+_QUESTION_WORDS = """
+what who whom whose when where why how which did do does is are was were can could should would will have has had
+tell show find list give summarise summarize explain describe
+"""
+_ASKING = frozenset(_QUESTION_WORDS.split())
 QUOTES_ONLY = "extractive"  # the name of the model without weights, as a turn's page has it
 _THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0.75, "instructions": 0.75}
 
@@ -108,8 +113,23 @@ def only_quotes(page: Page) -> bool:
 
 
 def repeats_question(page: Page, question: str) -> bool:
-    """The same question, asked before."""
-    return page.speaker == "user" and normalise(page.text).strip(" ?!.") == normalise(question).strip(" ?!.")
+    """What a user said before that tells nothing to this question: the same words, or a question about the same."""
+    if page.speaker != "user":
+        return False
+    if not asks(page.text):
+        return _bare(page.text) == _bare(question)
+    said, asked = (frozenset(stem(word) for word in content_words(text)) for text in (page.text, question))
+    return 2 * len(said & asked) >= len(said)
+
+
+def asks(text: str) -> bool:
+    """Whether it is a question or reads like one."""
+    first = text.split(maxsplit=1)[:1]
+    return text.rstrip().endswith("?") or (bool(first) and normalise(first[0]) in _ASKING)
+
+
+def _bare(text: str) -> str:
+    return normalise(" ".join(text.split())).strip(" ?!.")
 
 
 def weigh(

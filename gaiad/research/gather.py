@@ -14,8 +14,8 @@ from gaiad.schemas import Hit, Page, SearchRequest
 class Pool:
     """Evidence of one run by page; a page found again keeps its better relevance.
 
-    A conversation's echoes are passed over: an answer that only quotes other pages, and the same question asked before
-    unless an answer follows it.
+    A conversation's echoes are passed over: an answer that only quotes other pages, and a question about the same that
+    was asked before, unless an answer follows it.
     """
 
     def __init__(self, archive: Archive, call: Call, terms: Sequence[Term], question: str) -> None:

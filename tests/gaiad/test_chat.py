@@ -199,6 +199,9 @@ def test_the_same_question_again_quotes_the_packet_and_not_the_first_answer(clie
     assert first.sources == again.sources
     assert first.answer == again.answer
     assert all(not source.startswith("turn_") for source in first.sources)
+    other_words = say(client, "What did Gemini call the greatest advantage?", role="codemind")
+    assert other_words.history.packets
+    assert all(not source.startswith("turn_") for source in other_words.history.packets)
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
