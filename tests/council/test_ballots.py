@@ -14,9 +14,9 @@ from council.limits import VotingLimits, council_limits
 from council.quorum import Matter, Seat, Vote, council_rules
 from council.voting import Voting
 from gaiad.errors import BadInput, Conflict, NotFound
-from gaiad.models.gbnf_check import check_gbnf
-from gaiad.models.gbnf_sentences import Sentences
-from gaiad.models.grammar_source import to_gbnf
+from gaiad.models.grammar.gbnf_check import check_gbnf
+from gaiad.models.grammar.gbnf_sentences import Sentences
+from gaiad.models.grammar.grammar_source import to_gbnf
 
 ROLES = ("prime", "lite", "codemind")
 VOTES: tuple[Vote, ...] = get_args(Vote)
@@ -121,8 +121,11 @@ def test_wrong_input_is_named() -> None:
     voting = opened()
     with pytest.raises(BadInput, match="ballot of 'guest': no such role has a seat; seats: codemind, lite, prime"):
         voting.cast("guest", form(), 1.0)
-    with pytest.raises(BadInput, match="confidence nan is outside"):
-        voting.cast("lite", BallotForm(vote="yes", confidence=float("nan"), reason="?"), 1.0)
+    for confidence in (float("nan"), 1.5, -0.5):
+        with pytest.raises(BadInput, match=f"confidence {confidence} is outside"):
+            voting.cast("lite", BallotForm(vote="yes", confidence=confidence, reason="?"), 1.0)
+    for confidence in (0.0, 1.0):
+        opened().cast("lite", BallotForm(vote="yes", confidence=confidence, reason="?"), 1.0)
     with pytest.raises(BadInput, match="the round was opened with codemind, lite, prime"):
         voting.advance(1.0, [Seat(role="prime")])
     with pytest.raises(BadInput, match=r"its deadline 0 is not after its opening 0"):

@@ -13,8 +13,8 @@ from council.stages import Form, stage_form
 from gaiad.clock import SystemClock
 from gaiad.generation import Generated, GenerateRequest, Segment
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
-from gaiad.models.made_gguf import write_tiny_llama
-from gaiad.models.token_worker import TokenWorker
+from gaiad.models.gguf.made_gguf import write_tiny_llama
+from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 
 TOKENS = 64

@@ -10,6 +10,7 @@ from constants.load import load
 from council.roles import STAGES, CouncilStage
 from council.stage_output import read_output
 from council.stages import (
+    MARKERS,
     Input,
     Plan,
     RefinedPlan,
@@ -22,10 +23,12 @@ from council.stages import (
     verification_text,
 )
 from gaiad.errors import BadInput, ConfigError
-from gaiad.models.gbnf_check import check_gbnf
-from gaiad.models.gbnf_sentences import Sentences
-from gaiad.models.grammar_source import to_gbnf
+from gaiad.models.grammar.contract_grammar import MARKERS as GRAMMAR_MARKERS
+from gaiad.models.grammar.gbnf_check import check_gbnf
+from gaiad.models.grammar.gbnf_sentences import Sentences
+from gaiad.models.grammar.grammar_source import to_gbnf
 from prompts.task_instructions import TaskInstruction
+from router.matrix import Marker
 
 TABLE = stage_table()
 INSTRUCTIONS = {
@@ -58,6 +61,10 @@ def test_the_shipped_contracts_fit_the_shipped_directives() -> None:
     }
     assert TABLE.chains == {"fast": ("act",), "full": ("plan", "refine", "act", "verify")}
     assert {part for entry in TABLE.stages.values() for part in entry.inputs} == set(get_args(Input))
+
+
+def test_markers_are_those_of_the_router_and_the_grammars() -> None:
+    assert set(MARKERS) == set(get_args(Marker)) == set(GRAMMAR_MARKERS)
 
 
 def test_a_contract_that_does_not_fit_is_named() -> None:
