@@ -11,8 +11,8 @@ from gaiad.clock import Clock, to_iso
 from gaiad.config import CognitionConfig
 from gaiad.errors import BadInput, NotFound, Unavailable
 from gaiad.memory_schemas import SessionTurn
-from gaiad.models.pool import ModelPool
-from gaiad.models.pooled_model import PooledModel
+from gaiad.models.pool.pool import ModelPool
+from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Archive, Call, Embedder
 from gaiad.research.history_need import history_need
 from gaiad.research.loop import QUERY_MAX_CHARS, Researcher

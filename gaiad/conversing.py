@@ -14,7 +14,7 @@ from gaiad.config import CognitionConfig
 from gaiad.ledger.cognition_log import CognitionLog
 from gaiad.memory_schemas import SessionSummary, SessionTurn
 from gaiad.metrics import Metrics
-from gaiad.models.pool import ModelPool
+from gaiad.models.pool.pool import ModelPool
 from gaiad.ports import Archive, Call
 from gaiad.remembering import decode_sent
 from gaiad.replaying import replay

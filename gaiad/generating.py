@@ -12,7 +12,7 @@ from gaiad.errors import BadInput
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment, TextDelta
 from gaiad.metrics import Metrics
 from gaiad.model_schemas import GenerateBody, GenerateReply
-from gaiad.models.pool import ModelPool, budget_bytes
+from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.ports import Call, Embedder
 from gaiad.schemas import ModelStatus
 

@@ -14,11 +14,11 @@ from gaiad.config import Config, EmbedderConfig
 from gaiad.errors import BadInput
 from gaiad.generating import machine_bytes, read_pins
 from gaiad.logs import get_logger
-from gaiad.models.making import Workshop
-from gaiad.models.pool import ModelPool, budget_bytes
-from gaiad.models.pooled import Pooled
-from gaiad.models.roles import assign
-from gaiad.models.token_worker import TokenWorker
+from gaiad.models.pool.making import Workshop
+from gaiad.models.pool.pool import ModelPool, budget_bytes
+from gaiad.models.pool.pooled import Pooled
+from gaiad.models.pool.roles import assign
+from gaiad.models.tokens.token_worker import TokenWorker
 
 if TYPE_CHECKING:
     from gaiad.models.embedder import WorkerEmbedder

@@ -15,8 +15,8 @@ from gaiad.ids import IdMaker
 from gaiad.ledger.cognition_log import CognitionLog
 from gaiad.logs import get_logger
 from gaiad.metrics import Metrics
-from gaiad.models.pool import ModelPool
-from gaiad.models.pooled_model import PooledModel
+from gaiad.models.pool.pool import ModelPool
+from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Archive, Call, Embedder
 from gaiad.reading_ahead import ReadAhead
 from gaiad.remembering import Keeper

@@ -11,7 +11,7 @@ import msgspec
 from gaiad.errors import GaiadError
 from gaiad.generation import GenerateRequest
 from gaiad.logs import get_logger
-from gaiad.models.pooled_model import PooledModel
+from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Call, Priority
 from gaiad.tasks import TaskGroup
 from prompts.messages import messages_of

@@ -12,8 +12,8 @@ import msgspec
 from gaiad.chat_schemas import Replay
 from gaiad.errors import Conflict
 from gaiad.generation import Generated, GenerateRequest, Segment
-from gaiad.models.pool import ModelPool
-from gaiad.models.served import ServedModel
+from gaiad.models.pool.pool import ModelPool
+from gaiad.models.pool.served import ServedModel
 from gaiad.ports import Call, Tokenizer
 from gaiad.remembering import Sent
 from prompts.builder import prompt_sha256

@@ -22,12 +22,12 @@ from gaiad.logs import configure_logs
 from gaiad.memory_schemas import SessionTurn
 from gaiad.metrics import Metrics
 from gaiad.models.embedder import WorkerEmbedder
-from gaiad.models.making import Workshop
-from gaiad.models.pool import ModelPool
-from gaiad.models.pooled import Pooled
+from gaiad.models.pool.making import Workshop
+from gaiad.models.pool.pool import ModelPool
+from gaiad.models.pool.pooled import Pooled
+from gaiad.models.pool.roles import assign
 from gaiad.models.provision import default_model_path
-from gaiad.models.roles import assign
-from gaiad.models.token_worker import TokenWorker
+from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from prompts.compress import BudgetOverrun

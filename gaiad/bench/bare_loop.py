@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from gaiad.errors import Unavailable
-from gaiad.models.process import worker_environment
-from gaiad.models.raw_tasks import Figure, Setting, Task
+from gaiad.models.child.raw_tasks import Figure, Setting, Task
+from gaiad.models.supervision.process import worker_environment
 
 
 class BareLoop:
@@ -39,7 +39,7 @@ class BareLoop:
 async def bare_loop(model: Path, setting: Setting) -> AsyncIterator[BareLoop]:
     """The loop with its model loaded, for the length of the block."""
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "gaiad.models.raw_generation", str(model)),
+        *(sys.executable, "-P", "-m", "gaiad.models.child.raw_generation", str(model)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from gaiad.bench.bare_loop import BareLoop
 from gaiad.bench.streams import Ask, Trace, prompt, request, shared_rate, together
 from gaiad.errors import Unavailable
 from gaiad.generation import Generated
-from gaiad.models.raw_tasks import Task
+from gaiad.models.child.raw_tasks import Task
 
 _TRIES = 5
 _FEWEST = 4

@@ -20,7 +20,7 @@ import msgspec
 
 from gaiad.errors import BadInput, Unavailable
 from gaiad.generation import GenerateRequest
-from gaiad.models.process import worker_environment
+from gaiad.models.supervision.process import worker_environment
 
 _HOST = "127.0.0.1"
 _READY_S = 120.0

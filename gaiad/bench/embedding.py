@@ -18,8 +18,8 @@ from gaiad.clock import SystemClock
 from gaiad.config import EmbedderConfig, load_config
 from gaiad.errors import Unavailable
 from gaiad.models.embedder import WorkerEmbedder
-from gaiad.models.process import worker_environment
 from gaiad.models.provision import default_model_path
+from gaiad.models.supervision.process import worker_environment
 from gaiad.ports import Call, Priority
 
 ROUNDS = 5
@@ -103,7 +103,7 @@ async def _worker_seconds(embedder: WorkerEmbedder, texts: list[str]) -> float:
 async def _bare_loop(model: Path, config: EmbedderConfig, texts: list[str]) -> dict[str, float]:
     threads = config.threads or min(len(os.sched_getaffinity(0)), 8)
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gaiad.models.raw_embedding", str(model), str(threads), str(config.batch_tokens)),
+        *(sys.executable, "-m", "gaiad.models.child.raw_embedding", str(model), str(threads), str(config.batch_tokens)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

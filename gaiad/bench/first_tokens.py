@@ -17,7 +17,7 @@ from gaiad.bench.rows import Row
 from gaiad.bench.streams import Ask, Trace, asking, prompt, request
 from gaiad.errors import Cancelled
 from gaiad.models.generator import GeneratorSettings
-from gaiad.models.made_gguf import half_billion
+from gaiad.models.gguf.made_gguf import half_billion
 from gaiad.ports import Call
 
 PROMPT_TOKENS = 2000

@@ -15,7 +15,7 @@ from gaiad.bench.rows import Row
 from gaiad.bench.streams import Ask, prompt, request, together
 from gaiad.generation import GenerateRequest
 from gaiad.models.generator import GeneratorSettings
-from gaiad.models.made_gguf import half_billion
+from gaiad.models.gguf.made_gguf import half_billion
 
 STREAMS = (1, 2, 4, 8)
 _AIMS = {1: ">= 0.95", 4: ">= 0.90", 8: ">= 0.90"}

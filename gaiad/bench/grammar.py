@@ -11,7 +11,7 @@ from gaiad.bench.opened import open_worker
 from gaiad.bench.rows import Row
 from gaiad.bench.streams import Ask, asking, prompt, request, shared_rate, together
 from gaiad.models.generator import GeneratorSettings
-from gaiad.models.made_gguf import half_billion
+from gaiad.models.gguf.made_gguf import half_billion
 
 _ROUNDS = 5
 _TOKENS = 48

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from gaiad.memory_schemas import SessionTurn, TurnMessage
-from gaiad.models.made_gguf import TINY_LLAMA
-from gaiad.models.tiny_gguf import write_llama_gguf
+from gaiad.models.gguf.made_gguf import TINY_LLAMA
+from gaiad.models.gguf.tiny_gguf import write_llama_gguf
 from prompts.load import load_prompt, prompt_names
 from prompts.registry import Registry
 

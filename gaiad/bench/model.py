@@ -11,9 +11,9 @@ from gaiad.bench.generation import STREAMS
 from gaiad.bench.opened import bare_setting, open_worker
 from gaiad.bench.streams import asking
 from gaiad.logs import configure_logs
+from gaiad.models.child.raw_tasks import Task
 from gaiad.models.generator import GeneratorSettings
-from gaiad.models.gguf_info import read_info
-from gaiad.models.raw_tasks import Task
+from gaiad.models.gguf.gguf_info import read_info
 
 _TURN_S = 1.0
 _ROUNDS = 3

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gaiad.clock import SystemClock
+from gaiad.models.child.raw_tasks import Setting
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
-from gaiad.models.gguf_header import read_header
-from gaiad.models.raw_tasks import Setting
-from gaiad.models.token_worker import TokenWorker
+from gaiad.models.gguf.gguf_header import read_header
+from gaiad.models.tokens.token_worker import TokenWorker
 
 _MAX_THREADS = 8
 _DEFAULT_CONTEXT = 8192

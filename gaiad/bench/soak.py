@@ -18,7 +18,7 @@ from gaiad.errors import Cancelled, DeadlineExceeded, Unavailable, WorkerDied
 from gaiad.generation import Generated
 from gaiad.metrics import resident_bytes
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
-from gaiad.models.made_gguf import write_tiny_llama
+from gaiad.models.gguf.made_gguf import write_tiny_llama
 from gaiad.ports import Call, Priority
 
 _CALLERS = 12

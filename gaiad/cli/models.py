@@ -13,7 +13,7 @@ from gaiad.cli.output import plain, write_json
 from gaiad.errors import BadInput, GaiadError
 
 if TYPE_CHECKING:
-    from gaiad.models.gguf_info import GgufInfo
+    from gaiad.models.gguf.gguf_info import GgufInfo
 
 
 @click.group(
@@ -35,7 +35,7 @@ for _verb in (ls, load, unload, pin, pull, bench):
 @click.argument("path", type=click.Path(path_type=Path))
 def info(path: Path) -> None:
     """Show what a GGUF says of itself, without loading it. A damaged file exits 1."""
-    from gaiad.models.gguf_info import read_info
+    from gaiad.models.gguf.gguf_info import read_info
 
     try:
         found = read_info(path)

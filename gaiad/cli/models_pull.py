@@ -15,7 +15,7 @@ from gaiad.cli.output import counted, duration, plain, size, terminal_width, wri
 from gaiad.cli.progress import Bar
 
 if TYPE_CHECKING:
-    from gaiad.models.pull import Pulled
+    from gaiad.models.pulling.pull import Pulled
 
 _BAR_WIDTH = 24
 _SHOW_EVERY_S = 0.1
@@ -43,7 +43,7 @@ def pull(source: str, name: str, sha256: str, file: str, revision: str, force: b
     :Q4_K_M when it holds several models. What was interrupted goes on where it stopped when the same command runs
     again. The folder is GAIAD_MODELS, else gaiad/models in your data directory; --home has no effect here.
     """
-    from gaiad.models.pull import Wish, pull
+    from gaiad.models.pulling.pull import Wish, pull
 
     wish = Wish(source=source, name=name, sha256=sha256, file=file, revision=revision, force=force)
     with Bar("") as bar:

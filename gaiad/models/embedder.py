@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from gaiad.clock import Clock
 from gaiad.config import EmbedderConfig
 from gaiad.errors import BadInput, Unavailable, WorkerDied
-from gaiad.models.fingerprint import file_sha256
-from gaiad.models.gguf_header import read_header
-from gaiad.models.patience import Patience
-from gaiad.models.pending import Pending
-from gaiad.models.protocol import PROTOCOL_VERSION, Embed, Load, Ready, Reply, Vectors
-from gaiad.models.supervised import SupervisedModel
-from gaiad.models.supervisor import Supervisor
+from gaiad.models.gguf.fingerprint import file_sha256
+from gaiad.models.gguf.gguf_header import read_header
+from gaiad.models.supervision.patience import Patience
+from gaiad.models.supervision.pending import Pending
+from gaiad.models.supervision.protocol import PROTOCOL_VERSION, Embed, Load, Ready, Reply, Vectors
+from gaiad.models.supervision.supervised import SupervisedModel
+from gaiad.models.supervision.supervisor import Supervisor
 from gaiad.ports import Call, Priority
 
 SPACE_VERSION = 1

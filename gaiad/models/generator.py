@@ -15,16 +15,16 @@ import msgspec
 from gaiad.clock import Clock
 from gaiad.errors import BadInput, Unavailable
 from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta, one_form
-from gaiad.models.fair_line import FairLine
-from gaiad.models.fingerprint import file_sha256
-from gaiad.models.gguf_header import read_header
-from gaiad.models.gguf_tokenizer import GgufTokenizer
-from gaiad.models.patience import Patience
-from gaiad.models.pending import Pending
-from gaiad.models.protocol import PROTOCOL_VERSION, Finished, Generate, Load, Ready, Reply
-from gaiad.models.supervised import SupervisedModel
-from gaiad.models.supervisor import Supervisor
-from gaiad.models.text_count import clean_segments, encodable
+from gaiad.models.gguf.fingerprint import file_sha256
+from gaiad.models.gguf.gguf_header import read_header
+from gaiad.models.supervision.fair_line import FairLine
+from gaiad.models.supervision.patience import Patience
+from gaiad.models.supervision.pending import Pending
+from gaiad.models.supervision.protocol import PROTOCOL_VERSION, Finished, Generate, Load, Ready, Reply
+from gaiad.models.supervision.supervised import SupervisedModel
+from gaiad.models.supervision.supervisor import Supervisor
+from gaiad.models.tokens.gguf_tokenizer import GgufTokenizer
+from gaiad.models.tokens.text_count import clean_segments, encodable
 from gaiad.ports import Call, Priority
 from gaiad.schemas import ModelStatus
 

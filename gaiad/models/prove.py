@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gaiad.models.process import describe_exit, worker_environment
+from gaiad.models.supervision.process import describe_exit, worker_environment
 
 TIMEOUT_S = 60.0
 _PROMPT_TOKENS = 64
@@ -19,7 +19,7 @@ _STEPS = 4
 
 def prove(timeout_s: float = TIMEOUT_S) -> str:
     """ "" when a Q8_0 decode in a child gives finite numbers, else one line: what happened and the remedy."""
-    from gaiad.models.tiny_gguf import write_llama_gguf
+    from gaiad.models.gguf.tiny_gguf import write_llama_gguf
 
     with tempfile.TemporaryDirectory(prefix="gaiad-prove-") as folder:
         model = Path(folder) / "tiny-q8_0.gguf"
@@ -51,8 +51,8 @@ def decode(path: Path) -> None:
     """In the child: decode a prompt at once, then a few tokens one at a time. Raises RuntimeError on nonsense."""
     import numpy as np
 
-    from gaiad.models.bindings import library
-    from gaiad.models.llama import Batch, Log, load_model
+    from gaiad.models.child.bindings import library
+    from gaiad.models.child.llama import Batch, Log, load_model
 
     model = load_model(path, Log())
     parameters = library.llama_context_default_params()

@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from gaiad.errors import GaiadError, Unavailable
-from gaiad.models.bert_gguf import BertShape, tensor_names, write_bert_gguf
-from gaiad.models.fingerprint import file_sha256, stamp_path
+from gaiad.models.gguf.bert_gguf import BertShape, tensor_names, write_bert_gguf
+from gaiad.models.gguf.fingerprint import file_sha256, stamp_path
 
 MODEL_FILE = "all-MiniLM-L6-v2-f32.gguf"
 SHAPE = BertShape(name="all-MiniLM-L6-v2", context=512, embedding=384, feed_forward=1536, heads=12, layers=6)

@@ -28,7 +28,7 @@ from gaiad.client import Client
 from gaiad.clock import SystemClock
 from gaiad.errors import BadInput, Conflict, NotFound, TokenBudgetError, Unavailable, WorkerDied
 from gaiad.generation import Segment
-from gaiad.models.token_worker import TokenWorker
+from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from prompts.messages import messages_of
 from prompts.packet import CognitionPacket

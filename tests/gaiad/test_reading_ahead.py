@@ -4,7 +4,7 @@ import msgspec
 
 from gaiad.clock import SystemClock
 from gaiad.generation import Generated
-from gaiad.models.word_tokenizer import WordTokenizer
+from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from gaiad.ports import Call, Priority
 from gaiad.reading_ahead import ReadAhead, as_history
 from prompts.messages import messages_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gaiad.models.bert_gguf import SPECIAL_TOKENS, BertShape, write_bert_gguf
+from gaiad.models.gguf.bert_gguf import SPECIAL_TOKENS, BertShape, write_bert_gguf
 
 TINY_BERT = BertShape(name="tiny-bert", context=64, embedding=32, feed_forward=64, heads=2, layers=2)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?-_'\"()[]{}/"

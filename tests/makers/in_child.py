@@ -10,9 +10,9 @@ from typing import Any
 _BEFORE = """
 import json, sys
 from pathlib import Path
-from gaiad.models.bindings import library
-from gaiad.models.llama import Log, load_model
-from gaiad.models.vocabulary import Vocabulary
+from gaiad.models.child.bindings import library
+from gaiad.models.child.llama import Log, load_model
+from gaiad.models.child.vocabulary import Vocabulary
 
 vocabulary = Vocabulary(load_model(Path(sys.argv[1]), Log()))
 given = json.load(sys.stdin)

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from gaiad.models import tiny_gguf
+from gaiad.models.gguf import tiny_gguf
 from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 
 _NORMAL = 1

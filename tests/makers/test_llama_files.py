@@ -1,5 +1,5 @@
-from gaiad.models.gguf_header import read_header
-from gaiad.models.tiny_gguf import vocabulary
+from gaiad.models.gguf.gguf_header import read_header
+from gaiad.models.gguf.tiny_gguf import vocabulary
 from tests.makers.llama_files import HALF_BILLION, TINY_LLAMA, write_tiny_llama
 
 

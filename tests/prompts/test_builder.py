@@ -7,7 +7,7 @@ import pytest
 
 from gaiad.clock import FrozenClock
 from gaiad.errors import BadInput, TokenBudgetError
-from gaiad.models.word_tokenizer import ByteEstimate, WordTokenizer, count_words
+from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordTokenizer, count_words
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.counting import PromptCounter

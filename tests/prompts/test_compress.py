@@ -5,8 +5,8 @@ import pytest
 from gaiad.clock import FrozenClock
 from gaiad.errors import DeadlineExceeded, TokenBudgetError, Unavailable
 from gaiad.generation import Segment
-from gaiad.models.scripted import ScriptedModel, ScriptedReply
-from gaiad.models.word_tokenizer import WordTokenizer
+from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
+from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.packet import SUMMARY_TAG
 from tests.makers.word_embedder import WordEmbedder

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gaiad.generation import ChatMessage, Segment
-from gaiad.models.json_tokenizer import JsonTokenizer
+from gaiad.models.tokens.json_tokenizer import JsonTokenizer
 from gaiad.ports import Call
 from prompts.builder import build
 from prompts.counting import PromptCounter

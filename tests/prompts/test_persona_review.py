@@ -9,8 +9,8 @@ import pytest
 from gaiad.clock import FrozenClock, SystemClock
 from gaiad.errors import Unavailable
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
-from gaiad.models.scripted import ScriptedModel, ScriptedReply
-from gaiad.models.token_worker import TokenWorker
+from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
+from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from prompts.identity import known_grants, shipped_identity
 from prompts.persona import Layer, Persona

@@ -6,7 +6,7 @@ import pytest
 
 from gaiad.clock import FrozenClock
 from gaiad.errors import NotFound, Unavailable
-from gaiad.models.scripted import ScriptedModel, ScriptedReply
+from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.ports import Call
 from prompts.identity import identity_bytes, parse_identity, shipped_identity
 from prompts.persona_verdicts import PersonaVerdicts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gaiad.errors import BadInput, ConfigError, NotFound
-from gaiad.models.word_tokenizer import count_words
+from gaiad.models.tokens.word_tokenizer import count_words
 from prompts.identity import identity_bytes, parse_identity, shipped_identity
 from prompts.persona_review import review_persona
 from prompts.registry import DEFAULT_PERSONA, Registry, RegistryWatch

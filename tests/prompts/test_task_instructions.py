@@ -9,8 +9,8 @@ from tokenizers import Tokenizer as BytePairs
 from tokenizers import models, pre_tokenizers, trainers
 
 from gaiad.clock import FrozenClock, SystemClock
-from gaiad.models.token_worker import TokenWorker
-from gaiad.models.word_tokenizer import ByteEstimate, WordTokenizer
+from gaiad.models.tokens.token_worker import TokenWorker
+from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordTokenizer
 from gaiad.ports import Call
 from prompts.registry import Registry, check_task_lengths
 from prompts.task_instructions import MOST_TOKENS, TaskInstruction, check_lengths

@@ -4,7 +4,7 @@ from gaiad.bench.beside_bare import Duel, Sizes
 from gaiad.bench.streams import Trace, prompt, request, shared_rate, together
 from gaiad.errors import Unavailable
 from gaiad.generation import Generated, TextDelta
-from gaiad.models.raw_tasks import Figure
+from gaiad.models.child.raw_tasks import Figure
 
 
 def trace(*pieces):

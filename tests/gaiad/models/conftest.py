@@ -11,9 +11,9 @@ from gaiad.clock import SystemClock
 from gaiad.config import load_config
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
-from gaiad.models.patience import Patience
 from gaiad.models.provision import default_model_path, is_provisioned
-from gaiad.models.token_worker import TokenWorker
+from gaiad.models.supervision.patience import Patience
+from gaiad.models.tokens.token_worker import TokenWorker
 from tests.makers.gguf_files import TINY_BERT, write_tiny_bert
 from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 

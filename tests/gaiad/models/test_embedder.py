@@ -8,7 +8,7 @@ import pytest
 
 from gaiad.clock import SystemClock
 from gaiad.errors import Cancelled, DeadlineExceeded, Unavailable
-from gaiad.models.patience import Patience
+from gaiad.models.supervision.patience import Patience
 from gaiad.ports import Call, Priority
 
 CLOCK = SystemClock("UTC")

@@ -9,7 +9,7 @@ import pytest
 from gaiad.clock import SystemClock
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, WorkerDied
 from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
-from gaiad.models.patience import Patience
+from gaiad.models.supervision.patience import Patience
 from gaiad.ports import Call, Priority
 
 CLOCK = SystemClock("UTC")

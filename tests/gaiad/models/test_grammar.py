@@ -13,8 +13,8 @@ from gaiad.clock import SystemClock
 from gaiad.contracts import struct_schema
 from gaiad.errors import BadInput
 from gaiad.generation import Block, Contract, Generated, GenerateRequest, Sampling, Segment
-from gaiad.models.protocol import PROTOCOL_VERSION, Finished, Generate, Load
-from gaiad.models.supervisor import Supervisor
+from gaiad.models.supervision.protocol import PROTOCOL_VERSION, Finished, Generate, Load
+from gaiad.models.supervision.supervisor import Supervisor
 from gaiad.ports import Call
 from tests.makers.poor_vocabulary import write_poor_llama
 

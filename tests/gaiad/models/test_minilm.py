@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gaiad.models.gguf_header import read_header
+from gaiad.models.gguf.gguf_header import read_header
 from gaiad.ports import Call
 
 

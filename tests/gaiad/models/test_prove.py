@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from gaiad.models import prove
-from gaiad.models.process import describe_exit
+from gaiad.models.supervision.process import describe_exit
 
 
 def test_the_build_in_use_decodes_q8_0():

@@ -13,9 +13,9 @@ import safetensors.numpy
 
 from gaiad.errors import BadInput
 from gaiad.models import provision
-from gaiad.models.bert_gguf import SPECIAL_TOKENS, BertShape, spell_token, tensor_names, tensor_shapes
-from gaiad.models.fingerprint import file_sha256, stamp_path
-from gaiad.models.gguf_header import read_header
+from gaiad.models.gguf.bert_gguf import SPECIAL_TOKENS, BertShape, spell_token, tensor_names, tensor_shapes
+from gaiad.models.gguf.fingerprint import file_sha256, stamp_path
+from gaiad.models.gguf.gguf_header import read_header
 
 SHAPE = BertShape(name="all-MiniLM-L6-v2", context=16, embedding=8, feed_forward=16, heads=2, layers=1)
 PIECES = [*SPECIAL_TOKENS, "word", "##s"]

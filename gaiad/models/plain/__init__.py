@@ -1,0 +1,1 @@
+"""Models without weights: one quotes, one reads from a script."""

@@ -1,0 +1,1 @@
+"""All models of a daemon: which role has which, and which are in memory."""

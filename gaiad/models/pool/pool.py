@@ -1,0 +1,211 @@
+"""All models of a daemon by name and by role: loaded when they fit and are wanted, asleep when others need the room.
+
+What fits is `placement`'s business, how a model is made `making`'s. A role that cannot be served says why, and the
+others go on.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+from gaiad.errors import Conflict, NotFound, Unavailable
+from gaiad.generation import Generated, GenerateRequest, TextDelta
+from gaiad.models.pool.making import Workshop, make_model
+from gaiad.models.pool.placement import Need, Resident, make_room, place_at_start
+from gaiad.models.pool.pooled import Pooled
+from gaiad.models.pool.pooled_model import PooledModel
+from gaiad.models.pool.served import ServedModel
+from gaiad.ports import Call
+from gaiad.schemas import ModelStatus
+from gaiad.tasks import TaskGroup
+
+_IDLE_LOOK_S = 5.0
+
+
+class ModelPool:
+    """`roles` is role -> name. `budget` bytes may be taken by loaded models together."""
+
+    def __init__(self, roles: Mapping[str, str], models: Sequence[Pooled], shop: Workshop, budget: int) -> None:
+        self._roles = dict(roles)
+        self._models = {model.name: model for model in models}
+        self._shop = shop
+        self._budget = budget
+        self._placing = asyncio.Lock()
+        self._tasks = TaskGroup("models/pool")
+
+    async def start(self) -> None:
+        """Begin to load what fits, pinned models first; returns at once."""
+        if any(model.config.kind == "gguf" for model in self._models.values()):
+            await self._shop.words.start()
+        for model in self._models.values():
+            await asyncio.to_thread(model.make, self._shop)
+        wanted = [m for m in self._models.values() if m.fit and (m.pinned or m.name in self._roles.values())]
+        load, asleep = place_at_start([model.need() for model in wanted], self._budget)
+        for name, reason in asleep.items():
+            self._models[name].asleep = reason
+        for name in load:
+            await self._models[name].wake(self._shop.clock.monotonic())
+        if self._shop.settings.sleep_after_s:
+            self._tasks.start("idle", self._watch_idle(self._shop.settings.sleep_after_s))
+
+    async def close(self) -> None:
+        """End every model; requests in flight get WorkerDied."""
+        await self._tasks.stop()
+        await asyncio.gather(*(model.served.close() for model in self._models.values() if model.served is not None))
+        await self._shop.words.close()
+
+    # -- asking
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """Role -> the name of the model that serves it."""
+        return self._roles
+
+    def kind_of(self, name: str) -> str:
+        """gguf, openai, extractive or scripted."""
+        return self._models[name].config.kind
+
+    def model(self, name: str) -> PooledModel:
+        """The model called `name` behind the port. Raises NotFound."""
+        pooled = self._models[self.name_of(name)]
+        return PooledModel(pooled, self.generate, pooled.window)
+
+    def name_of(self, name: str = "", role: str = "") -> str:
+        """The model called `name`, or the one that serves `role`. Raises NotFound naming what there is."""
+        if role and not name:
+            if role not in self._roles:
+                raise NotFound(f"no role is called {role!r}; there are {', '.join(self._roles)}")
+            name = self._roles[role]
+        if name not in self._models:
+            raise NotFound(f"no model is called {name!r}; there are {', '.join(self._models)}")
+        return name
+
+    @asynccontextmanager
+    async def use(self, name: str, call: Call) -> AsyncIterator[ServedModel]:
+        """The model, awake; it is not put to sleep meanwhile. Raises NotFound, Unavailable."""
+        model = self._models[self.name_of(name)]
+        model.begin(self._shop.clock.monotonic())
+        try:
+            await self._awake(model, call)
+            assert model.served is not None
+            yield model.served
+        finally:
+            model.end(self._shop.clock.monotonic())
+
+    async def generate(
+        self, name: str, request: GenerateRequest, call: Call
+    ) -> AsyncGenerator[TextDelta | Generated, None]:
+        """As Model.generate, on the model called `name`, which is woken when it sleeps."""
+        async with self.use(name, call) as model, aclosing(model.generate(request, call)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    @asynccontextmanager
+    async def fresh(self, name: str) -> AsyncIterator[ServedModel]:
+        """The model once more, in a worker of its own, for as long as the block lasts. Raises Unavailable."""
+        model = self._models[self.name_of(name)]
+        one = await asyncio.to_thread(make_model, name, model.config, self._shop)
+        async with self._placing:
+            await self._clear(model.need())
+            await one.start()
+        try:
+            await one.wait_ready(self._shop.settings.start_timeout_s)
+            yield one
+        finally:
+            await one.close()
+
+    # -- memory
+
+    async def load(self, name: str, call: Call) -> None:
+        """Load it now and wait until it answers; a failed one is tried anew. Raises NotFound, Unavailable."""
+        model = self._models[self.name_of(name)]
+        if model.failed:
+            async with self._placing:
+                await model.sleep("it failed and is tried anew")
+                await asyncio.to_thread(model.make, self._shop)
+        async with self.use(name, call) as served:
+            await served.wait_ready(self._shop.settings.start_timeout_s)
+
+    async def unload(self, name: str) -> None:
+        """Send it to sleep. Raises NotFound; Conflict when it is answering, or has nothing to unload."""
+        model = self._models[self.name_of(name)]
+        if not model.loads:
+            raise Conflict(f"{name}: is {model.config.kind} and takes no memory here; there is nothing to unload")
+        async with self._placing:
+            if model.running:
+                raise Conflict(f"{name}: is answering {model.running} requests; unload it when they are done")
+            await model.sleep("unloaded by request; it is loaded when it is asked for")
+
+    def pin(self, name: str, pinned: bool) -> None:
+        """Keep it in memory whatever else is wanted, or no longer. Raises NotFound, Conflict."""
+        model = self._models[self.name_of(name)]
+        if pinned and not model.loads:
+            raise Conflict(f"{name}: is {model.config.kind} and takes no memory here; there is nothing to pin")
+        model.pinned = pinned
+
+    def resize(self, budget: int) -> None:
+        """Another budget, from the next model that is loaded on; nobody is sent to sleep for it now."""
+        self._budget = budget
+
+    def pinned(self) -> list[str]:
+        """Names of the pinned models."""
+        return [model.name for model in self._models.values() if model.pinned]
+
+    async def _awake(self, model: Pooled, call: Call) -> None:
+        if model.served is None:
+            raise Unavailable(f"{model.name}: {model.trouble}", 30.0)
+        if not model.asleep:
+            return
+        async with self._placing:
+            if not model.asleep:
+                return
+            await self._clear(model.need())
+            await model.wake(self._shop.clock.monotonic())
+        call.check(self._shop.clock.monotonic())
+
+    async def _clear(self, need: Need) -> None:
+        """Make room; idle models sleep for it. Raises Unavailable with the numbers."""
+        room = make_room(need, self._loaded(), self._budget)
+        if room.refusal:
+            raise Unavailable(room.refusal, 5.0 if room.busy else 60.0)
+        for name in room.sleep:
+            await self._models[name].sleep(f"unloaded to make room for {need.name}")
+
+    def _loaded(self) -> list[Resident]:
+        return [model.resident() for model in self._models.values() if model.loaded]
+
+    async def _watch_idle(self, after_s: float) -> None:
+        while True:
+            await asyncio.sleep(min(_IDLE_LOOK_S, after_s))
+            before = self._shop.clock.monotonic() - after_s
+            async with self._placing:
+                for model in self._models.values():
+                    if model.loaded and not model.pinned and not model.running and model.last_used < before:
+                        await model.sleep(f"unloaded after {after_s:g} s without a request")
+
+    # -- looking
+
+    def statuses(self) -> list[ModelStatus]:
+        """A row for each role, then one for each model that has none, then the tokenizers' child."""
+        rows = [self._models[name].status(role) for role, name in self._roles.items()]
+        rows += [model.status("") for name, model in self._models.items() if name not in self._roles.values()]
+        words = self._shop.words.status()
+        return rows if words.state == "inactive" else [*rows, words]
+
+    def degraded(self) -> list[str]:
+        """Roles that cannot be served, in words."""
+        return [
+            f"role {row.role} ({row.name}) {row.state}: {row.reason}"
+            for row in self.statuses()
+            if row.role in self._roles and row.state in ("failed", "inactive")
+        ]
+
+    def last_words(self) -> dict[str, list[str]]:
+        """What each worker last wrote on standard error, by model."""
+        words = {name: model.served.stderr_lines() for name, model in self._models.items() if model.served is not None}
+        return {name: lines for name, lines in {**words, "tokenizer": self._shop.words.stderr_lines()}.items() if lines}
+
+
+def budget_bytes(memory_mib: int, machine_bytes: int) -> int:
+    """What models may take together: as set, else six tenths of the machine's memory."""
+    return memory_mib * 2**20 if memory_mib else machine_bytes * 6 // 10

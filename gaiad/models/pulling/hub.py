@@ -1,0 +1,183 @@
+"""Finds a model on the hub: which files a name means, where they are, how large, and with which SHA-256.
+
+huggingface_hub is met here: its names, its listing, the user's own login, HF_ENDPOINT. The bytes come through pull_url,
+for the library itself throws an interrupted download away. It gets no telemetry from us and no global settings.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import msgspec
+
+from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, GaiadError, NotFound, Unauthorized, Unavailable
+from gaiad.models.pulling.answer import TRANSIENT_STATUSES, status_error
+from gaiad.models.pulling.source import HubSource, part_names
+from gaiad.models.pulling.tries import Attempts, Listener, PullFailed, Transient, Tries
+from gaiad.models.pulling.url import Remote, unusable_proxy
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+_LISTED = 16
+_NO_MODEL = re.compile(r"(^|[-._/])(mmproj|imatrix)([-._/]|$)", re.IGNORECASE)
+_LOGIN = "if it is private or gated, get access on its page and log in with `hf auth login` (or set HF_TOKEN)"
+
+
+class HubFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a repository: path in it, bytes (-1: not told), SHA-256 in hex ("" when it is no large file)."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def find_on_hub(
+    source: HubSource, revision: str, environment: Mapping[str, str], tries: Tries, listener: Listener
+) -> list[Remote]:
+    """The files of the one model that `source` means, in order, pinned to the commit the revision is now.
+
+    Raises NotFound, Forbidden, Unavailable, DeadlineExceeded, BadInput (several models: it lists them), PullFailed.
+    """
+    attempts = Attempts(tries, listener)
+    while True:
+        try:
+            return _find(source, revision, environment.get("HF_ENDPOINT", ""), tries)
+        except Transient as trouble:
+            attempts.failed(trouble, 0)
+
+
+def choose(files: Sequence[HubFile], source: HubSource) -> list[HubFile]:
+    """The parts of the one model that is meant. Raises NotFound and BadInput with what there is to choose from."""
+    models = {part_names(file.path)[0]: file for file in files if file.path.lower().endswith(".gguf")}
+    if not models:
+        raise NotFound(f"{source.repo}: has no GGUF; look for a repository of the same model that ends with -GGUF")
+    if source.wanted:
+        fitting = [path for path in models if _fits(path, source.wanted)]
+    else:
+        fitting = [path for path in models if not _NO_MODEL.search(path)]
+    if len(fitting) != 1:
+        said = f"{len(fitting)} models fit" if fitting else "no model fits"
+        raise BadInput(
+            f"{source.repo}{':' if source.wanted else ''}{source.wanted}: {said}; choose one with"
+            f" {source.repo}:FILE or a part of its name such as Q4_K_M: {_listing(fitting or list(models), files)}"
+        )
+    return _all_parts(fitting[0], files, source.repo)
+
+
+def _all_parts(path: str, files: Sequence[HubFile], repo: str) -> list[HubFile]:
+    by_path = {file.path: file for file in files}
+    parts = part_names(path)
+    missing = [part for part in parts if part not in by_path]
+    if missing:
+        raise NotFound(f"{repo}: {path} comes in {len(parts)} parts and {missing[0]} is not there; tell its owner")
+    return [by_path[part] for part in parts]
+
+
+def _fits(path: str, wanted: str) -> bool:
+    """Whether a file is meant: by its path or name, by a pattern with * or ?, or by words of its name (Q4_K_M)."""
+    low, word = path.lower(), wanted.lower()
+    name = low.rpartition("/")[2]
+    if word in (low, name) or word in (part.lower() for part in part_names(path)):
+        return True
+    if any(sign in word for sign in "*?["):
+        return fnmatchcase(low, word) or fnmatchcase(name, word)
+    return bool(re.search(rf"(^|[-._/]){re.escape(word.removesuffix('.gguf'))}([-./]|$)", low))
+
+
+def _listing(paths: Sequence[str], files: Sequence[HubFile]) -> str:
+    sizes = {file.path: file.size for file in files}
+    shown = [f"{path} ({_size(sum(sizes.get(part, 0) for part in part_names(path)))})" for path in sorted(paths)]
+    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
+    return ", ".join(shown[:_LISTED]) + more
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
+def _find(source: HubSource, revision: str, endpoint: str, tries: Tries) -> list[Remote]:
+    with _library(source, revision) as library:
+        api: HfApi = library.HfApi(endpoint=endpoint or None, library_name="gaiad")
+        found = api.model_info(source.repo, revision=revision or None, files_metadata=True, timeout=tries.silence_s)
+        files = [
+            HubFile(
+                path=file.rfilename,
+                size=file.size if file.size is not None else -1,
+                sha256=file.lfs.sha256.lower() if file.lfs else "",
+            )
+            for file in found.siblings or []
+        ]
+        chosen = choose(files, source)
+        _check_sizes(chosen, source.repo, library.constants.MAX_HTTP_DOWNLOAD_SIZE)
+        headers = library.utils.build_hf_headers(library_name="gaiad")
+        return [
+            Remote(
+                target=file.path.rpartition("/")[2],
+                url=library.hf_hub_url(source.repo, file.path, revision=found.sha, endpoint=api.endpoint),
+                headers=headers,
+                sha256=file.sha256,
+                size=file.size,
+                hint=_LOGIN,
+            )
+            for file in chosen
+        ]
+
+
+def _check_sizes(files: Sequence[HubFile], repo: str, largest: int) -> None:
+    for file in files:
+        if file.size > largest:
+            raise PullFailed(
+                f"{repo}: {file.path} has {file.size:,} bytes, the hub serves at most {largest:,} over HTTP; fetch it"
+                f" with `hf download {repo} {file.path}` and pull the file"
+            )
+
+
+@contextmanager
+def _library(source: HubSource, revision: str) -> Iterator[Any]:
+    """huggingface_hub for one look: without telemetry meanwhile, its errors translated, its connections closed."""
+    import huggingface_hub  # half a second, needed for hub names only
+    from huggingface_hub import close_session, constants, errors
+
+    try:
+        huggingface_hub.get_session()
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        raise unusable_proxy(error) from error
+    before = constants.HF_HUB_DISABLE_TELEMETRY
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    try:
+        yield huggingface_hub
+    except errors.GatedRepoError as error:
+        raise Forbidden(f"{source.repo}: is gated; accept its terms on its page, then `hf auth login`") from error
+    except errors.RevisionNotFoundError as error:
+        raise NotFound(f"{source.repo}: has no revision {revision!r}; write a branch, a tag or a commit") from error
+    except errors.RepositoryNotFoundError as error:
+        raise NotFound(f"{source.repo}: the hub knows no such model; check the name; {_LOGIN}") from error
+    except errors.HfHubHTTPError as error:
+        raise _status(error.response.status_code, source.repo) from error
+    except errors.OfflineModeIsEnabled as error:
+        raise Unavailable(f"{source.repo}: HF_HUB_OFFLINE is set; unset it to pull from the hub") from error
+    except (errors.OIDCError, errors.DeviceCodeError) as error:
+        raise Unauthorized(f"{source.repo}: your login at the hub failed ({error}); run `hf auth login`") from error
+    except errors.HFValidationError as error:
+        raise BadInput(f"{source.repo}: is no name of the hub ({error}); write owner/repo") from error
+    except httpx2.TimeoutException as error:
+        raise Transient(DeadlineExceeded(f"{source.repo}: the hub fell silent; check the network")) from error
+    except httpx2.TransportError as error:
+        reason = str(error) or type(error).__name__
+        raise Transient(
+            Unavailable(f"{source.repo}: the hub cannot be reached ({reason}); check the network and HF_ENDPOINT")
+        ) from error
+    except (httpx2.InvalidURL, ValueError, TypeError, KeyError) as error:
+        raise PullFailed(f"{source.repo}: what answers is no hub ({error}); check HF_ENDPOINT") from error
+    finally:
+        constants.HF_HUB_DISABLE_TELEMETRY = before
+        close_session()
+
+
+def _status(status: int, repo: str) -> GaiadError | Transient:
+    error = status_error(status, f"{repo} on the hub", _LOGIN)
+    return Transient(error) if status in TRANSIENT_STATUSES else error

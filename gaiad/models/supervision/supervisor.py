@@ -1,0 +1,304 @@
+"""Keeps one worker alive: spawn, hello, canary, restart with backoff, and an answer for every request.
+
+A request in flight when its worker dies gets WorkerDied. A worker that ignores a cancel, a deadline or a ping for its
+grace time is killed. What the requests mean is left to the caller (the embedder, the generator).
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from typing import Literal
+
+from gaiad.clock import Clock
+from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
+from gaiad.logs import get_logger
+from gaiad.metrics import resident_bytes
+from gaiad.models.supervision.hello import BadModel, Check, say_hello
+from gaiad.models.supervision.in_flight import InFlight, error_of
+from gaiad.models.supervision.patience import Patience
+from gaiad.models.supervision.pending import Pending, look_again_s
+from gaiad.models.supervision.process import STDERR_LINES, WorkerProcess, describe_exit
+from gaiad.models.supervision.protocol import (
+    Cancel,
+    Delta,
+    Failed,
+    Load,
+    LoadFailed,
+    Ping,
+    Pong,
+    ProtocolError,
+    Ready,
+    Reply,
+    Stop,
+    Work,
+)
+from gaiad.ports import Call
+from gaiad.schemas import ModelStatus
+from gaiad.tasks import TaskGroup
+
+State = Literal["inactive", "starting", "ready", "failed"]
+
+_STARTED = "--- worker started, pid"
+_log = get_logger("gaiad.models")
+
+
+class Supervisor:
+    """One role's worker. `check(ready, canary_reply)` returns a problem in words, or "" when the model works."""
+
+    def __init__(
+        self, role: str, load: Load, canary: Work, check: Check, clock: Clock, patience: Patience | None = None
+    ) -> None:
+        self._role = role
+        self._load = load
+        self._canary = canary
+        self._check = check
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._tasks = TaskGroup(f"models/{role}", on_failure=self._task_failed)
+        self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
+        self._process: WorkerProcess | None = None
+        self._in_flight = InFlight()
+        self._changed = asyncio.Condition()
+        self._state: State = "inactive"
+        self._reason = "not started"
+        self._killed_because = ""
+        self._failures = 0
+        self._restarts = 0
+        self._heard_at = 0.0
+
+    # -- life
+
+    async def start(self) -> None:
+        """Begin in the background; returns at once. Starting again after `failed` tries anew."""
+        if self._state in ("starting", "ready"):
+            return
+        self._failures = 0
+        await self._become("starting", "loading the model")
+        self._tasks.start("supervise", self._supervise())
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Return once the worker answers. Raises Unavailable with the reason when it failed or time ran out."""
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(lambda: self._state != "starting")
+        except TimeoutError:
+            raise Unavailable(f"{self._role}: not ready after {timeout_s:g} s: {self._reason}", 5.0) from None
+        if self._state != "ready":
+            raise Unavailable(f"{self._role}: {self._reason}", 30.0)
+
+    async def close(self) -> None:
+        """Stop the worker (asked, terminated, killed) and fail what was in flight."""
+        if self._process is not None:
+            self._process.send(Stop())
+        await self._tasks.stop()
+        await self._become("inactive", "stopped")
+
+    def status(self) -> ModelStatus:
+        pid = self._process.pid if self._process is not None else 0
+        return ModelStatus(
+            role=self._role,
+            kind="gguf",
+            path_or_url=self._load.path,
+            state=self._state,
+            pid=pid,
+            reason="" if self._state == "ready" else self._reason,
+            memory_bytes=resident_bytes(pid) if pid else 0,
+            restarts=self._restarts,
+        )
+
+    @property
+    def load(self) -> Load:
+        """What the next life is told: as asked for, with what an earlier life measured."""
+        return self._load
+
+    def stderr_lines(self) -> list[str]:
+        """The worker's last lines on standard error, lives before this one included."""
+        return list(self._stderr)
+
+    # -- requests
+
+    async def submit(self, make: Callable[[int], Work], call: Call) -> Pending:
+        """Send `make(id)`, waiting for a worker that starts. Raises Unavailable, DeadlineExceeded, Cancelled."""
+        await self._until_ready(call)
+        assert self._process is not None
+        pending = self._in_flight.register()
+        try:
+            self._process.send(make(pending.id))
+        except ProtocolError as error:
+            self._in_flight.withdraw(pending)
+            raise BadInput(str(error)) from error
+        return pending
+
+    async def result(self, pending: Pending, call: Call) -> Reply:
+        """The answer. Raises WorkerDied, DeadlineExceeded, Cancelled, BadInput; cancels the work when nobody waits."""
+        async for _ in self.pieces(pending, call):
+            pass
+        return pending.answer.result()
+
+    async def pieces(self, pending: Pending, call: Call) -> AsyncGenerator[Delta, None]:
+        """The text as it comes; when it ends `pending.answer` holds a reply that is no Failed. Raises as `result`."""
+        try:
+            while found := await pending.more(call, self._clock, self._patience.cancel_look_s):
+                for piece in found:
+                    yield piece
+        except (Cancelled, DeadlineExceeded, asyncio.CancelledError, GeneratorExit):
+            self.abandon(pending)
+            raise
+        reply = pending.answer.result()
+        if isinstance(reply, Failed):
+            raise error_of(self._role, reply)
+
+    async def beat(self, call: Call) -> float:
+        """Milliseconds until the worker answered a ping: for a generating one, after a real decode. Raises as both."""
+        await self._until_ready(call)
+        assert self._process is not None
+        pending, sent = self._in_flight.register(), self._clock.monotonic()
+        self._process.send(Ping(id=pending.id))
+        try:
+            await pending.more(call, self._clock, self._patience.cancel_look_s)
+        finally:
+            self._in_flight.withdraw(pending)
+        pending.answer.result()
+        return (self._clock.monotonic() - sent) * 1e3
+
+    def abandon(self, pending: Pending) -> None:
+        """Tell the worker to drop it, and kill the worker when it does not obey in time."""
+        if pending.answer.done():
+            pending.answer.exception()  # looked at: nobody waits for it any more
+        elif self._process is not None:
+            self._process.send(Cancel(id=pending.id))
+            self._tasks.start("enforce_cancel", self._enforce_cancel(pending, self._process))
+
+    async def _enforce_cancel(self, pending: Pending, process: WorkerProcess) -> None:
+        grace = self._patience.cancel_grace_s
+        await asyncio.wait([pending.answer], timeout=grace)
+        if not pending.answer.done():
+            self._kill(process, f"it ignored a cancel for {grace:g} s")
+            await asyncio.wait([pending.answer])
+        pending.answer.exception()
+
+    async def _until_ready(self, call: Call) -> None:
+        while self._state == "starting":
+            call.check(self._clock.monotonic())
+            async with self._changed:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(look_again_s(call, self._clock, self._patience.cancel_look_s)):
+                        await self._changed.wait_for(lambda: self._state != "starting")
+        call.check(self._clock.monotonic())
+        if self._state != "ready":
+            raise Unavailable(f"{self._role}: {self._reason}", 30.0)
+
+    # -- supervision
+
+    async def _supervise(self) -> None:
+        try:
+            while True:
+                reason = await self._one_life()
+                self._failures += 1
+                if self._failures >= self._patience.failures:
+                    tries = f"gave up after {self._failures} failures in a row" if self._failures > 1 else "gave up"
+                    await self._become("failed", f"{reason} ({tries}; restart gaiad once it is mended)")
+                    _log.error("worker_failed", role=self._role, reason=reason)
+                    return
+                delay = self._patience.backoff_s(self._failures)
+                self._restarts += 1
+                await self._become("starting", f"{reason}; restarting")
+                _log.warning("worker_restarting", role=self._role, reason=reason, delay_s=delay)
+                await asyncio.sleep(delay)
+        except BadModel as error:
+            await self._become("failed", str(error))
+            _log.error("worker_refused_model", role=self._role, reason=str(error))
+
+    async def _one_life(self) -> str:
+        """Run one worker to its end and say why it ended. Raises BadModel when another life would end the same way."""
+        self._killed_because = ""
+        try:
+            process = await WorkerProcess.spawn(self._stderr)
+        except OSError as error:
+            return f"the worker cannot be started ({error}); free some memory or processes"
+        self._process = process
+        self._stderr.append(f"{_STARTED} {process.pid}")
+        async with TaskGroup(f"models/{self._role}/{process.pid}") as life:
+            words = life.start("stderr", process.read_stderr())
+            reason: str | None = ""
+            try:
+                reason = await self._hello(process)
+                if reason is None:
+                    await self._become("ready", "")
+                    life.start("watch", self._watch(process))
+                    reason = await self._read(process)
+            finally:
+                self._process, self._state = None, "starting"
+                code = await process.close()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(words), 1.0)
+                why = self._killed_because or reason or self._why_it_died(code)
+                self._in_flight.fail(self._role, why)
+        return why
+
+    async def _hello(self, process: WorkerProcess) -> str | None:
+        """None when the worker is fit, else why not ("" when it died). Raises BadModel."""
+        limit = self._patience.start_s
+        try:
+            async with asyncio.timeout(limit):
+                settled = await say_hello(process, self._load, self._canary, self._check)
+        except TimeoutError:
+            return self._kill(process, f"it was not ready after {limit:g} s")
+        except ProtocolError as error:
+            return self._kill(process, str(error))
+        self._heard_at = self._clock.monotonic()
+        self._load = settled or self._load
+        return None if settled else ""
+
+    async def _read(self, process: WorkerProcess) -> str:
+        """Hand replies to their callers until the worker ends; returns a reason of our own, or ""."""
+        while True:
+            try:
+                reply = await process.receive()
+            except ProtocolError as error:
+                return self._kill(process, str(error))
+            if reply is None:
+                return ""
+            self._heard_at = self._clock.monotonic()
+            if isinstance(reply, Ready | LoadFailed):
+                continue
+            if isinstance(reply, Delta):
+                self._in_flight.add(reply)
+                continue
+            self._in_flight.settle(reply)
+            if not isinstance(reply, Pong):
+                self._failures = 0
+
+    async def _watch(self, process: WorkerProcess) -> None:
+        """Ping a worker that has been silent, sooner with work in hand; kill one whose engine does not come round."""
+        while True:
+            await asyncio.sleep(self._patience.ping_every_s)
+            silent_s = self._clock.monotonic() - self._heard_at
+            if silent_s < (self._patience.ping_every_s if self._in_flight else self._patience.idle_ping_every_s):
+                continue
+            pending = self._in_flight.register()
+            process.send(Ping(id=pending.id))
+            await asyncio.wait([pending.answer], timeout=self._patience.ping_grace_s)
+            if not pending.answer.done():
+                self._kill(process, f"it did not answer a ping for {self._patience.ping_grace_s:g} s")
+
+    def _kill(self, process: WorkerProcess, because: str) -> str:
+        self._killed_because = f"the worker was killed: {because}"
+        process.kill()
+        return self._killed_because
+
+    def _why_it_died(self, code: int) -> str:
+        words = next((line.strip() for line in reversed(self._stderr) if line.strip()), "")
+        last = "" if words.startswith(_STARTED) else f" (its last words: {words[:300]})"
+        where = f"{self._load.path}: " if self._load.path else ""
+        return f"{where}{describe_exit(code)}{last}"
+
+    async def _become(self, state: State, reason: str) -> None:
+        async with self._changed:
+            self._state, self._reason = state, reason
+            self._changed.notify_all()
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        self._state, self._reason = "failed", f"{name} failed: {error!r}; this is a fault in gaiad, please report it"
+        self._in_flight.fail(self._role, self._reason)

@@ -1,0 +1,52 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaiad.models.child.pace import AIM_S, FIRST_CHUNK, Pace
+
+
+def test_before_anything_is_known_the_chunk_is_middling_and_never_above_the_batch():
+    assert Pace(256).shared_chunk == FIRST_CHUNK
+    assert Pace(20).shared_chunk == 20
+
+
+def run(machine, pace, steps):
+    """Steps as a machine of (seconds to write, seconds a prompt token) takes them; the longest of the last half."""
+    writing, reading = machine
+    took = []
+    for _ in range(steps):
+        pace.note(0, 4, writing)
+        chunk = pace.shared_chunk
+        took.append(writing + chunk * reading)
+        pace.note(chunk, 4, took[-1])
+    return max(took[steps // 2 :])
+
+
+def test_a_slow_machine_takes_little_at_a_time_and_a_fast_one_much():
+    slow, fast = Pace(256), Pace(256)
+    assert run((0.06, 0.006), slow, 10) <= AIM_S
+    run((0.002, 0.0002), fast, 10)
+    assert slow.shared_chunk == 16
+    assert fast.shared_chunk == 256
+
+
+def test_it_follows_a_machine_that_becomes_slower():
+    pace = Pace(256)
+    run((0.01, 0.001), pace, 10)
+    before = pace.shared_chunk
+    assert run((0.01, 0.005), pace, 20) <= AIM_S
+    assert pace.shared_chunk < before
+
+
+def test_a_few_tokens_tell_nothing_of_a_prompts_price():
+    pace = Pace(256)
+    pace.note(2, 0, 0.5)
+    assert pace.shared_chunk == FIRST_CHUNK
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 8), st.floats(0.0, 100.0))), st.integers(1, 512))
+def test_whatever_was_measured_the_chunk_stays_in_its_bounds(steps, lone):
+    pace = Pace(lone)
+    for read, written, took in steps:
+        pace.note(read, written, took)
+    assert 1 <= pace.shared_chunk <= lone
+    assert pace.shared_chunk >= min(16, lone)

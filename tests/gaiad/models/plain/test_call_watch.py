@@ -1,0 +1,64 @@
+import asyncio
+import threading
+import time
+
+import pytest
+
+from gaiad.clock import SystemClock
+from gaiad.errors import Cancelled, DeadlineExceeded
+from gaiad.models.plain.call_watch import attentive, pause
+from gaiad.ports import Call
+
+CLOCK = SystemClock("UTC")
+
+
+async def wait(call, patience_s=30.0, **more):
+    async with attentive(call, CLOCK, patience_s, **more):
+        await asyncio.Event().wait()
+
+
+async def test_a_cancel_from_another_thread_ends_a_wait():
+    call = Call()
+    threading.Timer(0.05, call.cancel).start()
+    begun = time.monotonic()
+    with pytest.raises(Cancelled):
+        await wait(call)
+    assert time.monotonic() - begun < 1.0
+
+
+async def test_deadline_patience_and_giving_up_are_told_apart():
+    with pytest.raises(DeadlineExceeded):
+        await wait(Call(deadline=CLOCK.monotonic() + 0.05))
+    with pytest.raises(TimeoutError):
+        await wait(Call(), 0.05)
+    gone = []
+    asyncio.get_running_loop().call_later(0.05, gone.append, True)
+    with pytest.raises(TimeoutError):
+        await wait(Call(), given_up=lambda: bool(gone))
+
+
+async def test_a_call_that_is_over_does_not_begin_and_one_in_time_is_left_alone():
+    call = Call()
+    call.cancel()
+    with pytest.raises(Cancelled):
+        await wait(call)
+    async with attentive(Call(), CLOCK, 30.0):
+        await asyncio.sleep(0.12)
+
+
+async def test_a_pause_lasts_as_long_as_it_should_unless_the_call_ends():
+    begun = time.monotonic()
+    await pause(0.12, Call(), CLOCK)
+    assert 0.11 <= time.monotonic() - begun < 1.0
+    call = Call()
+    asyncio.get_running_loop().call_later(0.02, call.cancel)
+    with pytest.raises(Cancelled):
+        await pause(30.0, call, CLOCK)
+
+
+async def test_being_cancelled_oneself_is_no_timeout():
+    task = asyncio.ensure_future(wait(Call()))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

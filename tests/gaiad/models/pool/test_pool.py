@@ -1,0 +1,166 @@
+import asyncio
+import contextlib
+import os
+import time
+
+import msgspec
+import pytest
+
+from gaiad.clock import SystemClock
+from gaiad.config import ModelConfig, load_config
+from gaiad.errors import Conflict, NotFound, Unavailable
+from gaiad.generation import Generated, GenerateRequest, Sampling, Segment
+from gaiad.models.pool.making import Workshop, memory_need
+from gaiad.models.pool.pool import ModelPool, budget_bytes
+from gaiad.models.pool.pooled import Pooled
+from gaiad.models.pool.roles import assign
+from gaiad.models.tokens.token_worker import TokenWorker
+from gaiad.ports import Call
+
+MIB = 2**20
+PLENTY = 4096 * MIB
+
+
+@pytest.fixture
+async def open_pool():
+    opened = []
+
+    async def open_one(budget, roles=None, known=None, pinned=(), **settings):
+        config = load_config(environment={})
+        chosen = msgspec.structs.replace(config.models, threads=1, **settings)
+        named, models = assign(msgspec.structs.replace(config.roles, **(roles or {})), known or {})
+        clock = SystemClock("UTC")
+        shop = Workshop(settings=chosen, clock=clock, words=TokenWorker(clock), environment=os.environ)
+        pool = ModelPool(named, [Pooled(n, m, pinned=n in pinned) for n, m in models.items()], shop, budget)
+        opened.append(pool)
+        await pool.start()
+        return pool
+
+    yield open_one
+    for pool in opened:
+        await pool.close()
+
+
+def gguf(path, **more):
+    return ModelConfig(kind="gguf", path=str(path), **more)
+
+
+def row(pool, name):
+    return next(row for row in pool.statuses() if row.name == name)
+
+
+async def ask(pool, name, tokens=4, call=None):
+    request = GenerateRequest(segments=[Segment("Once")], max_tokens=tokens, seed=1, sampling=Sampling())
+    pieces = [piece async for piece in pool.generate(name, request, call or Call())]
+    assert isinstance(pieces[-1], Generated)
+    return pieces[-1]
+
+
+async def test_roles_that_share_a_file_share_its_worker(open_pool, tiny_llama):
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": "a"}, {"a": gguf(tiny_llama)})
+    assert (await ask(pool, pool.name_of(role="prime"))).tokens == 4
+    assert (await ask(pool, pool.name_of(role="lite"))).tokens == 4
+    rows = {row.role: row for row in pool.statuses()}
+    assert rows["prime"].pid == rows["lite"].pid != 0
+    assert rows["codemind"].kind == "extractive"
+    assert rows["prime"].slots == 4
+    assert rows["prime"].memory_bytes > 0
+
+
+async def test_a_model_that_does_not_fit_sleeps_and_wakes_in_the_place_of_an_idle_one(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
+    budget = memory_need(known["a"], load_config(environment={}).models) + MIB
+    pool = await open_pool(budget, {"prime": "a", "lite": "b"}, known)
+    assert row(pool, "b").state == "sleeping"
+    assert "it is loaded when it is asked for" in row(pool, "b").reason
+    for name, other in (("a", "b"), ("b", "a"), ("a", "b")):
+        assert (await ask(pool, name)).tokens == 4
+        assert (row(pool, name).state, row(pool, other).state) == ("ready", "sleeping")
+
+
+async def test_a_woken_model_sends_an_idle_one_to_sleep_and_says_so(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known)
+    await ask(pool, "a")
+    await ask(pool, "b")
+    taken = row(pool, "a").memory_bytes + row(pool, "b").memory_bytes
+    pool.resize(taken * 3 // 4)
+    await pool.unload("a")
+    assert (row(pool, "a").state, row(pool, "a").pid, row(pool, "a").memory_bytes) == ("sleeping", 0, 0)
+    assert (await ask(pool, "a")).tokens == 4
+    assert row(pool, "a").state == "ready"
+    assert (row(pool, "b").state, row(pool, "b").reason) == ("sleeping", "unloaded to make room for a")
+
+
+async def test_a_pinned_model_stays_and_the_other_is_refused_with_numbers(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known, pinned=["a"])
+    await ask(pool, "a")
+    await ask(pool, "b")
+    taken = row(pool, "a").memory_bytes + row(pool, "b").memory_bytes
+    pool.resize(taken * 3 // 4)
+    await pool.unload("b")
+    with pytest.raises(Unavailable, match=r"a \(pinned, [\d,]+ MiB\)"):
+        await ask(pool, "b")
+    pool.pin("a", False)
+    assert pool.pinned() == []
+    assert (await ask(pool, "b")).tokens == 4
+
+
+async def test_a_model_that_answers_is_not_unloaded_under_its_caller(open_pool, slow_llama):
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(slow_llama)})
+    async with contextlib.aclosing(
+        pool.generate("a", GenerateRequest(segments=[Segment("x")], max_tokens=2000), Call())
+    ) as pieces:
+        await anext(pieces)
+        assert row(pool, "a").running == 1
+        with pytest.raises(Conflict, match="is answering 1"):
+            await pool.unload("a")
+    await pool.unload("a")
+    assert row(pool, "a").state == "sleeping"
+    await pool.load("a", Call())
+    assert row(pool, "a").state == "ready"
+
+
+async def test_a_missing_file_costs_its_own_role_only_and_load_tries_it_anew(open_pool, tiny_llama, tmp_path):
+    path = tmp_path / "later.gguf"
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": str(path)}, {"a": gguf(tiny_llama)})
+    assert (await ask(pool, "a")).tokens == 4
+    assert row(pool, str(path)).state == "failed"
+    assert [reason for reason in pool.degraded() if str(path) in reason]
+    with pytest.raises(Unavailable, match=r"later\.gguf"):
+        await ask(pool, str(path))
+    path.write_bytes(tiny_llama.read_bytes())
+    await pool.load(str(path), Call())
+    assert (await ask(pool, str(path))).tokens == 4
+    assert pool.degraded() == []
+
+
+async def test_an_idle_model_is_unloaded_after_its_time_and_a_pinned_one_is_not(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known, pinned=["b"], sleep_after_s=0.2)
+    await asyncio.gather(ask(pool, "a"), ask(pool, "b"))
+    end = time.monotonic() + 15
+    while row(pool, "a").state != "sleeping":
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+    assert "0.2 s without a request" in row(pool, "a").reason
+    assert row(pool, "b").state == "ready"
+    assert (await ask(pool, "a")).tokens == 4
+
+
+async def test_unknown_names_are_answered_with_the_known_ones(open_pool):
+    pool = await open_pool(PLENTY)
+    with pytest.raises(NotFound, match="no role is called 'primus'; there are prime, lite, codemind"):
+        pool.name_of(role="primus")
+    with pytest.raises(NotFound, match="no model is called 'x'; there are extractive"):
+        pool.name_of("x")
+    with pytest.raises(Conflict, match="nothing to unload"):
+        await pool.unload("extractive")
+    with pytest.raises(Conflict, match="nothing to pin"):
+        pool.pin("extractive", True)
+
+
+def test_the_budget_is_as_set_or_six_tenths_of_the_machine():
+    assert budget_bytes(100, 1000) == 100 * MIB
+    assert budget_bytes(0, 1000) == 600

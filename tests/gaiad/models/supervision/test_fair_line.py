@@ -1,0 +1,78 @@
+import asyncio
+
+import pytest
+
+from gaiad.clock import SystemClock
+from gaiad.errors import Cancelled, DeadlineExceeded, Unavailable
+from gaiad.models.supervision.fair_line import FairLine
+from gaiad.ports import Call, Priority
+
+
+def line(places=1, limit=3):
+    return FairLine("writer", places, limit, SystemClock("UTC"))
+
+
+async def occupy(queue, call, served, name, leave):
+    async with queue.place(call):
+        served.append(name)
+        await leave.wait()
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_tenants_take_turns_however_much_one_of_them_asks():
+    queue, served, leave = line(places=2, limit=9), [], asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for name in ("greedy1", "greedy2", "greedy3", "modest1"):
+            call = Call(tenant=name[:-1])
+            group.create_task(occupy(queue, call, served, name, leave))
+        await settle()
+        assert served == ["greedy1", "greedy2"]
+        leave.set()
+    assert served == ["greedy1", "greedy2", "modest1", "greedy3"]
+
+
+async def test_a_person_does_not_wait_behind_background_work():
+    queue, served, leave = line(), [], asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for name in ("background1", "background2"):
+            group.create_task(occupy(queue, Call(priority=Priority.BACKGROUND), served, name, leave))
+        group.create_task(occupy(queue, Call(), served, "person", leave))
+        await settle()
+        assert served == ["background1", "person"]
+        leave.set()
+
+
+async def test_a_full_line_refuses_with_numbers_and_a_time():
+    queue, served, leave = line(limit=1), [], asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for name in "ab":
+            group.create_task(occupy(queue, Call(), served, name, leave))
+        await settle()
+        with pytest.raises(Unavailable, match=r"1 requests already wait \(limit 1\); try again in") as refusal:
+            async with queue.place(Call()):
+                pass
+        assert refusal.value.retry_after_s > 0
+        leave.set()
+    assert served == ["a", "b"]
+    assert (queue.waiting, queue.running) == (0, 0)
+
+
+async def test_who_gives_up_waiting_leaves_no_gap():
+    queue, leave = line(), asyncio.Event()
+    impatient, gone = Call(deadline=SystemClock("UTC").monotonic() + 0.02), Call()
+    gone.cancel()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(occupy(queue, Call(), [], "first", leave))
+        await settle()
+        for call, error in ((impatient, DeadlineExceeded), (gone, Cancelled)):
+            with pytest.raises(error):
+                async with queue.place(call):
+                    pass
+        assert queue.waiting == 0
+        leave.set()
+    async with queue.place(Call()) as waited_s:
+        assert waited_s < 1.0

@@ -1,0 +1,32 @@
+import asyncio
+import os
+import signal
+import time
+
+from gaiad.models.supervision.patience import Patience
+
+ATTENTIVE = Patience(
+    start_s=30.0, ping_every_s=0.05, idle_ping_every_s=0.2, ping_grace_s=0.5, first_backoff_s=0.02, failures=50
+)
+
+
+async def until(condition, timeout_s=20.0):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true"
+        await asyncio.sleep(0.02)
+
+
+async def test_a_worker_that_stops_while_nobody_asks_it_is_noticed_and_replaced(open_generator, tiny_llama):
+    generator = await open_generator(tiny_llama, patience=ATTENTIVE)
+    pid = generator.status().pid
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: generator.status().pid not in (0, pid) and generator.status().state == "ready")
+    assert generator.status().restarts == 1
+
+
+async def test_a_healthy_idle_worker_is_left_alone(open_generator, tiny_llama):
+    generator = await open_generator(tiny_llama, patience=ATTENTIVE)
+    pid = generator.status().pid
+    await asyncio.sleep(1.0)
+    assert (generator.status().pid, generator.status().restarts) == (pid, 0)
