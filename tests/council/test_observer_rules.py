@@ -121,6 +121,7 @@ def test_harmless_texts_pass_whole(text: str) -> None:
         ("RESPONSE: ok\nrm -rf /home", "command", "/home"),
         ("RESPONSE: ok\n<tool_call>{}", "command", "<tool_call>"),
         ("RESPONSE: ok\n```\nx\n```\nsudo rm -r x", "command", "x"),
+        ("RESPONSE: ok\n```sh\nls\n```\nEXECUTE: ls", "command", "EXECUTE:"),
         ("RESPONSE: ok\nPLAN: 1. x", "marker", "PLAN:"),
         ("PLAN:1. x", "marker", "PLAN:"),
         ("VERIFY: success", "marker", "VERIFY:"),
@@ -149,6 +150,11 @@ def test_the_prompt_is_not_told_word_for_word() -> None:
     _, violation = watch([f"好的：{eastern}"], protected=(eastern,))
     assert violation is not None
     assert violation.rule == "leaked_prompt"
+
+
+def test_without_protected_texts_nothing_leaks() -> None:
+    text = f"RESPONSE: {IDENTITY}"
+    assert watch([text], protected=()) == (text, None)
 
 
 def test_a_leak_that_breaks_off_is_shown_in_the_end() -> None:

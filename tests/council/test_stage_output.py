@@ -141,6 +141,11 @@ def test_an_answer_or_a_command_alone_is_enough() -> None:
     assert response("THOUGHT_SEED: later").outcome == "empty"
 
 
+def test_the_summary_of_a_verdict_in_plain_text() -> None:
+    for text, summary in (("VERIFY: fail - no file.", "no file"), ("VERIFY: fail", "no summary was given")):
+        assert read_output("verify", text, 0.3).value.summary == summary
+
+
 def test_a_fail_is_not_talked_over_by_a_success() -> None:
     for text in ("VERIFY: fail: no file\nVERIFY: success.", "VERIFY: success.\nVERIFY: fail: no file"):
         assert read_output("verify", text, 0.3).outcome == "fail"
@@ -163,7 +168,7 @@ def test_a_marker_in_a_code_fence_is_text() -> None:
     assert response(text).value.text == text.removeprefix("RESPONSE: ")
 
 
-@pytest.mark.parametrize("text", ["", "RESPONSE:", "<think>hm</think>", "PLAN: 1. do it"])
+@pytest.mark.parametrize("text", ["", "RESPONSE:", "Let me see.\nRESPONSE:", "<think>hm</think>", "PLAN: 1. do it"])
 def test_an_answer_of_nothing_is_empty(text: str) -> None:
     assert response(text).outcome == "empty"
 
