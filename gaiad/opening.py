@@ -27,6 +27,7 @@ from prompts.compress import BudgetOverrun
 from prompts.identity import Identity
 from prompts.load import check_all
 from prompts.registry import Registry, RegistryWatch, check_task_lengths
+from prompts.task_instructions import LengthProblem
 
 _FOLDER = "cognition"
 _log = get_logger("gaiad.cognition")
@@ -81,13 +82,21 @@ async def check_stack(registry: Registry, models: dict[str, PooledModel], mtu: i
         try:
             tokens = (await model.tokenizer.count([text], call))[0]
             check_identity(tokens, mtu)
-            for problem in await check_task_lengths(registry, {name: model.tokenizer}, call):
-                notes.append(str(problem))
+            notes += _too_long(name, await check_task_lengths(registry, {name: model.tokenizer}, call))
         except TokenBudgetError as error:
             raise ConfigError(f"cognition.mtu = {mtu}, model {name}: {error.message}") from error
         except Unavailable as error:
             notes.append(f"identity was not measured with {name}: {error.message}")
     return notes
+
+
+def _too_long(name: str, problems: list[LengthProblem]) -> list[str]:
+    """One line for a model, however many instructions its vocabulary cuts too finely (GCP 5.1)."""
+    if not problems:
+        return []
+    worst = max(problems, key=lambda problem: problem.tokens - problem.limit)
+    others = f" and {len(problems) - 1} others" if len(problems) > 1 else ""
+    return [f"{worst}{others}; a turn with {name} will be refused or use a summary"]
 
 
 def _report(overrun: BudgetOverrun, metrics: Metrics) -> None:

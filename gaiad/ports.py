@@ -99,7 +99,7 @@ class Tokenizer(Protocol):
 
     @property
     def exact(self) -> bool:
-        """False when there is no vocabulary to count with and counts are upper estimates."""
+        """False when there is no vocabulary to count with and counts are cautious estimates."""
         ...
 
     async def count(self, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:

@@ -23,7 +23,7 @@ class TaskInstruction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class LengthProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """A directive that is longer than it may be. Where `exact` is false the tokens are an upper estimate."""
+    """A directive that is longer than it may be. Where `exact` is false the tokens are an estimate."""
 
     key: str
     tokenizer: str
@@ -32,7 +32,7 @@ class LengthProblem(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
 
     def __str__(self) -> str:
-        about = "" if self.exact else "up to "
+        about = "" if self.exact else "about "
         over = self.tokens - self.limit
         return (
             f"task instruction {self.key!r}: {about}{self.tokens} tokens under {self.tokenizer}, "

@@ -107,7 +107,7 @@ def _rendering_text(found: "Rendering") -> str:
         for row in found.fields
     ]
     total = f"{found.total_tokens:,} of {found.mtu:,} tokens, and {found.reserve_tokens:,} for the reply"
-    counted = "" if found.exact else "  (upper estimates: this model has no tokenizer here)"
+    counted = "" if found.exact else "  (estimates: this model has no tokenizer here)"
     dropped = [f"dropped: {', '.join(found.dropped)}"] if found.dropped else []
     parts = [table(rows, ("field", "limit", "original", "tokens", "method")), total + counted, *dropped, ""]
     return "\n".join([*parts, dim("--- the prompt ---"), plain(found.prompt)])
