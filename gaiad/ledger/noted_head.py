@@ -17,13 +17,18 @@ _LINE = re.compile(r"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 def read_noted_head(path: Path) -> Head | None:
-    """The head in the file; None without one. Raises Conflict when the file holds something else."""
+    """The head in the file; None without one, or with an empty one, as a kill between making and writing leaves it.
+
+    Raises Conflict when the file holds something else.
+    """
     try:
         text = path.read_text(encoding="ascii", errors="replace")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Conflict(f"{path}: cannot be read ({error.strerror}); mend it") from error
+    if not text:
+        return None
     found = _LINE.fullmatch(text)
     if found is None:
         raise Conflict(f"{path}: holds no head of an audit chain; the next start makes it anew once it is moved away")

@@ -135,6 +135,15 @@ def test_a_lost_note_is_made_anew_and_its_loss_is_a_row(open_log: Open, tmp_path
     assert verify_home(tmp_path).ok
 
 
+def test_a_kill_between_making_and_writing_the_note_is_no_trouble(open_log: Open, tmp_path: Path) -> None:
+    open_log().close()
+    (tmp_path / "audit.head").write_text("")
+    log = open_log()
+    assert log.trouble == ""
+    assert log.append_now("council.vote", "lite", {}) == 1
+    assert verify_home(tmp_path).ok
+
+
 def test_an_altered_last_row_is_said_at_the_next_start(open_log: Open, tmp_path: Path) -> None:
     log = open_log()
     log.append_now("council.vote", "lite", {"yes": True})
