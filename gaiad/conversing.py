@@ -18,6 +18,7 @@ from gaiad.models.pool.pool import ModelPool
 from gaiad.ports import Archive, Call
 from gaiad.remembering import decode_sent
 from gaiad.replaying import replay
+from gaiad.store.file import DatabaseFile
 from gaiad.turn import TurnTaker
 
 
@@ -49,6 +50,10 @@ class Conversations:
     def use_config(self, config: CognitionConfig) -> None:
         """Other sizes, from the next turn on."""
         self._assembler.use_config(config)
+
+    def files(self) -> dict[str, DatabaseFile]:
+        """What a backup has to copy besides the memory."""
+        return self._log.files()
 
     async def chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[Event, None]:
         """A turn as it happens; the last event is `done` with a ChatAnswer. Raises as TurnTaker.take."""

@@ -173,6 +173,7 @@ class Daemon:
         )
         service.note("embedder", trouble)
         service.note("audit", audit.trouble)
+        service.also_backed_up += [conversations.files, lambda: {"audit.db": audit.file}]
         stack.push_async_callback(service.stop)
         await service.start()
         return service, archive

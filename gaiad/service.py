@@ -44,6 +44,7 @@ from gaiad.schemas import (
     Status,
     VerifyReport,
 )
+from gaiad.store.file import DatabaseFile
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 
@@ -89,6 +90,7 @@ class Service:
         self._runner = runner
         self._started = clock.monotonic()
         self._notes: dict[str, str] = {}
+        self.also_backed_up: list[Callable[[], dict[str, DatabaseFile]]] = []
         self.on_reload: list[Callable[[Config], None]] = []
         self.folders: list[tuple[Path, str]] = []
 
@@ -254,7 +256,10 @@ class Service:
     async def backup(self, directory: str, call: Call) -> dict[str, Any]:
         """A consistent copy of everything, taken while others read and write. Raises BadInput for one in the home."""
         _refuse_within(self.place.home, Path(directory))
-        return await self._archive.backup(Path(directory), self._runner.jobs.file)
+        others = {"state.db": self._runner.jobs.file}
+        for more in self.also_backed_up:
+            others |= await asyncio.to_thread(more)
+        return await self._archive.backup(Path(directory), others)
 
     async def restore(self, directory: str, call: Call) -> dict[str, Any]:
         """Put a backup in place; what was there is moved aside, never deleted."""

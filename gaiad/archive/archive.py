@@ -4,7 +4,7 @@ A thin shell: it finds the tenant, hands it the call, and puts backup and restor
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -218,15 +218,18 @@ class LocalArchive(SessionCalls):
 
         return await self._tenants.run(work)
 
-    async def backup(self, directory: Path, state: DatabaseFile | None = None) -> dict[str, Any]:
-        """A consistent copy of every tenant (and `state`) in a new folder. Raises Conflict, BadInput."""
+    async def backup(self, directory: Path, others: Mapping[str, DatabaseFile] | None = None) -> dict[str, Any]:
+        """A consistent copy of every tenant in a new folder, and of `others` by their name there.
+
+        Raises Conflict, BadInput.
+        """
         async with self._maintenance:
             counts = await self.counts()
             return await self._tenants.run(
                 backup.write_backup,
                 directory,
                 [opened.tenant for opened in self._tenants.all()],
-                {} if state is None else {"state.db": state},
+                others or {},
                 to_iso(self._clock.now()),
                 counts,
             )

@@ -84,9 +84,9 @@ class CognitionLog:
         return await self._rows(tenant, f"{where} ORDER BY full_id DESC LIMIT ?", (session_id, limit))
 
     def files(self) -> dict[str, DatabaseFile]:
-        """What a backup copies, by the path under the home."""
-        with self._opening:
-            return {f"{self._folder.name}/{tenant}.db": file for tenant, file in self._files.items()}
+        """What a backup copies, by the path under the home: every tenant's file, opened for it."""
+        found = sorted(self._folder.glob("*.db"))
+        return {f"{self._folder.name}/{path.name}": self._file(path.stem) for path in found}
 
     async def close(self) -> None:
         """Finish what is being written."""
