@@ -20,6 +20,7 @@ from gaiad.schemas import ResearchRequest, ResearchResult
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.counting import PromptCounter
+from prompts.load import load_prompt
 from prompts.packet import CognitionPacket, ContextItem, HistoryEntry
 from prompts.persona_review import refusal
 from prompts.persona_verdicts import PersonaVerdicts
@@ -107,6 +108,7 @@ class Assembler:
                 identity=registry.identity_text(),
                 persona=registry.persona_text(persona),
                 role=request.role,
+                role_text=load_prompt(f"role_{request.role}").body.rstrip("\n"),
                 task_instruction_key=ACT,
                 task_instruction=registry.task_instruction(ACT).text,
                 user_prompt=request.message,
