@@ -23,8 +23,8 @@ class Pace:
         """Prompt tokens in a step that others wait for."""
         if not self._reading_s:
             return min(FIRST_CHUNK, self.lone_chunk)
-        fitting = int((AIM_S - self._writing_s) / self._reading_s) // _UNIT * _UNIT
-        return min(max(_SMALLEST, fitting), self.lone_chunk)
+        fitting = min((AIM_S - self._writing_s) / self._reading_s, self.lone_chunk)  # may be infinite before the min
+        return min(max(_SMALLEST, int(fitting) // _UNIT * _UNIT), self.lone_chunk)
 
     def note(self, read: int, written: int, took_s: float) -> None:
         """A step took so long for `read` tokens of prompts and one token each of `written` replies."""
