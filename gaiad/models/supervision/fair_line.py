@@ -75,7 +75,8 @@ class FairLine:
     def _join(self, call: Call) -> Ticket:
         ticket = Ticket(call, next(self._arrivals))
         ahead = sum(other.priority == ticket.priority for other in self._waiting)
-        if ahead >= self._limit:
+        running = sum(other.priority == ticket.priority for other in self._running)
+        if running >= self._places and ahead >= self._limit:
             wait_s = round(max(0.1, self._usual_s * (ahead + 1) / self._places), 1)
             raise Unavailable(
                 f"{self._name}: {ahead} requests already wait (limit {self._limit}); try again in {wait_s:g} s", wait_s

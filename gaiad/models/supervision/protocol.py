@@ -217,6 +217,8 @@ class Pong(Message, frozen=True):
 Last = Vectors | Finished | Tokens | Rendered | Compiled | Failed | Pong
 Reply = Ready | LoadFailed | Delta | Last
 
+_SMALLEST_NUMBER, _LARGEST_NUMBER = -(2**63), 2**64 - 1  # what MessagePack can carry
+
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
@@ -227,15 +229,29 @@ class ProtocolError(Exception):
 
 
 def encode_frame(message: Message) -> bytes:
-    """The message as it goes on the socket. Raises ProtocolError when it is too large for a frame, or is no text."""
+    """The message as it goes on the socket. Raises ProtocolError when it is too large for a frame, or holds
+    what no message can: half a character, a number of more than 64 bits."""
     try:
         body = _encoder.encode(message)
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end]
         raise ProtocolError(f"{half!r} is half a character and no text; remove it") from error
+    except OverflowError as error:
+        raise ProtocolError(f"{oversized(message) or error}; give a number of at most 63 bits") from error
     if len(body) > MAX_FRAME_BYTES:
-        raise ProtocolError(f"a message of {len(body)} bytes is above the limit of {MAX_FRAME_BYTES}; send fewer texts")
+        raise ProtocolError(f"a message of {len(body)} bytes is above the limit of {MAX_FRAME_BYTES}; send less text")
     return _LENGTH.pack(len(body)) + body
+
+
+def oversized(message: msgspec.Struct) -> str:
+    """Which number, in it or in a struct it holds, has more than 64 bits; "" when none has."""
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        if isinstance(value, int) and not _SMALLEST_NUMBER <= value <= _LARGEST_NUMBER:
+            return f"{name} is {value}"
+        if isinstance(value, msgspec.Struct) and (found := oversized(value)):
+            return found
+    return ""
 
 
 def frame_length(header: bytes) -> int:

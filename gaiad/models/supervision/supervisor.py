@@ -119,15 +119,19 @@ class Supervisor:
     # -- requests
 
     async def submit(self, make: Callable[[int], Work], call: Call) -> Pending:
-        """Send `make(id)`, waiting for a worker that starts. Raises Unavailable, DeadlineExceeded, Cancelled."""
+        """Send `make(id)`, waiting for a worker that starts. Raises Unavailable, DeadlineExceeded, Cancelled, and
+        BadInput for what no message can carry.
+        """
         await self._until_ready(call)
         assert self._process is not None
         pending = self._in_flight.register()
         try:
             self._process.send(make(pending.id))
-        except ProtocolError as error:
+        except BaseException as error:
             self._in_flight.withdraw(pending)
-            raise BadInput(str(error)) from error
+            if isinstance(error, ProtocolError):
+                raise BadInput(str(error)) from error
+            raise
         return pending
 
     async def result(self, pending: Pending, call: Call) -> Reply:

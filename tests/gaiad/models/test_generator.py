@@ -108,14 +108,19 @@ async def test_a_prompt_that_can_never_fit_is_refused_with_numbers(open_generato
     [
         ({"tokens": 0}, "max_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**70}, f"seed is {2**70}"),
+        ({"tokens": 2**70}, f"max_tokens is {2**70}"),
+        ({"sampling": Sampling(top_k=2**70)}, f"top_k is {2**70}"),
         ({"sampling": Sampling(temperature=float("nan"))}, "temperature is nan"),
         ({"sampling": Sampling(top_p=1.5)}, "top_p is 1.5"),
         ({"sampling": Sampling(repeat_window=10**9)}, "repeat_window"),
     ],
 )
 async def test_settings_out_of_range_are_named(open_generator, tiny_llama, change, words):
+    generator = await open_generator(tiny_llama)
     with pytest.raises(BadInput, match=words):
-        await whole(await open_generator(tiny_llama), request(**change))
+        await whole(generator, request(**change))
+    assert not generator._supervisor._in_flight, "a request that was never sent waits for no answer"
 
 
 async def test_a_context_larger_than_trained_is_refused_at_start(open_generator, tiny_llama):

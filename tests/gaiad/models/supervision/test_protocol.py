@@ -46,10 +46,24 @@ def test_noise_and_the_other_sides_messages_are_refused():
 def test_a_frame_above_the_limit_is_refused_with_both_numbers():
     with pytest.raises(ProtocolError, match=str(protocol.MAX_FRAME_BYTES)):
         protocol.frame_length(struct.pack(">I", protocol.MAX_FRAME_BYTES + 1))
-    with pytest.raises(ProtocolError, match="send fewer texts"):
+    with pytest.raises(ProtocolError, match="send less text"):
         protocol.encode_frame(Embed(id=1, texts=["x" * protocol.MAX_FRAME_BYTES], priority=0))
 
 
 def test_half_a_character_is_refused_and_named():
     with pytest.raises(ProtocolError, match=r"ud800.* half a character"):
         protocol.encode_frame(Embed(id=1, texts=["a \ud800 b"], priority=0))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 2**70}, f"seed is {2**70}"),
+        ({"max_tokens": -(2**64)}, f"max_tokens is -{2**64}"),
+        ({"sampling": Sampling(top_k=2**64)}, f"top_k is {2**64}"),
+    ],
+)
+def test_a_number_no_message_can_carry_is_refused_and_named(change, words):
+    fields = {"id": 1, "segments": [], "max_tokens": 3, "priority": 0, "seed": 2, "sampling": Sampling(), **change}
+    with pytest.raises(ProtocolError, match=words):
+        protocol.encode_frame(Generate(**fields))
