@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.models.child.pace import AIM_S, FIRST_CHUNK, Pace
+from gaiad.models.child.pace import AIM_S, FIRST_CHUNK, LONE_AIM_S, Pace
+from gaiad.models.supervision.patience import Patience
 
 
 def test_before_anything_is_known_the_chunk_is_middling_and_never_above_the_batch():
@@ -44,15 +45,38 @@ def test_a_few_tokens_tell_nothing_of_a_prompts_price():
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 8), st.floats(0.0, 100.0))), st.integers(1, 512))
-def test_whatever_was_measured_the_chunk_stays_in_its_bounds(steps, lone):
-    pace = Pace(lone)
+def test_whatever_was_measured_the_chunk_stays_in_its_bounds(steps, most):
+    pace = Pace(most)
     for read, written, took in steps:
         pace.note(read, written, took)
-    assert 1 <= pace.shared_chunk <= lone
-    assert pace.shared_chunk >= min(16, lone)
+    for chunk in (pace.shared_chunk, pace.lone_chunk):
+        assert min(16, most) <= chunk <= most
+    assert pace.shared_chunk <= pace.lone_chunk
 
 
 def test_a_step_too_short_to_measure_is_no_division_by_nearly_nothing():
     pace = Pace(256)
     pace.note(16, 0, 2e-309)
     assert pace.shared_chunk == 256
+
+
+def read_alone(pace, reading, steps):
+    """Seconds of each step of a prompt on a machine that takes `reading` seconds a token."""
+    took = []
+    for _ in range(steps):
+        chunk = pace.lone_chunk
+        took.append(chunk * reading)
+        pace.note(chunk, 0, took[-1])
+    return took
+
+
+def test_a_slow_model_that_reads_alone_comes_round_long_before_it_counts_as_lost():
+    first, *others = read_alone(Pace(256), 0.125, 10)
+    assert first < Patience().ping_grace_s / 2
+    assert max(others) <= LONE_AIM_S
+
+
+def test_a_fast_model_that_reads_alone_takes_the_whole_batch():
+    pace = Pace(256)
+    read_alone(pace, 0.002, 2)
+    assert pace.lone_chunk == 256
