@@ -16,6 +16,10 @@ from gaiad.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "GAIAD_"
 _NOT_SETTINGS = {"GAIAD_HOME", "GAIAD_SOCKET", "GAIAD_TOKEN"}
+_ABOVE_ZERO = {
+    "embedder": ("batch_tokens", "max_backlog_pages", "start_timeout_s"),
+    "models": ("parallel", "batch_tokens", "start_timeout_s", "remote_timeout_s", "heartbeat_s"),
+}
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -273,6 +277,17 @@ def _check(merged: Mapping[str, Any]) -> Config:
         if config.archive.page_overlap_chars * 2 >= config.archive.page_max_chars
         else "",
         "archive.page_max_chars must be 200 or more" if config.archive.page_max_chars < 200 else "",
+        *(
+            f"cognition.{key} = 0: must be 1 or more; see the default in config.toml"
+            for key in ("mtu", "reserve_tokens")
+            if getattr(config.cognition, key) == 0
+        ),
+        *(
+            f"{section}.{key} = {value!r}: must be above 0; see the default in config.toml"
+            for section, keys in _ABOVE_ZERO.items()
+            for key in keys
+            if not (value := merged[section][key]) > 0
+        ),
         'embedder.kind = "gguf" needs embedder.path'
         if config.embedder.kind == "gguf" and not config.embedder.path
         else "",

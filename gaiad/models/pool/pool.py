@@ -30,6 +30,7 @@ class ModelPool:
         self._models = {model.name: model for model in models}
         self._shop = shop
         self._budget = budget
+        self._guests: list[Resident] = []
         self._placing = asyncio.Lock()
         self._tasks = TaskGroup("models/pool")
 
@@ -105,22 +106,37 @@ class ModelPool:
         """The model once more, in a worker of its own, for as long as the block lasts. Raises Unavailable."""
         model = self._models[self.name_of(name)]
         one = await asyncio.to_thread(make_model, name, model.config, self._shop)
+        async with self._room_for_another(model):
+            try:
+                await one.start()
+                await one.wait_ready(self._shop.settings.start_timeout_s)
+                yield one
+            finally:
+                await one.close()
+
+    @asynccontextmanager
+    async def _room_for_another(self, model: Pooled) -> AsyncIterator[None]:
+        """Memory for one more worker of `model`, taken for as long as the block lasts. Raises Unavailable."""
+        if not model.loads:
+            yield
+            return
+        need = model.need()
+        another = Resident(name=f"{model.name} once more", bytes=need.bytes, running=1)
         async with self._placing:
-            await self._clear(model.need())
-            await one.start()
+            await self._clear(need)
+            self._guests.append(another)
         try:
-            await one.wait_ready(self._shop.settings.start_timeout_s)
-            yield one
+            yield
         finally:
-            await one.close()
+            self._guests.remove(another)
 
     # -- memory
 
     async def load(self, name: str, call: Call) -> None:
         """Load it now and wait until it answers; a failed one is tried anew. Raises NotFound, Unavailable."""
         model = self._models[self.name_of(name)]
-        if model.failed:
-            async with self._placing:
+        async with self._placing:
+            if model.failed:
                 await model.sleep("it failed and is tried anew")
                 await asyncio.to_thread(model.make, self._shop)
         async with self.use(name, call) as served:
@@ -159,7 +175,8 @@ class ModelPool:
         async with self._placing:
             if not model.asleep:
                 return
-            await self._clear(model.need())
+            if model.loads:
+                await self._clear(model.need())
             await model.wake(self._shop.clock.monotonic())
         call.check(self._shop.clock.monotonic())
 
@@ -168,11 +185,18 @@ class ModelPool:
         room = make_room(need, self._loaded(), self._budget)
         if room.refusal:
             raise Unavailable(room.refusal, 5.0 if room.busy else 60.0)
-        for name in room.sleep:
-            await self._models[name].sleep(f"unloaded to make room for {need.name}")
+        victims = [self._models[name] for name in room.sleep]
+        victims = [model for model in victims if model.doze(f"unloaded to make room for {need.name}")]
+        try:
+            while victims:
+                await victims[0].end_worker()
+                del victims[0]
+        finally:
+            for model in victims[1:]:  # the caller went away before their turn: they are as awake as they were
+                model.asleep = ""
 
     def _loaded(self) -> list[Resident]:
-        return [model.resident() for model in self._models.values() if model.loaded]
+        return [*(model.resident() for model in self._models.values() if model.loaded), *self._guests]
 
     async def _watch_idle(self, after_s: float) -> None:
         while True:

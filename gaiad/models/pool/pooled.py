@@ -89,11 +89,21 @@ class Pooled:
 
     async def sleep(self, reason: str) -> None:
         """Take it out of memory."""
+        if self.doze(reason):
+            await self.end_worker()
+
+    def doze(self, reason: str) -> bool:
+        """From now on requests wait for it to be woken; whether there is a worker to end for that."""
         if self.served is None or self.asleep:
-            return
+            return False
         self._measure()
         self.asleep = reason
-        _log.info("model_sleeps", model=self.name, reason=reason)
+        return True
+
+    async def end_worker(self) -> None:
+        """The second half of falling asleep."""
+        assert self.served is not None
+        _log.info("model_sleeps", model=self.name, reason=self.asleep)
         await self.served.close()
 
     def status(self, role: str) -> ModelStatus:

@@ -164,3 +164,54 @@ async def test_unknown_names_are_answered_with_the_known_ones(open_pool):
 def test_the_budget_is_as_set_or_six_tenths_of_the_machine():
     assert budget_bytes(100, 1000) == 100 * MIB
     assert budget_bytes(0, 1000) == 600
+
+
+async def test_whoever_is_chosen_to_sleep_takes_no_request_meanwhile(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024), "c": gguf(tiny_llama, context=512)}
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known)
+    await ask(pool, "a")
+    await ask(pool, "b")
+    pool.resize(memory_need(known["c"], load_config(environment={}).models) + MIB)
+    first, begun, gate = pool.model("a")._served(), asyncio.Event(), asyncio.Event()
+    end = first.close
+
+    async def end_slowly():
+        begun.set()
+        await gate.wait()
+        await end()
+
+    first.close = end_slowly
+    asking_c = asyncio.create_task(ask(pool, "c"))
+    await begun.wait()
+    asking_b = asyncio.create_task(ask(pool, "b"))
+    await asyncio.sleep(0.05)
+    assert row(pool, "b").state == "sleeping", (
+        "it was chosen to sleep next; a request now would be killed under its caller"
+    )
+    pool.resize(PLENTY)
+    gate.set()
+    assert [done.tokens for done in await asyncio.gather(asking_c, asking_b)] == [4, 4]
+
+
+async def test_a_worker_beside_the_pool_counts_while_it_lives(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
+    pool = await open_pool(PLENTY, {"prime": "a"}, known)
+    await ask(pool, "a")
+    pool.resize(row(pool, "a").memory_bytes * 3 // 2)
+    async with pool.fresh("a") as served:
+        assert served.status().pid
+        assert row(pool, "a").state == "sleeping"
+        with pytest.raises(Unavailable, match="a once more"):
+            await ask(pool, "b")
+    assert served.status().pid == 0
+    assert (await ask(pool, "b")).tokens == 4
+
+
+async def test_a_model_without_weights_needs_no_room(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama, pinned=True), "plain": ModelConfig(kind="extractive")}
+    pool = await open_pool(PLENTY, {"prime": "a"}, known)
+    await ask(pool, "a")
+    pool.resize(1)
+    async with pool.use("plain", Call()) as served:
+        assert served.status().state == "ready"
+    assert row(pool, "a").state == "ready"

@@ -61,6 +61,18 @@ async def test_a_full_line_refuses_with_numbers_and_a_time():
     assert (queue.waiting, queue.running) == (0, 0)
 
 
+async def test_a_line_without_room_to_wait_still_gives_its_free_places():
+    queue, served, leave = line(limit=0), [], asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(occupy(queue, Call(), served, "a", leave))
+        await settle()
+        assert served == ["a"]
+        with pytest.raises(Unavailable, match="limit 0"):
+            async with queue.place(Call()):
+                pass
+        leave.set()
+
+
 async def test_who_gives_up_waiting_leaves_no_gap():
     queue, leave = line(), asyncio.Event()
     impatient, gone = Call(deadline=SystemClock("UTC").monotonic() + 0.02), Call()

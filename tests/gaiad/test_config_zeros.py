@@ -1,0 +1,22 @@
+"""Settings that would hang or spin at zero are refused by name."""
+
+import pytest
+
+from gaiad.config import load_config
+from gaiad.errors import ConfigError
+
+
+@pytest.mark.parametrize("key", ["parallel", "batch_tokens", "start_timeout_s", "remote_timeout_s", "heartbeat_s"])
+@pytest.mark.parametrize("value", ["0", "-1"])
+def test_a_setting_that_cannot_work_at_zero_is_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"models\.{key} = .*must (be above 0|not be negative)"):
+        load_config(environment={}, assignments=[f"models.{key}={value}"])
+
+
+def test_a_time_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must be above 0"):
+        load_config(environment={}, assignments=["models.heartbeat_s=nan"])
+
+
+def test_no_line_before_a_model_is_a_choice() -> None:
+    assert load_config(environment={}, assignments=["models.queue=0"]).models.queue == 0
