@@ -10,10 +10,13 @@ from gaiad.clock import Clock, to_iso
 from gaiad.errors import NotFound
 from gaiad.ids import short
 from gaiad.ledger.cognition_log import CognitionLog, Record
+from gaiad.logs import get_logger
 from gaiad.memory_schemas import SessionTurn
 from gaiad.ports import Archive, Call
 from gaiad.tasks import TaskGroup
 from prompts.packet import CognitionPacket, Manifest
+
+_logger = get_logger("gaiad.cognition")
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +66,13 @@ class Keeper:
         await self._archive.remember_turn(turn, Call(tenant=tenant))
 
     async def last_packet(self, session_id: str, tenant: str) -> CognitionPacket | None:
-        """The last one of a session, None when there is none."""
+        """The last one of a session, None when there is none that can be read: it serves reuse only."""
         last = await self._log.newest(tenant, 1, session_id)
-        return decode_sent(last[0]).packet if last else None
+        try:
+            return decode_sent(last[0]).packet if last else None
+        except NotFound as error:
+            _logger.warning("last_packet_not_used", session_id=session_id, reason=error.message)
+            return None
 
     def now(self) -> str:
         """UTC in ISO 8601."""

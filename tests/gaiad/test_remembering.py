@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from gaiad.clock import SystemClock
+from gaiad.ledger.cognition_log import CognitionLog, Record
 from gaiad.remembering import Keeper
 
 
@@ -37,3 +38,15 @@ async def test_an_error_of_keeping_is_the_callers():
 
     with pytest.raises(OSError, match="disk full"):
         await Keeper(None, None, SystemClock("UTC")).finish(fails())
+
+
+async def test_a_last_packet_of_another_version_is_none_and_told(tmp_path, capfd):
+    clock = SystemClock("UTC")
+    log = CognitionLog(tmp_path, clock)
+    keeper = Keeper(None, log, clock)
+    assert await keeper.last_packet("s", "local") is None
+    await log.add("local", Record(full_id="cog_1", short_id="1", turn_id="t", session_id="s", body=b'{"v": 9}'))
+    assert await keeper.last_packet("s", "local") is None
+    written = capfd.readouterr()
+    assert "cog_1: was kept by another version of gaiad" in written.out + written.err
+    await log.close()
