@@ -100,10 +100,15 @@ class Compressor:
                 return found
         except Unavailable as error:
             failures.append(f"extractive: {error.message}")
+        before: Model | None = None
         for name, model in self._models:
             if model is None:
                 failures.append(f"{name}: no model that writes")
                 continue
+            if before is not None and before.fingerprint == model.fingerprint:
+                failures.append(f"{name}: the model that was asked already")
+                continue
+            before = model
             try:
                 if found := await _rewrite(name, model, text, target, tokenizer, call, failures):
                     return found

@@ -13,7 +13,7 @@ from gaiad.errors import TokenBudgetError
 from gaiad.generation import Segment
 from gaiad.ports import Call, Tokenizer
 from prompts.budget import Shares, share
-from prompts.compress import Compressor
+from prompts.compress import Compressed, Compressor
 from prompts.fence import fenced
 from prompts.order import Turn, choose_pages, first_kept, place_pages
 from prompts.packet import CognitionPacket, ContextItem, Field, HistoryEntry, Method
@@ -21,6 +21,7 @@ from prompts.request import BuildRequest
 
 SUMMARY_PERCENT = 25
 SMALLEST_SUMMARY = 32
+AGAIN_PERCENT = 75
 
 
 class Payload(NamedTuple):
@@ -60,6 +61,7 @@ class PayloadChooser:
         self._tokenizer = tokenizer
         self._compressor = compressor
         self._call = call
+        self._outcomes: dict[tuple[Field, str], Compressed | None] = {}
 
     async def choose(self, limit: int) -> Payload:
         """At most `limit` tokens, as estimated from the parts. Raises as tokenizer and embedder do."""
@@ -131,14 +133,26 @@ class PayloadChooser:
         return entries, used
 
     async def _shorter(self, field: Field, text: str, limit: int, tokens: int | None = None) -> tuple[str, Method]:
-        """A summary within `limit`, or "" when there is none: history and context may be left out (GCP 4.1)."""
+        """A summary within `limit`, or "" when there is none: history and context may be left out (GCP 4.1).
+
+        The models are asked once for a text, whatever came of it, and again only for a summary that is too long by now;
+        then with room to spare, so that it stays short enough as the packet shrinks towards what fits.
+        """
         if self._compressor is None or limit < SMALLEST_SUMMARY:
             return "", "trimmed"
+        found = self._outcomes.get((field, text))
+        if (field, text) not in self._outcomes or (found and found.tokens > limit):
+            target = limit if found is None else max(SMALLEST_SUMMARY, limit * AGAIN_PERCENT // 100)
+            found = self._outcomes[field, text] = await self._climb(self._compressor, field, text, target, tokens)
+        return (found.text, found.method) if found else ("", "trimmed")
+
+    async def _climb(
+        self, compressor: Compressor, field: Field, text: str, target: int, tokens: int | None
+    ) -> Compressed | None:
         try:
-            found = await self._compressor.summarize_field(field, text, limit, self._tokenizer, self._call, tokens)
+            return await compressor.summarize_field(field, text, target, self._tokenizer, self._call, tokens)
         except TokenBudgetError:  # reported by the compressor; the manifest names what was dropped
-            return "", "trimmed"
-        return found.text, found.method
+            return None
 
     async def _count(self, text: str) -> int:
         return (await self._tokenizer.count([[Segment(text)]], self._call))[0]

@@ -76,6 +76,15 @@ async def test_prime_is_asked_once_when_lite_writes_too_much(clock, call, tokeni
     assert (len(lite.seen), len(prime.seen)) == (1, 1)
 
 
+async def test_the_same_model_in_both_roles_is_asked_once(clock, call, tokenizer) -> None:
+    lite, prime = (scripted(clock, text="so " * 7 + "long.") for _ in range(2))
+    compressor, heard = ladder(clock, None, lite, prime)
+    with pytest.raises(TokenBudgetError):
+        await compressor.summarize_field("persona", ONE_SENTENCE, 9, tokenizer, call)
+    assert (len(lite.seen), len(prime.seen)) == (1, 0)
+    assert heard[0].failures[2] == "prime: the model that was asked already"
+
+
 @pytest.mark.parametrize("error", ["unavailable", "worker_died", "bad_input"])
 async def test_a_model_that_cannot_be_had_is_a_reason_and_not_the_end(clock, call, tokenizer, error) -> None:
     compressor, heard = ladder(clock, None, scripted(clock, error=error), scripted(clock, text="Short."))
