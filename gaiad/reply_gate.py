@@ -7,9 +7,12 @@ packet that stood in the context (decision 22); one that is made up is taken out
 import re
 from collections.abc import Collection
 
-LONGEST_CITATION = 160
+from gaiad.archive.reading.reader import ID_MAX_CHARS
+
 _OPENING = "[Packet:"
-_CITATION = re.compile(r" ?\[Packet:\s*([^\[\]\n]{1,140}?)\s*\]")
+_LONGEST_INSIDE = ID_MAX_CHARS + 8  # an id with the spaces around it
+_LONGEST_OPEN = len(_OPENING) + _LONGEST_INSIDE
+_CITATION = re.compile(rf" ?\[Packet:([^\[\]\n]{{1,{_LONGEST_INSIDE}}})\]")
 
 
 class ReplyGate:
@@ -56,7 +59,7 @@ class ReplyGate:
         return _CITATION.sub(self._citation, text)
 
     def _citation(self, found: re.Match[str]) -> str:
-        packet = found[1]
+        packet = found[1].strip()
         if packet in self._known:
             if packet not in self.cited:
                 self.cited.append(packet)
@@ -69,7 +72,7 @@ def _open_at(text: str) -> int:
     """Where a citation that is not closed yet may begin, with the space before it; the length when none does."""
     start = text.rfind("[")
     tail = text[start:] if start >= 0 else ""
-    open_ = tail and len(tail) <= LONGEST_CITATION and not ("]" in tail or "\n" in tail)
+    open_ = tail and len(tail) <= _LONGEST_OPEN and not ("]" in tail or "\n" in tail)
     if not open_ or not (tail.startswith(_OPENING) or _OPENING.startswith(tail)):
         start = len(text)
     return start - 1 if text[:start].endswith(" ") else start

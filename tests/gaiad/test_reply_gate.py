@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaiad.archive.reading.reader import ID_MAX_CHARS
 from gaiad.reply_gate import ReplyGate
 
 
@@ -24,6 +25,18 @@ def test_a_citation_of_a_packet_that_was_not_given_is_taken_out_and_counted():
     text, gate = through(["So it is ", "[Pack", "et: tp-9", "] and [Packet: tp-1]."])
     assert text == "So it is and [Packet: tp-1]."
     assert (gate.removed, gate.cited) == (["tp-9"], ["tp-1"])
+
+
+def test_ids_as_long_as_packets_may_have_are_checked_whole_or_in_pieces():
+    for made_up in ("x" * ID_MAX_CHARS, "x" * 141):
+        for spaces in ("", " ", "  "):
+            whole = f"So [Packet:{spaces}{made_up}{spaces}] it is [Packet: tp-1]."
+            for pieces in ([whole], list(whole)):
+                text, gate = through(pieces)
+                assert text == "So it is [Packet: tp-1]."
+                assert gate.removed == [made_up]
+    known = "y" * ID_MAX_CHARS
+    assert through(list(f"See [Packet: {known}]."), (known,))[0] == f"See [Packet: {known}]."
 
 
 def test_a_bracket_that_is_no_citation_does_not_wait_for_its_end():
