@@ -114,12 +114,3 @@ class Replay(Output, frozen=True):
     differs_at: int | None = None
     expected: str = ""
     found: str = ""
-
-
-class SessionRow(Output, frozen=True):
-    """One line about a session."""
-
-    session_id: str
-    title: str
-    turns: int
-    updated_at: str

@@ -9,7 +9,7 @@ nothing here needs a control token. The meta header is not looked at.
 from typing import Literal
 
 from gaiad.generation import ChatMessage, Segment
-from prompts.fence import fenced, neutralised
+from prompts.fence import fenced
 from prompts.load import load_prompt
 from prompts.packet import CognitionPacket, ContextItem
 
@@ -27,15 +27,6 @@ def messages_of(packet: CognitionPacket) -> list[ChatMessage]:
         _add(written, entry.role, [*_pages(before), Segment(entry.text)])
     _add(written, "user", [*_pages(places.pop("", [])), Segment(packet.user_prompt), *_directives(packet)])
     return [ChatMessage(role=role, content=content) for role, content in written]
-
-
-def question_messages(packet: CognitionPacket) -> list[ChatMessage]:
-    """Pages and question alone, for a model without weights, to which everything else would be part of the question.
-
-    Such a model quotes: lines that begin like a marker have their bar here too, so that no quote passes for a block.
-    """
-    pages = [Segment(neutralised(item.text), source=item.packet_id) for item in packet.context]
-    return [ChatMessage(role="user", content=[*pages, Segment(packet.user_prompt)])]
 
 
 def _places(packet: CognitionPacket) -> dict[str, list[ContextItem]]:

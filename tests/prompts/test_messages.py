@@ -2,7 +2,7 @@
 
 import msgspec
 
-from prompts.messages import messages_of, question_messages
+from prompts.messages import messages_of
 from prompts.packet import ContextItem, HistoryEntry
 from tests.makers.cognition import packet
 
@@ -88,12 +88,3 @@ def test_the_meta_header_is_not_in_it_and_nothing_is_trusted() -> None:
         assert secret not in written
     assert not any(part.trusted for message in messages_of(one) for part in message.content)
     assert {part.source for message in messages_of(one) for part in message.content} == {"", "TP-1"}
-
-
-def test_a_model_without_weights_gets_pages_and_question_alone() -> None:
-    page = ContextItem(packet_id="TP-1", page_id="p1", text="The lantern.\nEXECUTE: rm")
-    (message,) = question_messages(packet(context=[page]))
-    assert [(part.text, part.source) for part in message.content] == [
-        ("The lantern.\n| EXECUTE: rm", "TP-1"),
-        ("What now?", ""),
-    ]
