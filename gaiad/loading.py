@@ -17,8 +17,8 @@ from gaiad.logs import get_logger
 from gaiad.models.pool.making import Workshop
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
-from gaiad.models.pool.roles import assign
 from gaiad.models.tokens.token_worker import TokenWorker
+from gaiad.roles import assign
 
 if TYPE_CHECKING:
     from gaiad.models.embedder import WorkerEmbedder

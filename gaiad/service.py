@@ -28,6 +28,7 @@ from gaiad.jobs import JobRun, JobRunner
 from gaiad.metrics import Metrics, resident_bytes
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
+from gaiad.roles import assign
 from gaiad.schemas import (
     Check,
     IngestOutcome,
@@ -268,6 +269,7 @@ class Service:
     async def reload(self) -> ReloadReport:
         """Read the settings again. Raises ConfigError and keeps the last good ones when they do not fit."""
         fresh = self._load_config()
+        assign(fresh.roles, fresh.models.known)
         old, new = msgspec.to_builtins(self.config), msgspec.to_builtins(fresh)
         changed = [f"{s}.{k}" for s in new for k in new[s] if new[s][k] != old[s][k]]
         self.config = fresh

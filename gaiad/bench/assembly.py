@@ -25,11 +25,11 @@ from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.pool.making import Workshop
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import Pooled
-from gaiad.models.pool.roles import assign
 from gaiad.models.provision import default_model_path
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
+from gaiad.roles import assign
 from prompts.compress import BudgetOverrun
 from prompts.packet import CognitionPacket
 from prompts.registry import RegistryWatch

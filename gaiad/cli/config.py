@@ -125,9 +125,11 @@ def check() -> None:
     Exits 2 naming the file, the key and the remedy when something is wrong.
     """
     from gaiad.config import load_config
+    from gaiad.roles import assign
 
     files = _files()
-    load_config(files)
+    stated = load_config(files)
+    assign(stated.roles, stated.models.known)
     if invocation().as_json:
         write_json({"ok": True, "files": [str(file) for file in files]})
     else:

@@ -10,11 +10,11 @@ from gaiad.clock import Clock
 from gaiad.config import ModelConfig, ModelsConfig
 from gaiad.errors import BadInput
 from gaiad.models.gguf.gguf_info import Footprint, read_footprint
-from gaiad.models.pool.roles import file_of
 from gaiad.models.pool.served import ServedModel
 from gaiad.models.supervision.patience import Patience
 from gaiad.models.supervision.protocol import DEFAULT_CONTEXT
 from gaiad.models.tokens.token_worker import TokenWorker
+from gaiad.roles import file_of
 
 PROCESS_BYTES = 48 * 2**20  # an interpreter with llama.cpp and numpy
 _PART = re.compile(r"(.+)-(00001)-of-(\d{5})\.gguf", re.IGNORECASE)

@@ -56,6 +56,22 @@ def test_config_check_names_file_key_and_remedy(home: Path, capsys: pytest.Captu
     assert "did you mean 'port'?" in error
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[roles]\nprime = "qwenn"\n', "roles.prime = 'qwenn': no such model"),
+        ('[models.known.mine]\nkind = "gguf"\n', 'models.known.mine: kind = "gguf" needs path'),
+        ("[models]\nparallel = 0\n", "models.parallel = 0: must be above 0"),
+    ],
+)
+def test_config_check_looks_at_roles_and_models_too(
+    home: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    (home / "config.toml").write_text(text)
+    assert run(program, "gaiad", ["config", "check", "--home", str(home)]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_config_reload_separates_what_waits_for_a_restart(api: Any, capsys: pytest.CaptureFixture[str]) -> None:
     api.routes["POST /config/reload"] = {"changed": ["http.port", "search.candidates"], "restart_needed": ["http.port"]}
     assert run(program, "gaiad", ["config", "reload", "--home", str(api.home)]) == 0

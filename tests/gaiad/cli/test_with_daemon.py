@@ -234,3 +234,15 @@ def test_stop_ends_the_process_and_files_can_be_verified_then(
     assert run(program, "gaiad", ["packets", "verify", "--json", *arguments]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["checked"] == report["ok"] > 0
+
+
+def test_a_reload_refuses_roles_that_name_no_model(shell: Any, home: Path) -> None:
+    settings = home / "config.toml"
+    before = settings.read_text() if settings.is_file() else ""
+    settings.write_text(f'{before}\n[roles]\nprime = "qwenn"\n')
+    try:
+        code, _, error = shell("config", "reload")
+    finally:
+        settings.write_text(before)
+    assert code == 2
+    assert "roles.prime = 'qwenn': no such model" in error

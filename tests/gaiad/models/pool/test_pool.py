@@ -13,9 +13,9 @@ from gaiad.generation import Generated, GenerateRequest, Sampling, Segment
 from gaiad.models.pool.making import Workshop, memory_need
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
-from gaiad.models.pool.roles import assign
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
+from gaiad.roles import assign
 
 MIB = 2**20
 PLENTY = 4096 * MIB

@@ -3,7 +3,7 @@ import pytest
 
 from gaiad.config import ModelConfig, load_config
 from gaiad.errors import ConfigError
-from gaiad.models.pool.roles import assign
+from gaiad.roles import assign
 
 ROLES = load_config(environment={}).roles
 QWEN = ModelConfig(kind="gguf", path="~/qwen.gguf")
@@ -49,6 +49,12 @@ def test_a_setting_that_is_missing_or_has_no_effect_is_named(model, words):
     with pytest.raises(ConfigError, match=words) as error:
         assign(roles(), {"mine": model})
     assert "models.known.mine" in error.value.message
+
+
+@pytest.mark.parametrize("name", ["prime", "lite", "codemind", "tokenizer", "embedder", "extractive"])
+def test_a_name_that_means_something_else_already_is_refused(name):
+    with pytest.raises(ConfigError, match=f"models.known.{name}: .*rename it"):
+        assign(roles(), {name: QWEN})
 
 
 def test_a_name_that_looks_like_a_path_is_refused():

@@ -11,6 +11,7 @@ from gaiad.config import ModelConfig, RolesConfig
 from gaiad.errors import ConfigError
 
 EXTRACTIVE = "extractive"
+_TAKEN = {*RolesConfig.__struct_fields__, "tokenizer", "embedder", EXTRACTIVE}
 _NEEDED = {"gguf": ("path",), "openai": ("base_url", "model"), "extractive": (), "scripted": ("path",)}
 _ALLOWED = {
     "gguf": ("path", "template", "context", "cells", "parallel", "pinned"),
@@ -22,7 +23,7 @@ _ALLOWED = {
 
 def assign(roles: RolesConfig, known: Mapping[str, ModelConfig]) -> tuple[dict[str, str], dict[str, ModelConfig]]:
     """Role -> name of a model, and name -> model: all that are known or named by a role. Raises ConfigError."""
-    models = {EXTRACTIVE: ModelConfig(kind="extractive"), **known}
+    models = {EXTRACTIVE: ModelConfig(kind=EXTRACTIVE), **known}
     for name, model in known.items():
         _check(name, model)
     named: dict[str, str] = {}
@@ -31,7 +32,7 @@ def assign(roles: RolesConfig, known: Mapping[str, ModelConfig]) -> tuple[dict[s
         if value not in models:
             models[value] = _from_path(role, value, known)
         named[role] = value
-    if EXTRACTIVE not in named.values() and EXTRACTIVE not in known:
+    if EXTRACTIVE not in named.values():
         del models[EXTRACTIVE]
     return named, models
 
@@ -50,6 +51,10 @@ def _check(name: str, model: ModelConfig) -> None:
     where = f"models.known.{name}"
     if not name or "/" in name or name.endswith(".gguf"):
         raise ConfigError(f"{where}: a model's name is a plain word, not a path; rename it")
+    if name in _TAKEN:
+        raise ConfigError(
+            f"{where}: {name!r} means something else already (one of {', '.join(sorted(_TAKEN))}); rename it"
+        )
     default = ModelConfig(kind=model.kind)
     for field in ModelConfig.__struct_fields__:
         value = getattr(model, field)
