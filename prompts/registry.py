@@ -164,6 +164,18 @@ class RegistryWatch:
         """Why the files as they are now are not what is in force; empty when they are."""
         return self._problems
 
+    def persona_in_force(self, chosen: str = "", project: str = "") -> str:
+        """As Registry's. Raises BadInput too, with the fault, for a persona that the home has and that was refused."""
+        try:
+            return self._registry.persona_in_force(chosen, project)
+        except NotFound as error:
+            personas = [each for each in self._problems if Path(each.file).parent.name == "personas"]
+            if about := [str(each) for each in personas if each.entry == chosen]:
+                raise BadInput(f"persona {chosen!r} is not in force: {'; '.join(about)}") from error
+            if personas:
+                raise NotFound(f"{error.message}; not all of your personas are in force: {personas[0]}") from error
+            raise
+
     def refresh(self) -> Reload | None:
         """Read anew when a file was added, changed or removed since; None when none was."""
         return None if stamps(self._home) == self._stamps else self.reload()

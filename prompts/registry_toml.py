@@ -22,11 +22,15 @@ _JOINERS = {"\u200c", "\u200d"}  # scripts and emoji need them; all other invisi
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong in a registry file, with the remedy. `line` is 1-based; 0 stands for the file as a whole."""
+    """What is wrong in a registry file, with the remedy. `line` is 1-based; 0 stands for the file as a whole.
+
+    `entry` is the name of the persona or task instruction it is about, "" when it is about none.
+    """
 
     file: str
     line: int
     message: str
+    entry: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.message}" if self.line else f"{self.file}: {self.message}"
@@ -41,7 +45,7 @@ class Source(msgspec.Struct, frozen=True):
 
     def problem(self, path: tuple[str, ...], message: str) -> Problem:
         """A complaint about the value at `path`."""
-        return Problem(self.file, line_of(self.text, path), message)
+        return Problem(self.file, line_of(self.text, path), message, path[0] if path else "")
 
 
 def read_source(file: str, data: bytes) -> Source | Problem:

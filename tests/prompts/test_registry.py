@@ -230,6 +230,19 @@ def test_suspicious_words_load_with_a_warning(tmp_path: Path, write: Write) -> N
     assert watch.reload().warnings == watch.registry.warnings
 
 
+def test_a_persona_that_was_refused_is_told_from_an_unknown_one(tmp_path: Path, write: Write) -> None:
+    write("personas/evil.toml", PIRATE.replace("pirate", "evil") + 'tools = ["network_send"]\n')
+    write("task_instructions/mine.toml", SHOUT.replace("shout", "quiet") + "max_tokens = 65\n")
+    watch = RegistryWatch(tmp_path)
+    with pytest.raises(BadInput, match=r"persona 'evil' is not in force: .*evil\.toml:4: .*its rule no_privacy_leaks"):
+        watch.persona_in_force("evil")
+    with pytest.raises(NotFound, match=r"called 'evli'; .* not all of your personas are in force: .*evil\.toml:4"):
+        watch.persona_in_force("evli")
+    with pytest.raises(NotFound, match="called 'quiet'"):
+        watch.persona_in_force("quiet")
+    assert watch.persona_in_force() == "plain"
+
+
 def test_an_identity_that_denies_more_takes_shipped_personas_out(tmp_path: Path) -> None:
     stricter = parse_identity(
         "stricter.toml",
