@@ -7,9 +7,9 @@ import msgspec
 
 from gaiad.clock import Clock
 from gaiad.cognition import Assembler
-from gaiad.config import Config
+from gaiad.config import CognitionConfig, Config
 from gaiad.conversing import Conversations
-from gaiad.errors import ConfigError, TokenBudgetError, Unavailable
+from gaiad.errors import BadInput, ConfigError, TokenBudgetError, Unavailable
 from gaiad.generation import Segment
 from gaiad.ids import IdMaker
 from gaiad.ledger.cognition_log import CognitionLog
@@ -22,7 +22,7 @@ from gaiad.reading_ahead import ReadAhead
 from gaiad.remembering import Keeper
 from gaiad.research.loop import Researcher
 from gaiad.turn import TurnTaker
-from prompts.budget import check_identity
+from prompts.budget import check_identity, identity_limit, smallest_mtu
 from prompts.compress import BudgetOverrun
 from prompts.identity import Identity
 from prompts.load import check_all
@@ -49,7 +49,9 @@ async def open_conversations(
     check_all()
     registry = RegistryWatch(home, identity)
     models = {name: pool.model(name) for name in dict.fromkeys(pool.roles.values())}
-    notes = await check_stack(registry.registry, models, config.cognition.mtu)
+    for problem in registry.problems:
+        _log.warning("registry file not used", file=problem.file, line=problem.line, problem=problem.message)
+    notes = await check_stack(registry.registry, models, config.cognition)
     log = CognitionLog(home / _FOLDER, clock)
     stack.push_async_callback(log.close)
     assembler = Assembler(
@@ -70,8 +72,9 @@ async def open_conversations(
     return Conversations(taker, assembler, archive, log, pool, metrics, notes)
 
 
-async def check_stack(registry: Registry, models: dict[str, PooledModel], mtu: int) -> list[str]:
-    """What is worth a word though it is no reason not to start: instructions too long, a model that cannot be asked.
+async def check_stack(registry: Registry, models: dict[str, PooledModel], config: CognitionConfig) -> list[str]:
+    """What is worth a word though it is no reason not to start, for other roles work: instructions too long, a model
+    that cannot be asked, one whose own context is too small.
 
     Raises ConfigError when identity does not fit the MTU under a model's tokenizer, naming the smallest that does.
     """
@@ -81,13 +84,27 @@ async def check_stack(registry: Registry, models: dict[str, PooledModel], mtu: i
     for name, model in models.items():
         try:
             tokens = (await model.tokenizer.count([text], call))[0]
-            check_identity(tokens, mtu)
+            check_identity(tokens, config.mtu)
+            notes += _too_narrow(model, tokens, config)
             notes += _too_long(name, await check_task_lengths(registry, {name: model.tokenizer}, call))
         except TokenBudgetError as error:
-            raise ConfigError(f"cognition.mtu = {mtu}, model {name}: {error.message}") from error
-        except Unavailable as error:
+            raise ConfigError(f"cognition.mtu = {config.mtu}, model {name}: {error.message}") from error
+        except (Unavailable, BadInput) as error:
             notes.append(f"identity was not measured with {name}: {error.message}")
     return notes
+
+
+def _too_narrow(model: PooledModel, identity_tokens: int, config: CognitionConfig) -> list[str]:
+    """A line when the model's own context, less the reply's room, has no place for the identity."""
+    room = max(0, model.window - config.reserve_tokens)
+    if not model.window or identity_tokens <= identity_limit(min(config.mtu, room)):
+        return []
+    needed = smallest_mtu(identity_tokens)
+    return [
+        f"{model.name}: its context of {model.window} tokens less cognition.reserve_tokens = {config.reserve_tokens} "
+        f"leaves {room} for a packet, and the identity of {identity_tokens} tokens needs {needed}; turns with it are "
+        f"refused: give it a context of {needed + config.reserve_tokens} or lower cognition.reserve_tokens"
+    ]
 
 
 def _too_long(name: str, problems: list[LengthProblem]) -> list[str]:
