@@ -73,6 +73,8 @@ def test_a_wrong_file_is_named_with_key_and_remedy(tmp_path: Path, content: str,
         ("http.port=70000", "a port is 0 to 65535"),
         ("archive.page_overlap_chars=900", "below half"),
         ("embedder.kind=gguf", "needs embedder.path"),
+        ("cognition.mtu=0", "cognition.mtu = 0: must be 1 or more"),
+        ("cognition.reserve_tokens=0", "cognition.reserve_tokens = 0: must be 1 or more"),
         ("search.weight_bm25=-1.0", "must not be negative"),
     ],
 )
