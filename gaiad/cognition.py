@@ -10,6 +10,7 @@ from gaiad.chat_schemas import ChatRequest, HistoryNote, Rendering
 from gaiad.clock import Clock, to_iso
 from gaiad.config import CognitionConfig
 from gaiad.errors import BadInput, NotFound, Unavailable
+from gaiad.logs import get_logger
 from gaiad.memory_schemas import SessionTurn
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled_model import PooledModel
@@ -22,12 +23,14 @@ from prompts.compress import BudgetOverrun, Compressor
 from prompts.counting import PromptCounter
 from prompts.load import load_prompt
 from prompts.packet import CognitionPacket, ContextItem, HistoryEntry
-from prompts.persona_review import refusal
+from prompts.persona_review import Finding, refusal, review_persona
 from prompts.persona_verdicts import PersonaVerdicts
 from prompts.registry import Registry, RegistryWatch
 from prompts.request import BuildRequest, Built
 
 ACT = "act"
+CHOSEN_PERSONA = "chosen_persona"  # in a turn's metadata
+_log = get_logger("gaiad.cognition")
 OnEvent = Callable[[str, dict[str, Any]], None]
 
 
@@ -41,12 +44,14 @@ class Names(NamedTuple):
 
 class Prepared(NamedTuple):
     """A packet ready to be sent. `found` is the research run, None when the archive was not asked; `needed` says
-    whether the message asked for it. `took_ms` is the making of the packet, research included.
+    whether the message asked for it. `persona` is the one in force, `chosen_persona` the one a person chose, now or
+    before in the session, "" when none was. `took_ms` is the making of the packet, research included.
     """
 
     built: Built
     model: PooledModel
     persona: str
+    chosen_persona: str
     history: HistoryNote
     found: ResearchResult | None
     needed: bool
@@ -91,14 +96,15 @@ class Assembler:
     ) -> Prepared:
         """The packet for one message. Raises BadInput, NotFound, TokenBudgetError, Unavailable."""
         started = self._clock.monotonic()
-        self._registry.refresh()
+        self._refresh()
         registry = self._registry.registry
         model = self._pool.model(self._pool.name_of(role=request.role))
         mtu, reserve, notes = self._sizes(request, model)
+        chosen = request.persona or _chosen_before(turns)
+        persona = _persona(request, chosen, self._registry, notes)
         note, needed, found = await self._look_back(request, model, call, on_event)
         context = await self._context(found, turns, call)
-        persona = _persona(request, turns, registry, notes)
-        notes += await self._review(persona, call)
+        notes += await self._review(registry, persona, bool(request.persona), call)
         built = await build(
             BuildRequest(
                 full_id=names.full_id,
@@ -124,7 +130,7 @@ class Assembler:
             self._counter,
         )
         took_ms = (self._clock.monotonic() - started) * 1000
-        return Prepared(built, model, persona, note, found, needed, notes, took_ms)
+        return Prepared(built, model, persona, chosen, note, found, needed, notes, took_ms)
 
     def use_config(self, config: CognitionConfig) -> None:
         """Other sizes, from the next turn on."""
@@ -136,8 +142,15 @@ class Assembler:
         return self._registry.registry
 
     def problems(self) -> list[str]:
-        """What is wrong with the user's own registry files; the last good set is in force."""
-        return [f"registry: {problem}" for problem in self._registry.problems]
+        """What is wrong with the user's own registry files as they are now, and what in use is suspicious."""
+        self._refresh()
+        return [f"registry: {said}" for said in (*self._registry.problems, *self._registry.registry.warnings)]
+
+    def _refresh(self) -> None:
+        """Take changed registry files up; one that does not fit is logged once, when it is read."""
+        reload = self._registry.refresh()
+        for problem in reload.problems if reload else ():
+            _log.warning("registry not reloaded", file=problem.file, line=problem.line, problem=problem.message)
 
     def _sizes(self, request: ChatRequest, model: PooledModel) -> tuple[int, int, list[str]]:
         """MTU and the reply's room within the model's context; what the user asked for is never made smaller."""
@@ -197,17 +210,18 @@ class Assembler:
             for page in pages
         ]
 
-    async def _review(self, persona: str, call: Call) -> list[str]:
+    async def _review(self, registry: Registry, persona: str, asked_for: bool, call: Call) -> list[str]:
         """What a reading of the persona warns of. Raises BadInput when it works against identity (GCP 3.3)."""
         prime = self._pool.model(self._pool.name_of(role="prime"))
         judge = None if prime.kind == "extractive" else prime
         try:
-            findings = await self._verdicts.findings(self._registry.registry, persona, judge, call)
-        except Unavailable as error:
-            return [f"persona {persona!r} was not judged: {error.message}"]
+            findings = await self._verdicts.findings(registry, persona, judge, call)
+        except (Unavailable, BadInput) as error:
+            seen = review_persona(registry.persona(persona), registry.identity)
+            return [f"persona {persona!r} was not judged: {error.message}", *_said(persona, seen)]
         if refused := refusal(persona, findings):
-            raise BadInput(refused)
-        return [str(finding) for finding in findings]
+            raise BadInput(refused if asked_for else f"{refused}; choose another with --persona")
+        return _said(persona, findings)
 
     def _compressor(self, model: PooledModel) -> Compressor:
         """The ladder with the models there are; one without weights writes no summary."""
@@ -258,13 +272,21 @@ def _entries(turns: list[SessionTurn]) -> list[HistoryEntry]:
     return [entry for entry in entries if entry.text]
 
 
-def _persona(request: ChatRequest, turns: list[SessionTurn], registry: Registry, notes: list[str]) -> str:
-    """The one asked for, else the session's last, as long as there is one of that name; a lost one is noted."""
-    if request.persona:
-        return registry.persona_in_force(request.persona, request.project)
-    last = next((turn.persona for turn in reversed(turns) if turn.persona), "")
+def _said(persona: str, findings: list[Finding]) -> list[str]:
+    return [f"persona {persona!r}, rule {finding.rule}: {finding.reason}" for finding in findings]
+
+
+def _chosen_before(turns: list[SessionTurn]) -> str:
+    """The persona a person chose last in the session; every turn since carries it on. "" when nobody did."""
+    return next((str(chosen) for turn in reversed(turns) if (chosen := turn.metadata.get(CHOSEN_PERSONA))), "")
+
+
+def _persona(request: ChatRequest, chosen: str, registry: RegistryWatch, notes: list[str]) -> str:
+    """The one asked for, else the one chosen before as long as there is one of that name; a lost one is noted."""
     try:
-        return registry.persona_in_force(last, request.project)
+        return registry.persona_in_force(chosen, request.project)
     except (NotFound, BadInput) as error:
+        if request.persona:
+            raise
         notes.append(f"the session's persona is not used: {error.message}")
         return registry.persona_in_force("", request.project)
