@@ -37,7 +37,7 @@ def chat(message: tuple[str, ...], **given: Any) -> None:
     """Say something in a session, get an answer with its sources.
 
     Without MESSAGE it is read from standard input; on a terminal line after line, until Ctrl-D. Ctrl-C ends the answer;
-    what was said so far is remembered.
+    what was said so far is remembered. In a pipe stdout has the answer alone, stderr its sources and notes.
     """
     words = " ".join(message).strip()
     if not message and sys.stdin.isatty():
@@ -73,7 +73,10 @@ def _converse(given: dict[str, Any]) -> None:
 
 
 def _say(client: "Client", words: str, given: dict[str, Any]) -> "ChatAnswer":
-    """One turn; the answer is on stdout when this returns. `given` then has the session, also when the turn fails."""
+    """One turn; the answer is on stdout when this returns, its footer there only on a terminal and else on stderr.
+
+    `given` then has the session, also when the turn fails.
+    """
     import msgspec
 
     from gaiad.chat_schemas import ChatAnswer
@@ -95,7 +98,7 @@ def _say(client: "Client", words: str, given: dict[str, Any]) -> "ChatAnswer":
         write_json(answer)
         return answer
     click.echo("" if shown else plain(answer.answer))
-    click.echo(_footer(answer))
+    click.echo(_footer(answer), err=not sys.stdout.isatty())
     return answer
 
 

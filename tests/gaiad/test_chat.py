@@ -491,8 +491,22 @@ def test_render_json_has_the_contracts_keys(shell: Callable[..., Any]) -> None:
 
 def test_a_message_may_come_through_a_pipe(shell: Callable[..., Any]) -> None:
     done = shell("chat", "--role", "codemind", "--session", "pipe", text="where is the cat\n")
-    assert done.stdout.splitlines()[0] == "The cat Mirabell sleeps in the harbour office."
-    assert "Session: pipe" in done.stdout
+    assert done.stdout == "The cat Mirabell sleeps in the harbour office.\n", "the answer alone goes on through a pipe"
+    assert "Session: pipe" in done.stderr
+    assert "Engine: script" in done.stderr
+
+
+def test_on_a_terminal_the_footer_stands_under_the_answer(daemon: BenchDaemon) -> None:
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "gaiad.cli.main", "chat", "--role", "codemind", "where is the cat"]
+    done = subprocess.run(
+        [*command, "--home", str(daemon.home)], stdout=end, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    os.close(end)
+    assert (done.returncode, done.stderr) == (0, b"")
+    shown = os.read(terminal, 4096).decode()
+    os.close(terminal)
+    assert shown.index("Mirabell sleeps") < shown.index("Engine: script") < shown.index("Session: ")
 
 
 def test_an_empty_message_is_a_wrong_call(shell: Callable[..., Any]) -> None:
