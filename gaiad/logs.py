@@ -7,6 +7,8 @@ brought it; gaiad prints plain ones, and rich is a fifth of the daemon's start, 
 import logging
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 _rich = sys.modules.get("rich")
@@ -54,6 +56,16 @@ def configure_logs(level: str, layout: Literal["text", "json"]) -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+@contextmanager
+def log_context(**names: str) -> Iterator[None]:
+    """Until it is left every log line has `names`, also those of tasks begun meanwhile."""
+    structlog.contextvars.bind_contextvars(**names)
+    try:
+        yield
+    finally:
+        structlog.contextvars.unbind_contextvars(*names)
 
 
 def hide_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

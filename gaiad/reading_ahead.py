@@ -4,6 +4,7 @@ Role text and task instruction stand after the question and do not come again, s
 has to be read anew in its own place. Done now, the next turn begins with a prompt of which only the question is new.
 """
 
+import asyncio
 from contextlib import aclosing
 
 import msgspec
@@ -21,20 +22,33 @@ _log = get_logger("gaiad.cognition")
 
 
 class ReadAhead:
-    """Only for models whose prefix cache is here. Whoever begins a turn stops it first; what was read stays read."""
+    """Only for models whose prefix cache is here. A turn stops its session's first; what was read stays read."""
 
     def __init__(self) -> None:
         self._tasks = TaskGroup("read-ahead")
+        self._reading: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def begin(self, packet: CognitionPacket, answer: str, model: PooledModel, tenant: str) -> None:
+    def begin(self, packet: CognitionPacket, answer: str, model: PooledModel, tenant: str, session_id: str) -> None:
         """Let `model` read `packet` with its answer as history; returns at once."""
         if model.kind == "gguf" and answer:
             call = Call(tenant=tenant, priority=Priority.BACKGROUND, turn_id=packet.turn_id)
-            self._tasks.start("read", _read(as_history(packet, answer), model, call))
+            task = self._tasks.start("read", _read(as_history(packet, answer), model, call))
+            self._reading[tenant, session_id] = task
+            task.add_done_callback(lambda ended: self._forget((tenant, session_id), ended))
+
+    async def stop_session(self, tenant: str, session_id: str) -> None:
+        """Somebody waits in this session again."""
+        if task := self._reading.get((tenant, session_id)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Somebody waits again, or the daemon stops."""
+        """All of it: the daemon stops."""
         await self._tasks.stop()
+
+    def _forget(self, session: tuple[str, str], ended: asyncio.Task[None]) -> None:
+        if self._reading.get(session) is ended:
+            del self._reading[session]
 
 
 def as_history(packet: CognitionPacket, answer: str) -> CognitionPacket:

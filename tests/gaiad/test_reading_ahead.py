@@ -64,10 +64,10 @@ async def test_what_is_read_is_the_beginning_of_the_next_prompt_up_to_its_questi
 async def test_only_a_model_whose_cache_is_here_reads_and_nobody_waits_for_it():
     ahead = ReadAhead()
     for model in (Listening("openai"), Listening("extractive"), Listening("scripted")):
-        ahead.begin(packet(), "We wait.", model, "local")
+        ahead.begin(packet(), "We wait.", model, "local", "s")
     silent, model = Listening(), Listening(pause_s=60.0)
-    ahead.begin(packet(), "", silent, "local")
-    ahead.begin(packet(), "We wait.", model, "work")
+    ahead.begin(packet(), "", silent, "local", "s")
+    ahead.begin(packet(), "We wait.", model, "work", "s")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert silent.asked == []
@@ -75,3 +75,18 @@ async def test_only_a_model_whose_cache_is_here_reads_and_nobody_waits_for_it():
     assert (request.max_tokens, call.tenant, call.priority) == (1, "work", Priority.BACKGROUND)
     await ahead.stop()
     assert model.ended == 1
+
+
+async def test_a_turn_stops_what_is_read_for_its_own_session_only():
+    ahead, models = ReadAhead(), {name: Listening(pause_s=60.0) for name in ("one", "two")}
+    for name, model in models.items():
+        ahead.begin(packet(), "We wait.", model, "local", name)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await ahead.stop_session("other tenant", "one")
+    assert [model.ended for model in models.values()] == [0, 0]
+    await ahead.stop_session("local", "one")
+    assert [model.ended for model in models.values()] == [1, 0]
+    await ahead.stop_session("local", "one")
+    await ahead.stop()
+    assert [model.ended for model in models.values()] == [1, 1]
