@@ -4,7 +4,10 @@ import msgspec
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the supervisor waits for what, in seconds, and how often it tries."""
+    """How long the supervisor waits for what, in seconds, and how often it tries.
+
+    A life of `settled_s` ends a row of failures: what failed before it counts no more.
+    """
 
     start_s: float = 60.0
     cancel_grace_s: float = 3.0
@@ -14,6 +17,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     first_backoff_s: float = 0.2
     longest_backoff_s: float = 30.0
     failures: int = 5
+    settled_s: float = 600.0
     cancel_look_s: float = 0.015
 
     def backoff_s(self, failures: int) -> float:

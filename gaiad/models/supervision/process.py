@@ -1,6 +1,6 @@
 """One life of a worker process: spawn it, talk frames, read its standard error, end it without leaving a zombie.
 
-Restarting is the supervisor's business; what the messages mean is the embedder's.
+Restarting is the supervisor's business; what the messages mean is the models'.
 """
 
 import asyncio
@@ -83,7 +83,13 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        try:
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            process.kill()
+            await process.wait()
+            raise
         return cls(process, reader, writer, stderr)
 
     @property

@@ -16,9 +16,10 @@ from gaiad.logs import get_logger
 from gaiad.metrics import resident_bytes
 from gaiad.models.supervision.hello import BadModel, Check, say_hello
 from gaiad.models.supervision.in_flight import InFlight, error_of
+from gaiad.models.supervision.last_words import first_line, not_ready, once_mended, why_it_died
 from gaiad.models.supervision.patience import Patience
 from gaiad.models.supervision.pending import Pending, look_again_s
-from gaiad.models.supervision.process import STDERR_LINES, WorkerProcess, describe_exit
+from gaiad.models.supervision.process import STDERR_LINES, WorkerProcess
 from gaiad.models.supervision.protocol import (
     Cancel,
     Delta,
@@ -39,7 +40,6 @@ from gaiad.tasks import TaskGroup
 
 State = Literal["inactive", "starting", "ready", "failed"]
 
-_STARTED = "--- worker started, pid"
 _log = get_logger("gaiad.models")
 
 
@@ -59,7 +59,7 @@ class Supervisor:
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._process: WorkerProcess | None = None
         self._in_flight = InFlight()
-        self._changed = asyncio.Condition()
+        self._turned = asyncio.Event()
         self._state: State = "inactive"
         self._reason = "not started"
         self._killed_because = ""
@@ -74,14 +74,15 @@ class Supervisor:
         if self._state in ("starting", "ready"):
             return
         self._failures = 0
-        await self._become("starting", "loading the model")
+        self._become("starting", "loading the model")
         self._tasks.start("supervise", self._supervise())
 
     async def wait_ready(self, timeout_s: float) -> None:
         """Return once the worker answers. Raises Unavailable with the reason when it failed or time ran out."""
         try:
-            async with asyncio.timeout(timeout_s), self._changed:
-                await self._changed.wait_for(lambda: self._state != "starting")
+            async with asyncio.timeout(timeout_s):
+                while self._state == "starting":
+                    await self._turned.wait()
         except TimeoutError:
             raise Unavailable(f"{self._role}: not ready after {timeout_s:g} s: {self._reason}", 5.0) from None
         if self._state != "ready":
@@ -92,7 +93,7 @@ class Supervisor:
         if self._process is not None:
             self._process.send(Stop())
         await self._tasks.stop()
-        await self._become("inactive", "stopped")
+        self._become("inactive", "stopped")
 
     def status(self) -> ModelStatus:
         pid = self._process.pid if self._process is not None else 0
@@ -185,10 +186,9 @@ class Supervisor:
     async def _until_ready(self, call: Call) -> None:
         while self._state == "starting":
             call.check(self._clock.monotonic())
-            async with self._changed:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(look_again_s(call, self._clock, self._patience.cancel_look_s)):
-                        await self._changed.wait_for(lambda: self._state != "starting")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(look_again_s(call, self._clock, self._patience.cancel_look_s)):
+                    await self._turned.wait()
         call.check(self._clock.monotonic())
         if self._state != "ready":
             raise Unavailable(f"{self._role}: {self._reason}", 30.0)
@@ -198,20 +198,23 @@ class Supervisor:
     async def _supervise(self) -> None:
         try:
             while True:
+                begun = self._clock.monotonic()
                 reason = await self._one_life()
+                if self._clock.monotonic() - begun >= self._patience.settled_s:
+                    self._failures = 0
                 self._failures += 1
                 if self._failures >= self._patience.failures:
                     tries = f"gave up after {self._failures} failures in a row" if self._failures > 1 else "gave up"
-                    await self._become("failed", f"{reason} ({tries}; restart gaiad once it is mended)")
+                    self._become("failed", f"{reason} ({tries}; {once_mended(self._role, self._load)})")
                     _log.error("worker_failed", role=self._role, reason=reason)
                     return
                 delay = self._patience.backoff_s(self._failures)
                 self._restarts += 1
-                await self._become("starting", f"{reason}; restarting")
+                self._become("starting", f"{reason}; restarting")
                 _log.warning("worker_restarting", role=self._role, reason=reason, delay_s=delay)
                 await asyncio.sleep(delay)
         except BadModel as error:
-            await self._become("failed", str(error))
+            self._become("failed", str(error))
             _log.error("worker_refused_model", role=self._role, reason=str(error))
 
     async def _one_life(self) -> str:
@@ -222,14 +225,14 @@ class Supervisor:
         except OSError as error:
             return f"the worker cannot be started ({error}); free some memory or processes"
         self._process = process
-        self._stderr.append(f"{_STARTED} {process.pid}")
+        self._stderr.append(first_line(process.pid))
         async with TaskGroup(f"models/{self._role}/{process.pid}") as life:
             words = life.start("stderr", process.read_stderr())
             reason: str | None = ""
             try:
                 reason = await self._hello(process)
                 if reason is None:
-                    await self._become("ready", "")
+                    self._become("ready", "")
                     life.start("watch", self._watch(process))
                     reason = await self._read(process)
             finally:
@@ -237,7 +240,7 @@ class Supervisor:
                 code = await process.close()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.shield(words), 1.0)
-                why = self._killed_because or reason or self._why_it_died(code)
+                why = self._killed_because or reason or why_it_died(self._stderr, self._load, code)
                 self._in_flight.fail(self._role, why)
         return why
 
@@ -248,7 +251,7 @@ class Supervisor:
             async with asyncio.timeout(limit):
                 settled = await say_hello(process, self._load, self._canary, self._check)
         except TimeoutError:
-            return self._kill(process, f"it was not ready after {limit:g} s")
+            return self._kill(process, not_ready(limit, self._load))
         except ProtocolError as error:
             return self._kill(process, str(error))
         self._heard_at = self._clock.monotonic()
@@ -277,7 +280,7 @@ class Supervisor:
     async def _watch(self, process: WorkerProcess) -> None:
         """Ping a worker that has been silent, sooner with work in hand; kill one whose engine does not come round."""
         while True:
-            await asyncio.sleep(self._patience.ping_every_s)
+            await asyncio.sleep(min(self._patience.ping_every_s, self._patience.idle_ping_every_s))
             silent_s = self._clock.monotonic() - self._heard_at
             if silent_s < (self._patience.ping_every_s if self._in_flight else self._patience.idle_ping_every_s):
                 continue
@@ -292,17 +295,11 @@ class Supervisor:
         process.kill()
         return self._killed_because
 
-    def _why_it_died(self, code: int) -> str:
-        words = next((line.strip() for line in reversed(self._stderr) if line.strip()), "")
-        last = "" if words.startswith(_STARTED) else f" (its last words: {words[:300]})"
-        where = f"{self._load.path}: " if self._load.path else ""
-        return f"{where}{describe_exit(code)}{last}"
-
-    async def _become(self, state: State, reason: str) -> None:
-        async with self._changed:
-            self._state, self._reason = state, reason
-            self._changed.notify_all()
+    def _become(self, state: State, reason: str) -> None:
+        self._state, self._reason = state, reason
+        self._turned.set()  # wakes all who wait for this turn; the next one has an event of its own
+        self._turned = asyncio.Event()
 
     def _task_failed(self, name: str, error: BaseException) -> None:
-        self._state, self._reason = "failed", f"{name} failed: {error!r}; this is a fault in gaiad, please report it"
+        self._become("failed", f"{name} failed: {error!r}; this is a fault in gaiad, please report it")
         self._in_flight.fail(self._role, self._reason)

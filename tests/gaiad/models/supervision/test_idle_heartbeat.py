@@ -30,3 +30,13 @@ async def test_a_healthy_idle_worker_is_left_alone(open_generator, tiny_llama):
     pid = generator.status().pid
     await asyncio.sleep(1.0)
     assert (generator.status().pid, generator.status().restarts) == (pid, 0)
+
+
+async def test_an_idle_worker_is_asked_as_often_as_told_though_a_busy_one_is_asked_less(open_generator, tiny_llama):
+    patience = Patience(
+        start_s=30.0, ping_every_s=60.0, idle_ping_every_s=0.1, ping_grace_s=0.5, first_backoff_s=0.02, failures=50
+    )
+    generator = await open_generator(tiny_llama, patience=patience)
+    pid = generator.status().pid
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: generator.status().pid not in (0, pid))
