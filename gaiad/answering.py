@@ -1,15 +1,16 @@
 """The model's part of a turn: the request, the text on its way to the person, and what is kept of both."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
 from gaiad.chat_schemas import ChatAnswer, ChatBlock, ChatRequest
-from gaiad.cognition import Names, Prepared
+from gaiad.cognition import CHOSEN_PERSONA, Names, Prepared
 from gaiad.errors import Cancelled, GaiadError
 from gaiad.generation import Block, Contract, Generated, GenerateRequest, Sampling, TextDelta
+from gaiad.logs import get_logger
 from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
 from gaiad.ports import Call
 from gaiad.remembering import Keeper, Sent
@@ -22,6 +23,7 @@ ONLY_QUOTES = (
 )
 LEFT = "the caller left before the end"
 _CHARACTERS_PER_TOKEN = 8
+_log = get_logger("gaiad.cognition")
 Event = tuple[str, object]
 
 
@@ -40,6 +42,7 @@ class Answering:
         known = {item.packet_id for item in prepared.built.packet.context}
         self._gate = ReplyGate(RESPONSE, known | {page.packet_id for page in _citations(prepared)})
         self._shown: list[str] = []
+        self._lost: list[str] = []
         self._asked = _request(request, prepared)
 
     async def events(self) -> AsyncGenerator[Event, None]:
@@ -61,7 +64,7 @@ class Answering:
         except Cancelled:
             raise
         except Exception as error:
-            failure = error.message if isinstance(error, GaiadError) else repr(error)
+            failure = _words(error)
             raise
         finally:
             await self._keeper.finish(self._keep(reply, status, failure))
@@ -82,8 +85,24 @@ class Answering:
                 yield piece
 
     async def _keep(self, reply: Generated | None, status: str, failure: str) -> None:
-        """The packet whatever came of it; the turn when it has an answer, or what of one the person waited for."""
-        text = "".join(self._shown)
+        """The packet whatever came of it; the turn when it has an answer, or what of one the person waited for.
+
+        Neither failing takes the other along, nor the answer, nor the place of an error that is on its way.
+        """
+        await self._kept("its packet was not kept", self._keep_packet(reply, failure))
+        if reply is None and (failure != LEFT or not self._shown):
+            return  # the caller got an error and asks again, or left before anything was said
+        await self._kept("not remembered", self._keeper.remember(self._turn(status), self._call.tenant))
+
+    async def _kept(self, otherwise: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work`; when it fails, the log and the answer's notes say so."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001  (logged and noted in the answer, which is there and has to arrive)
+            self._lost.append(f"{otherwise}: {_words(error)}")
+            _log.error("not_kept", what=otherwise, error=_words(error), exc_info=error)
+
+    async def _keep_packet(self, reply: Generated | None, failure: str) -> None:
         sent = Sent(
             packet=self._prepared.built.packet,
             manifest=self._prepared.built.manifest,
@@ -92,9 +111,10 @@ class Answering:
             failure=failure,
         )
         await self._keeper.keep(self._names.session_id, sent, self._call.tenant)
-        if reply is None and (failure != LEFT or not text):
-            return  # the caller got an error and asks again, or left before anything was said
-        turn = SessionTurn(
+
+    def _turn(self, status: str) -> SessionTurn:
+        text, chosen = "".join(self._shown), self._prepared.chosen_persona
+        return SessionTurn(
             session_id=self._names.session_id,
             turn_id=self._names.turn_id,
             messages=[
@@ -109,8 +129,8 @@ class Answering:
             status=status,
             blocks=[TurnBlock(marker=RESPONSE, text=text)] if text else [],
             sources=self._sources(),
+            metadata={CHOSEN_PERSONA: chosen} if chosen else {},
         )
-        await self._keeper.remember(turn, self._call.tenant)
 
     def _sources(self) -> list[str]:
         """The packets cited, else those that stood in the context."""
@@ -118,7 +138,7 @@ class Answering:
 
     def _answer(self, reply: Generated, status: str) -> ChatAnswer:
         prepared, text = self._prepared, "".join(self._shown)
-        notes = list(prepared.notes)
+        notes = [*prepared.notes, *self._lost]
         if self._gate.removed:
             named = ", ".join(dict.fromkeys(self._gate.removed))
             notes.append(f"citations of packets that were not in the context were removed: {named}")
@@ -183,6 +203,10 @@ def _quoted(text: str, fingerprint: str, prompt_tokens: int) -> Generated:
         prefill_ms=0.0,
         decode_ms=0.0,
     )
+
+
+def _words(error: Exception) -> str:
+    return error.message if isinstance(error, GaiadError) else repr(error)
 
 
 def _citations(prepared: Prepared) -> list[Any]:
