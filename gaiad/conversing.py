@@ -11,7 +11,9 @@ from gaiad.answering import Event
 from gaiad.chat_schemas import ChatAnswer, ChatRequest, PacketRecord, Rendering, Replay
 from gaiad.cognition import Assembler
 from gaiad.config import CognitionConfig
-from gaiad.ledger.cognition_log import CognitionLog
+from gaiad.errors import NotFound
+from gaiad.ledger.cognition_log import CognitionLog, Record
+from gaiad.logs import get_logger
 from gaiad.memory_schemas import SessionSummary, SessionTurn
 from gaiad.metrics import Metrics
 from gaiad.models.pool.pool import ModelPool
@@ -20,6 +22,8 @@ from gaiad.remembering import decode_sent
 from gaiad.replaying import replay
 from gaiad.store.file import DatabaseFile
 from gaiad.turn import TurnTaker
+
+_log = get_logger("gaiad.cognition")
 
 
 class Conversations:
@@ -48,8 +52,9 @@ class Conversations:
         return [*self._notes, *self._assembler.problems()]
 
     def use_config(self, config: CognitionConfig) -> None:
-        """Other sizes, from the next turn on."""
+        """Other sizes and another length of history, from the next turn on."""
         self._assembler.use_config(config)
+        self._taker.use_history(config.history_turns)
 
     def files(self) -> dict[str, DatabaseFile]:
         """What a backup has to copy besides the memory."""
@@ -72,18 +77,17 @@ class Conversations:
     async def packet(self, name: str, call: Call) -> PacketRecord:
         """A packet that was sent, by its id, the digits shown, or its turn. Raises NotFound."""
         record = await self._log.find(call.tenant, name)
-        sent = decode_sent(record)
-        values: dict[str, Any] = msgspec.to_builtins(sent)
-        return PacketRecord(session_id=record.session_id, made_at=sent.packet.timestamp, **values)
+        return _decoded(record)
 
     async def packets(self, call: Call, limit: int, session_id: str = "") -> list[PacketRecord]:
-        """The last ones, newest first."""
-        records = await self._log.newest(call.tenant, limit, session_id)
-        return [
-            PacketRecord(session_id=record.session_id, made_at=sent.packet.timestamp, **msgspec.to_builtins(sent))
-            for record in records
-            for sent in [decode_sent(record)]
-        ]
+        """The last ones, newest first; one that another version wrote is left out and logged."""
+        found = []
+        for record in await self._log.newest(call.tenant, limit, session_id):
+            try:
+                found.append(_decoded(record))
+            except NotFound as error:
+                _log.warning("a packet is left out of the list", packet=record.full_id, why=error.message)
+        return found
 
     async def replay(self, name: str, call: Call, *, generate: bool) -> Replay:
         """Build a stored packet's prompt again, and with `generate` its reply in a fresh worker."""
@@ -96,3 +100,10 @@ class Conversations:
     async def turns(self, session_id: str, call: Call, limit: int) -> list[SessionTurn]:
         """The last turns of a session, in order."""
         return await self._archive.session_turns(session_id, call, limit=limit, latest=True)
+
+
+def _decoded(record: Record) -> PacketRecord:
+    """Raises NotFound for one that another version wrote."""
+    sent = decode_sent(record)
+    values: dict[str, Any] = msgspec.to_builtins(sent)
+    return PacketRecord(session_id=record.session_id, made_at=sent.packet.timestamp, **values)
