@@ -1,5 +1,6 @@
 """What intake may ask of the models: text, and which of them are in memory. A part of the one door, `service`."""
 
+import contextlib
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -8,11 +9,12 @@ from pathlib import Path
 import msgspec
 
 from gaiad.config import Config
-from gaiad.errors import BadInput
+from gaiad.errors import BadInput, Conflict
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment, TextDelta
 from gaiad.metrics import Metrics
 from gaiad.model_schemas import GenerateBody, GenerateReply
 from gaiad.models.pool.pool import ModelPool, budget_bytes
+from gaiad.models.tokens.token_worker import ROLE as TOKENIZER
 from gaiad.ports import Call, Embedder
 from gaiad.schemas import ModelStatus
 
@@ -61,8 +63,14 @@ class Models:
         return self._pool.last_words()
 
     async def load(self, name: str, call: Call) -> list[ModelStatus]:
-        """Bring a model, or a role's, into memory and wait for it; the rows as they are then."""
-        await self._pool.load(self._named(name), call)
+        """Bring a model, or a role's, into memory and wait for it; the rows as they are then.
+
+        The tokenizers' child has a name of its own, so that it can be started anew when it failed.
+        """
+        if name == TOKENIZER:
+            await self._pool.load_words()
+        else:
+            await self._pool.load(self._named(name), call)
         return self.statuses()
 
     async def unload(self, name: str) -> list[ModelStatus]:
@@ -71,9 +79,10 @@ class Models:
         return self.statuses()
 
     def pin(self, name: str, pinned: bool) -> list[ModelStatus]:
-        """Keep a model in memory, or no longer; remembered over restarts."""
-        self._pool.pin(self._named(name), pinned)
-        write_pins(self._pins, self._pool.pinned())
+        """Keep a model in memory, or no longer; remembered over restarts. Raises NotFound, Conflict."""
+        name = self._named(name)
+        write_pins(self._pins, self._pool.pins_with(name, pinned))
+        self._pool.pin(name, pinned)
         return self.statuses()
 
     def use_config(self, config: Config) -> None:
@@ -144,7 +153,12 @@ def read_pins(home: Path) -> frozenset[str]:
 
 
 def write_pins(path: Path, names: list[str]) -> None:
-    """Replace the file at once, never in part."""
+    """Replace the file at once, never in part. Raises Conflict naming the file when it cannot be written."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_bytes(msgspec.json.encode(sorted(names)))
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(msgspec.json.encode(sorted(names)))
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise Conflict(f"{path}: the pins cannot be written ({error.strerror}); mend that and pin again") from error

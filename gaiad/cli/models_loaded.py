@@ -66,6 +66,12 @@ def _row(model: "ModelStatus") -> dict[str, object]:
     return {**structs.asdict(model), "state": _SHOWN.get(model.state, model.state)}
 
 
+def _busy(model: "ModelStatus") -> str:
+    """Requests it is answering, of how many at once, and those in line."""
+    shown = f"{model.running}/{model.slots}" if model.slots else ""
+    return f"{shown} +{model.waiting}" if model.waiting else shown
+
+
 def models_text(models: "list[ModelStatus]") -> str:
     """The table for people."""
     rows = [
@@ -73,8 +79,8 @@ def models_text(models: "list[ModelStatus]") -> str:
             model.role or "-",
             model.name or "-",
             model.kind,
-            model.state + (", pinned" if model.pinned else ""),
-            f"{model.running}/{model.slots}" if model.slots else "",
+            _SHOWN.get(model.state, model.state) + (", pinned" if model.pinned else ""),
+            _busy(model),
             size(model.memory_bytes) if model.memory_bytes else "",
             model.reason or model.path_or_url,
         )

@@ -14,7 +14,7 @@ import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.client import Client
-from gaiad.errors import BadInput, DeadlineExceeded, GaiadError, NotFound, Unavailable, WorkerDied
+from gaiad.errors import BadInput, Conflict, DeadlineExceeded, GaiadError, NotFound, Unavailable, WorkerDied
 from gaiad.model_schemas import ChatTurn, GenerateBody
 from tests.makers.llama_files import write_tiny_llama
 
@@ -152,7 +152,7 @@ def test_a_full_line_is_503_with_retry_after(daemon: BenchDaemon) -> None:
     results: list = []
     threads = [drain(daemon, results, max_tokens=1500, prompt=f"story {number}") for number in range(3)]
     with Client(daemon.home) as client:
-        until(lambda: prime(client).running == 3)
+        until(lambda: (prime(client).running, prime(client).waiting) == (2, 1))
     connection = http.client.HTTPConnection("localhost", timeout=20)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(daemon.client.socket_path))
@@ -213,6 +213,19 @@ def test_a_pin_is_kept_in_a_file_of_the_home(daemon: BenchDaemon, client: Client
     assert json.loads((Path(daemon.home) / "pins.json").read_bytes()) == [prime(client).name]
     client.pin_model("prime", False)
     assert not prime(client).pinned
+
+
+def test_a_pin_that_cannot_be_written_is_not_made(daemon: BenchDaemon, client: Client) -> None:
+    pins = Path(daemon.home) / "pins.json"
+    pins.unlink(missing_ok=True)
+    pins.mkdir()
+    try:
+        with pytest.raises(Conflict, match=r"pins\.json: the pins cannot be written"):
+            client.pin_model("prime", True)
+    finally:
+        pins.rmdir()
+    assert not prime(client).pinned
+    assert not list(Path(daemon.home).glob("pins.json*"))
 
 
 def test_no_child_survives_a_daemon_that_is_killed(tmp_path: Path) -> None:

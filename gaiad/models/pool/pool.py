@@ -135,12 +135,19 @@ class ModelPool:
     async def load(self, name: str, call: Call) -> None:
         """Load it now and wait until it answers; a failed one is tried anew. Raises NotFound, Unavailable."""
         model = self._models[self.name_of(name)]
+        if model.loads and self._shop.words.status().state == "failed":
+            await self._shop.words.start()
         async with self._placing:
             if model.failed:
                 await model.sleep("it failed and is tried anew")
                 await asyncio.to_thread(model.make, self._shop)
         async with self.use(name, call) as served:
             await served.wait_ready(self._shop.settings.start_timeout_s)
+
+    async def load_words(self) -> None:
+        """Start the tokenizers' child, anew when it failed, and wait for it. Raises Unavailable."""
+        await self._shop.words.start()
+        await self._shop.words.wait_ready(self._shop.settings.start_timeout_s)
 
     async def unload(self, name: str) -> None:
         """Send it to sleep. Raises NotFound; Conflict when it is answering, or has nothing to unload."""
@@ -153,19 +160,25 @@ class ModelPool:
             await model.sleep("unloaded by request; it is loaded when it is asked for")
 
     def pin(self, name: str, pinned: bool) -> None:
-        """Keep it in memory whatever else is wanted, or no longer. Raises NotFound, Conflict."""
-        model = self._models[self.name_of(name)]
-        if pinned and not model.loads:
-            raise Conflict(f"{name}: is {model.config.kind} and takes no memory here; there is nothing to pin")
-        model.pinned = pinned
+        """Keep it in memory whatever else is wanted, or no longer. Raises as `pins_with`."""
+        self.pins_with(name, pinned)
+        self._models[name].pinned = pinned
 
     def resize(self, budget: int) -> None:
         """Another budget, from the next model that is loaded on; nobody is sent to sleep for it now."""
         self._budget = budget
 
-    def pinned(self) -> list[str]:
-        """Names of the pinned models."""
-        return [model.name for model in self._models.values() if model.pinned]
+    def pins_with(self, name: str, pinned: bool) -> list[str]:
+        """Names of the models pinned by request, as they would be after `pin`; those pinned by the settings are not
+        among them. Raises NotFound, Conflict.
+        """
+        chosen = self._models[self.name_of(name)]
+        if pinned and not chosen.loads:
+            raise Conflict(f"{name}: is {chosen.config.kind} and takes no memory here; there is nothing to pin")
+        if chosen.config.pinned and not pinned:
+            raise Conflict(f"{name}: is pinned by models.known.{name}.pinned; set it to false and start anew")
+        after = {model.name for model in self._models.values() if model.pinned} - {name} | ({name} if pinned else set())
+        return sorted(one for one in after if not self._models[one].config.pinned)
 
     async def _awake(self, model: Pooled, call: Call) -> None:
         if model.served is None:
@@ -217,12 +230,16 @@ class ModelPool:
         return rows if words.state == "inactive" else [*rows, words]
 
     def degraded(self) -> list[str]:
-        """Roles that cannot be served, in words."""
-        return [
+        """Roles that cannot be served, and tokenizers that failed, in words."""
+        reasons = [
             f"role {row.role} ({row.name}) {row.state}: {row.reason}"
             for row in self.statuses()
             if row.role in self._roles and row.state in ("failed", "inactive")
         ]
+        words = self._shop.words.status()
+        if words.state == "failed":
+            reasons.append(f"{words.role} failed: {words.reason}; `gaiad models load {words.role}` starts it anew")
+        return reasons
 
     def last_words(self) -> dict[str, list[str]]:
         """What each worker last wrote on standard error, by model."""

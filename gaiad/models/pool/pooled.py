@@ -120,7 +120,8 @@ class Pooled:
         found = self.served.status()
         if self.asleep:
             found = structs.replace(found, state="sleeping", reason=self.asleep, memory_bytes=0)
-        return structs.replace(found, role=role, name=self.name, running=self.running, pinned=self.pinned)
+        running = max(0, self.running - found.waiting)
+        return structs.replace(found, role=role, name=self.name, running=running, pinned=self.pinned)
 
     def _starting(self) -> bool:
         return self.served is not None and self.served.status().state == "starting"

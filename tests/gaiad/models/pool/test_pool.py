@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import time
 
 import msgspec
@@ -13,6 +14,7 @@ from gaiad.generation import Generated, GenerateRequest, Sampling, Segment
 from gaiad.models.pool.making import Workshop, memory_need
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
+from gaiad.models.supervision.patience import Patience
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from gaiad.roles import assign
@@ -25,12 +27,12 @@ PLENTY = 4096 * MIB
 async def open_pool():
     opened = []
 
-    async def open_one(budget, roles=None, known=None, pinned=(), **settings):
+    async def open_one(budget, roles=None, known=None, pinned=(), patience=None, **settings):
         config = load_config(environment={})
         chosen = msgspec.structs.replace(config.models, threads=1, **settings)
         named, models = assign(msgspec.structs.replace(config.roles, **(roles or {})), known or {})
         clock = SystemClock("UTC")
-        shop = Workshop(settings=chosen, clock=clock, words=TokenWorker(clock), environment=os.environ)
+        shop = Workshop(settings=chosen, clock=clock, words=TokenWorker(clock, patience), environment=os.environ)
         pool = ModelPool(named, [Pooled(n, m, pinned=n in pinned) for n, m in models.items()], shop, budget)
         opened.append(pool)
         await pool.start()
@@ -103,7 +105,6 @@ async def test_a_pinned_model_stays_and_the_other_is_refused_with_numbers(open_p
     with pytest.raises(Unavailable, match=r"a \(pinned, [\d,]+ MiB\)"):
         await ask(pool, "b")
     pool.pin("a", False)
-    assert pool.pinned() == []
     assert (await ask(pool, "b")).tokens == 4
 
 
@@ -215,3 +216,32 @@ async def test_a_model_without_weights_needs_no_room(open_pool, tiny_llama):
     async with pool.use("plain", Call()) as served:
         assert served.status().state == "ready"
     assert row(pool, "a").state == "ready"
+
+
+def test_pins_of_the_settings_are_not_kept_a_second_time(tiny_llama):
+    known = {"kept": gguf(tiny_llama, pinned=True), "a": gguf(tiny_llama), "b": gguf(tiny_llama)}
+    clock = SystemClock("UTC")
+    shop = Workshop(
+        settings=load_config(environment={}).models, clock=clock, words=TokenWorker(clock), environment=os.environ
+    )
+    pool = ModelPool({}, [Pooled(n, m, pinned=n == "b") for n, m in known.items()], shop, PLENTY)
+    assert pool.pins_with("a", True) == ["a", "b"]
+    assert pool.pins_with("kept", True) == ["b"]
+    assert pool.pins_with("b", False) == []
+    with pytest.raises(Conflict, match=r"models\.known\.kept\.pinned"):
+        pool.pin("kept", False)
+
+
+@pytest.mark.parametrize("load", [lambda pool: pool.load_words(), lambda pool: pool.load("a", Call())])
+async def test_tokenizers_that_failed_are_seen_and_started_anew(open_pool, tiny_llama, load):
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)}, patience=Patience(failures=1))
+    await pool.load_words()
+    os.kill(row(pool, "").pid, signal.SIGKILL)
+    async with asyncio.timeout(20):
+        while row(pool, "").state != "failed":  # noqa: ASYNC110  (the end of another process)
+            await asyncio.sleep(0.02)
+    assert "tokenizer failed" in pool.degraded()[0]
+    await load(pool)
+    assert pool.degraded() == []
+    tokenizer = pool.model("a").tokenizer
+    assert await tokenizer.count([[Segment("Once")]], Call()) == [4]
