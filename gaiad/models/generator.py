@@ -15,7 +15,6 @@ import msgspec
 from gaiad.clock import Clock
 from gaiad.errors import BadInput, Unavailable
 from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta, one_form
-from gaiad.models.gguf.fingerprint import file_sha256
 from gaiad.models.gguf.gguf_header import read_header
 from gaiad.models.supervision.fair_line import FairLine
 from gaiad.models.supervision.patience import Patience
@@ -62,7 +61,7 @@ class WorkerGenerator(SupervisedModel):
         patience: Patience | None = None,
     ) -> None:
         self._path = path.absolute()
-        self._header = read_header(self._path)
+        read_header(self._path)
         self._tokenizer = tokenizer
         self._slots = settings.parallel
         self._line = FairLine(role, settings.parallel, settings.queue, clock)
@@ -74,7 +73,7 @@ class WorkerGenerator(SupervisedModel):
             clock,
             patience or Patience(start_s=settings.start_timeout_s),
         )
-        super().__init__(supervisor, file_sha256(self._path))
+        super().__init__(supervisor, tokenizer.file_sha256)
 
     @property
     def tokenizer(self) -> GgufTokenizer:

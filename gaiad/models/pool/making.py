@@ -34,32 +34,27 @@ def make_model(name: str, config: ModelConfig, shop: Workshop) -> ServedModel:
     return _KINDS[config.kind](name, config, shop)
 
 
-def memory_need(config: ModelConfig, settings: ModelsConfig) -> int:
-    """Bytes a loaded model will take, from the file's head: its process, weights, cells, the logits of one batch.
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes a loaded model will take: its process, weights, cells, the logits of one batch; 0 for one without weights.
 
-    0 for one without weights of its own. Raises BadInput.
+    `window` is how many tokens prompt and reply may have together; 0 when nobody says (a remote one without `context`).
     """
+
+    bytes: int
+    window: int
+
+
+def size_of(config: ModelConfig, settings: ModelsConfig) -> Size:
+    """As its file's head promises, which is read once. Raises BadInput."""
     if config.kind != "gguf":
-        return 0
+        return Size(bytes=0, window=config.context)
     path = file_of(config)
-    size = read_footprint(path)
-    cells = max(config.cells or settings.cells, _window(config, settings, size))
+    found = read_footprint(path)
+    window = config.context or settings.context or min(found.context, DEFAULT_CONTEXT)
+    cells = max(config.cells or settings.cells, window)
     outputs = settings.batch_tokens + (config.parallel or settings.parallel)
-    return PROCESS_BYTES + _weights(path, size) + cells * size.per_cell + outputs * size.per_output
-
-
-def window_of(config: ModelConfig, settings: ModelsConfig) -> int:
-    """Tokens that prompt and reply may have together; 0 when nobody says (a remote model without `context`).
-
-    Raises BadInput.
-    """
-    if config.kind != "gguf":
-        return config.context
-    return _window(config, settings, read_footprint(file_of(config)))
-
-
-def _window(config: ModelConfig, settings: ModelsConfig, size: Footprint) -> int:
-    return config.context or settings.context or min(size.context, DEFAULT_CONTEXT)
+    taken = PROCESS_BYTES + _weights(path, found) + cells * found.per_cell + outputs * found.per_output
+    return Size(bytes=taken, window=window)
 
 
 def _weights(path: Path, size: Footprint) -> int:

@@ -38,8 +38,7 @@ class ModelPool:
         """Begin to load what fits, pinned models first; returns at once."""
         if any(model.config.kind == "gguf" for model in self._models.values()):
             await self._shop.words.start()
-        for model in self._models.values():
-            await asyncio.to_thread(model.make, self._shop)
+        await asyncio.gather(*(asyncio.to_thread(model.make, self._shop) for model in self._models.values()))
         wanted = [m for m in self._models.values() if m.fit and (m.pinned or m.name in self._roles.values())]
         load, asleep = place_at_start([model.need() for model in wanted], self._budget)
         for name, reason in asleep.items():

@@ -5,7 +5,7 @@ from msgspec import structs
 from gaiad.config import ModelConfig
 from gaiad.errors import BadInput, ConfigError
 from gaiad.logs import get_logger
-from gaiad.models.pool.making import Workshop, make_model, memory_need, window_of
+from gaiad.models.pool.making import Workshop, make_model, size_of
 from gaiad.models.pool.placement import Need, Resident
 from gaiad.models.pool.served import ServedModel
 from gaiad.schemas import ModelStatus
@@ -31,8 +31,8 @@ class Pooled:
     def make(self, shop: Workshop) -> None:
         """Look at its files and make it, without loading. Reads files: not for the event loop."""
         try:
-            self._expected = memory_need(self.config, shop.settings)
-            self.window = window_of(self.config, shop.settings)
+            size = size_of(self.config, shop.settings)
+            self._expected, self.window = size.bytes, size.window
             self.served, self.trouble = make_model(self.name, self.config, shop), ""
         except (BadInput, ConfigError) as error:
             self.served, self.trouble = None, error.message

@@ -42,6 +42,11 @@ class GgufTokenizer:
         return self._fingerprint
 
     @property
+    def file_sha256(self) -> str:
+        """SHA-256 of the file alone, so that nobody need hash it again."""
+        return self._file
+
+    @property
     def exact(self) -> bool:
         return True
 

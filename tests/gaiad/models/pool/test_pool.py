@@ -11,7 +11,7 @@ from gaiad.clock import SystemClock
 from gaiad.config import ModelConfig, load_config
 from gaiad.errors import Conflict, NotFound, Unavailable
 from gaiad.generation import Generated, GenerateRequest, Sampling, Segment
-from gaiad.models.pool.making import Workshop, memory_need
+from gaiad.models.pool.making import Workshop, size_of
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
 from gaiad.models.supervision.patience import Patience
@@ -71,7 +71,7 @@ async def test_roles_that_share_a_file_share_its_worker(open_pool, tiny_llama):
 
 async def test_a_model_that_does_not_fit_sleeps_and_wakes_in_the_place_of_an_idle_one(open_pool, tiny_llama):
     known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
-    budget = memory_need(known["a"], load_config(environment={}).models) + MIB
+    budget = size_of(known["a"], load_config(environment={}).models).bytes + MIB
     pool = await open_pool(budget, {"prime": "a", "lite": "b"}, known)
     assert row(pool, "b").state == "sleeping"
     assert "it is loaded when it is asked for" in row(pool, "b").reason
@@ -172,7 +172,7 @@ async def test_whoever_is_chosen_to_sleep_takes_no_request_meanwhile(open_pool, 
     pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known)
     await ask(pool, "a")
     await ask(pool, "b")
-    pool.resize(memory_need(known["c"], load_config(environment={}).models) + MIB)
+    pool.resize(size_of(known["c"], load_config(environment={}).models).bytes + MIB)
     first, begun, gate = pool.model("a")._served(), asyncio.Event(), asyncio.Event()
     end = first.close
 
