@@ -43,8 +43,9 @@ async def open_embedder(
     try:
         embedder = await asyncio.to_thread(make)
     except BadInput as error:
-        _log.error("embedder_missing", error=error.message, remedy="`make` provisions the default model")
-        return None, f"embedder: {error.message}; `make` provisions the default model. Search is lexical"
+        remedy = "mend embedder.path" if settings.kind == "gguf" else "`make` provisions the default model"
+        _log.error("embedder_missing", error=error.message, remedy=remedy)
+        return None, f"embedder: {error.message}; {remedy}. Search is lexical"
     stack.push_async_callback(embedder.close)
     await embedder.start()
     return embedder, ""

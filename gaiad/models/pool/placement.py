@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 _MIB = 2**20
+_TOO_LARGE = "raise models.memory_mib, lower its context, or choose a smaller model"
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,10 @@ def place_at_start(needs: Sequence[Need], budget: int) -> tuple[list[str], dict[
         used = sum(model.bytes for model in loaded)
         if used + need.bytes <= budget:
             loaded.append(Resident(name=need.name, bytes=need.bytes, pinned=need.pinned))
+        elif need.bytes > budget:
+            asleep[need.name] = (
+                f"needs about {_mib(need.bytes)} and the budget is {_mib(budget)}: it can never be loaded; {_TOO_LARGE}"
+            )
         else:
             asleep[need.name] = (
                 f"needs about {_mib(need.bytes)} and {_mib(max(0, budget - used))} of {_mib(budget)} are left; "
@@ -77,7 +82,7 @@ def _refuse(wanted: Need, loaded: Sequence[Resident], budget: int) -> Room:
         wanted.bytes + sum(model.bytes for model in kept if model.pinned) <= budget
     )
     if wanted.bytes > budget:
-        why, remedy = "", "raise models.memory_mib, lower its context, or choose a smaller model"
+        why, remedy = "", _TOO_LARGE
     else:
         parts = ", ".join(
             f"{model.name} ({'pinned' if model.pinned else 'answering'}, {_mib(model.bytes)})" for model in kept

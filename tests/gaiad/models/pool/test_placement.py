@@ -69,6 +69,12 @@ def test_at_start_pinned_models_come_first_then_the_order_given():
     assert asleep == {"b": "needs about 500 MiB and 100 MiB of 1,000 MiB are left; it is loaded when it is asked for"}
 
 
+def test_at_start_one_larger_than_the_whole_budget_is_told_that_it_never_fits():
+    load, asleep = place_at_start([need("huge", 2000), need("a", 600)], 1000 * MIB)
+    assert load == ["a"]
+    assert "the budget is 1,000 MiB: it can never be loaded; raise models.memory_mib" in asleep["huge"]
+
+
 @pytest.mark.parametrize("budget", [0, 100, 350, 700, 1000])
 def test_for_any_mix_the_room_made_is_enough_or_refused(budget):
     sizes, flags = (100, 250), ((False, 0), (True, 0), (False, 1))
