@@ -23,7 +23,7 @@ _ALLOWED = {
 
 def assign(roles: RolesConfig, known: Mapping[str, ModelConfig]) -> tuple[dict[str, str], dict[str, ModelConfig]]:
     """Role -> name of a model, and name -> model: all that are known or named by a role. Raises ConfigError."""
-    models = {EXTRACTIVE: ModelConfig(kind=EXTRACTIVE), **known}
+    models = {EXTRACTIVE: ModelConfig(kind="extractive"), **known}
     for name, model in known.items():
         _check(name, model)
     named: dict[str, str] = {}
