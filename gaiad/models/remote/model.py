@@ -63,7 +63,8 @@ class RemoteModel:
         self._context, self._clock = config.context, clock
         self._tokenizer = tokenizer or ByteEstimate(clock)
         self._heartbeat_s = settings.heartbeat_s
-        self._line = FairLine(name, config.parallel or settings.parallel, settings.queue, clock)
+        self._slots = config.parallel or settings.parallel
+        self._line = FairLine(name, self._slots, settings.queue, clock)
         self._health = Health()
         self._connection = Connection(self._access, settings.remote_timeout_s, clock)
         self._conversation = Conversation(
@@ -91,6 +92,8 @@ class RemoteModel:
             pid=0,
             reason="; ".join(filter(None, notes)),
             fingerprint=self.fingerprint,
+            slots=self._slots,
+            waiting=self._line.waiting,
         )
 
     def stderr_lines(self) -> list[str]:

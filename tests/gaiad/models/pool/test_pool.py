@@ -245,3 +245,9 @@ async def test_tokenizers_that_failed_are_seen_and_started_anew(open_pool, tiny_
     assert pool.degraded() == []
     tokenizer = pool.model("a").tokenizer
     assert await tokenizer.count([[Segment("Once")]], Call()) == [4]
+
+
+async def test_a_remote_model_shows_how_many_it_is_asked_at_once(open_pool):
+    known = {"far": ModelConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="m", parallel=3)}
+    pool = await open_pool(PLENTY, None, known)
+    assert (row(pool, "far").slots, row(pool, "far").running, row(pool, "far").waiting) == (3, 0, 0)
