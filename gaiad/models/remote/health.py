@@ -1,4 +1,7 @@
-"""Whether a remote server is there, as far as the last exchange with it showed, and the watch for one that is lost."""
+"""Whether a remote server is there, as far as the last exchange with it showed, and the watch that keeps it so.
+
+A server that is ready is asked for its list of models from time to time, which costs nothing; a token may cost money.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -40,23 +43,37 @@ class Health:
             return False
         return self.state == "ready"
 
-    async def lost(self) -> None:
-        """Wait until it is not ready."""
-        await self._lost.wait()
+    async def lost(self, timeout_s: float) -> bool:
+        """Wait until it is not ready; False when it still is by then."""
+        try:
+            async with asyncio.timeout(timeout_s):  # wait_for would lose a cancel that comes with the event
+                await self._lost.wait()
+        except TimeoutError:
+            return False
+        return True
 
 
-async def watch(health: Health, probe: Try, beat: Try, longest_pause_s: float, clock: Clock) -> None:
-    """Look for the server as long as it is lost, ever less often; one that refused us is asked for a real token."""
+async def watch(health: Health, probe: Try, beat: Try, busy: Callable[[], bool], every_s: float, clock: Clock) -> None:
+    """Look for the server as long as it is lost, ever less often; one that refused us is asked for a real token.
+
+    One that is ready is looked at every `every_s` seconds, unless it is `busy` with replies, which say more.
+    """
     failures = 0
     while True:
-        await health.lost()
-        if failures:
-            await asyncio.sleep(min(longest_pause_s, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16)))
+        if not await health.lost(every_s):
+            if busy():
+                continue
+        elif failures:
+            await asyncio.sleep(min(every_s, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16)))
+        was_ready = health.state == "ready"
         call = Call(deadline=clock.monotonic() + _PROBE_S)
         try:
             await (beat(call) if health.state == "failed" else probe(call))
         except GaiadError as error:
             late = isinstance(error, DeadlineExceeded)
+            reason = f"it did not answer in {_PROBE_S:g} s" if late else error.message
             if health.state != "ready":  # as of now, for a caller's reply may have come meanwhile
-                health.set(health.state, f"it did not answer in {_PROBE_S:g} s" if late else error.message)
+                health.set(health.state, reason)
+            elif was_ready and not busy():
+                health.set("inactive", reason)
         failures = 1 if health.state == "ready" else failures + 1

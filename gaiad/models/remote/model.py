@@ -1,6 +1,6 @@
 """The Model port on an OpenAI-compatible server: how a user outgrows one machine (decision 4).
 
-The only module of the models that opens a connection; what is said over it is in remote_conversation and below. A
+The only module of the models that opens a connection; what is said over it is in conversation and below. A
 server must not end one reply because another is asked for: llama-cpp-python's own does, unless it runs with
 `--interrupt_requests False`.
 """
@@ -104,7 +104,7 @@ class RemoteModel:
         """Begin to look for the server in the background; again after `close` looks anew."""
         if self._connection.open():
             self._health.set("inactive", "not reached yet")
-            looking = watch(self._health, self._probe, self.beat, self._heartbeat_s, self._clock)
+            looking = watch(self._health, self._probe, self.beat, self._busy, self._heartbeat_s, self._clock)
             self._tasks.start("watch", looking)
 
     async def wait_ready(self, timeout_s: float) -> None:
@@ -151,6 +151,9 @@ class RemoteModel:
                 f"{self._access.name}: the prompt has {tokens} tokens or more and {request.max_tokens} more are asked "
                 f"for, its context has room for {self._context}; shorten the prompt or ask for fewer"
             )
+
+    def _busy(self) -> bool:
+        return self._line.running > 0
 
     async def _probe(self, call: Call) -> None:
         try:

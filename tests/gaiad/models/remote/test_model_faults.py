@@ -40,7 +40,7 @@ class Stand:
         self.answers: list[Handler] = [says("fine")]
         self.asked: list[dict] = []
         self.headers: list[dict] = []
-        self.open = 0
+        self.open = self.listed = 0
         self.models: Handler = listing("m")
         self.url = ""
 
@@ -55,6 +55,7 @@ class Stand:
             self.open -= 1
 
     async def list_models(self, request: web.Request) -> web.StreamResponse:
+        self.listed += 1
         return await self.models(request)
 
 
@@ -160,6 +161,13 @@ async def whole(remote, request=None, call=None):
     assert isinstance(events[-1], Generated)
     assert "".join(event.text for event in events[:-1]) == events[-1].text
     return events[-1]
+
+
+async def until(condition, timeout_s=10.0):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true"
+        await asyncio.sleep(0.005)
 
 
 async def follow(events, act):
@@ -420,6 +428,27 @@ async def test_a_key_that_is_refused_is_failed_until_a_real_token_comes(stand, o
     stand.answers = [says("welcome")]
     await remote.beat(Call())
     assert (remote.status().state, remote.status().reason) == ("ready", "")
+
+
+async def test_a_ready_server_is_looked_at_from_time_to_time_and_no_token_is_asked_for(stand, open_remote):
+    remote = await open_remote(heartbeat_s=0.05)
+    await until(lambda: stand.listed >= 3)
+    assert not stand.asked
+    stand.models, stand.answers = status(401, "go away"), [status(401, "go away")]
+    await until(lambda: remote.status().state == "failed")
+    stand.answers = [says("welcome")]
+    await until(lambda: remote.status().state == "ready")
+
+
+async def test_a_server_that_writes_a_reply_is_not_looked_at(stand, open_remote):
+    remote = await open_remote(heartbeat_s=0.05)
+    stand.answers = [streams(delta("a"), delta("", "stop"), DONE, pause_s=0.3)]
+    running = asyncio.ensure_future(whole(remote))
+    await asyncio.sleep(0.1)
+    looks = stand.listed
+    await asyncio.sleep(0.3)
+    assert stand.listed == looks
+    assert (await running).text == "a"
 
 
 async def test_a_model_the_server_does_not_list_is_shown(stand, open_remote):
