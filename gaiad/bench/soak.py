@@ -100,8 +100,9 @@ class _Run:
                     self.ends[await self._one(number)] += 1
             except TimeoutError:
                 self.ends[_LOST] += 1
-            if number > self._requests * _SETTLED:
-                self.memory.append((resident_bytes(os.getpid()), resident_bytes(self._worker.status().pid)))
+            pid = self._worker.status().pid
+            if pid and number > self._requests * _SETTLED:  # it is 0 between two lives
+                self.memory.append((resident_bytes(os.getpid()), resident_bytes(pid)))
 
     async def _kill(self) -> None:
         """Once the worker has come back from the last time."""

@@ -48,7 +48,10 @@ class GenerateContext:
     def _open(self, load: Load) -> None:
         trained = int(library.llama_model_n_ctx_train(self._model))
         if load.context > trained:
-            raise ModelFileError(f"a context of {load.context} tokens is asked for, it was trained for {trained}")
+            raise ModelFileError(
+                f"a context of {load.context} tokens is asked for, it was trained for {trained}; lower models.context, "
+                "or the model's own context in models.known"
+            )
         if not 1 <= load.sequences <= MAX_SEQUENCES:
             raise ModelFileError(f"{load.sequences} sequences are asked for; 1 to {MAX_SEQUENCES} can be had")
         self.window = load.context or min(trained, DEFAULT_CONTEXT)

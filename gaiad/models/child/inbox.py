@@ -2,7 +2,7 @@
 
 The most urgent job comes first. A job that is more urgent than the running one, or a cancel of the running one, raises
 the engine's interrupt flag; the engine puts an interrupted job back with the progress it has made. Owns no socket and
-no model, so that every engine shares it.
+no model, so that every engine that works on one job at a time can use it.
 """
 
 import heapq

@@ -39,7 +39,7 @@ def read_header(path: Path) -> GgufHeader:
         with path.open("rb") as file:
             return _read(path, file, size)
     except FileNotFoundError:
-        raise BadInput(f"{path}: no such model file; run `python -m gaiad.models.provision` or mend the path") from None
+        raise BadInput(f"{path}: no such model file; check the path, or fetch one with `gaiad models pull`") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); check that it is a file you may read") from error
     except Damaged as damage:

@@ -1,6 +1,6 @@
 """Finds a model on the hub: which files a name means, where they are, how large, and with which SHA-256.
 
-huggingface_hub is met here: its names, its listing, the user's own login, HF_ENDPOINT. The bytes come through pull_url,
+huggingface_hub is met here: its names, its listing, the user's own login, HF_ENDPOINT. The bytes come through url.py,
 for the library itself throws an interrupted download away. It gets no telemetry from us and no global settings.
 """
 

@@ -1,6 +1,6 @@
 """`gaiad models pull`: brings a GGUF from a path, an address or the hub into the user's models folder.
 
-Here stands what is wanted and which files that means; pull_bring brings each of them.
+Here stands what is wanted and which files that means; bring.py brings each of them.
 """
 
 from collections.abc import Mapping, Sequence

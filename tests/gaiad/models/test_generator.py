@@ -125,7 +125,7 @@ async def test_settings_out_of_range_are_named(open_generator, tiny_llama, chang
 
 async def test_a_context_larger_than_trained_is_refused_at_start(open_generator, tiny_llama):
     generator = await open_generator(tiny_llama, wait=False, context=4096)
-    with pytest.raises(Unavailable, match="4096 tokens is asked for, it was trained for 2048"):
+    with pytest.raises(Unavailable, match="4096 tokens is asked for, it was trained for 2048; lower models.context"):
         await generator.wait_ready(30.0)
 
 

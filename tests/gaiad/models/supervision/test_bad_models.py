@@ -20,7 +20,7 @@ def test_header_of_a_good_file(tiny_bert):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (None, "no such model file"),
+        (None, "no such model file; check the path, or fetch one with `gaiad models pull`"),
         (b"", "is not a GGUF"),
         (b"PK\x03\x04 a zip file", "is not a GGUF"),
         (b"GGUF\x03\x00\x00", "truncated"),
