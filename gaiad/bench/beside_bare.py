@@ -1,6 +1,7 @@
 """Prefill and decode beside the bare loop: both take turns on the same machine, and the median of the ratios counts.
 
-Any disturbance of a round hits both alike; who goes first changes from round to round. Both sample with the same chain.
+Any disturbance of a round hits both alike; who goes first changes from round to round. Both sample with the same chain,
+and the bare loop is given as many tokens as ours read or wrote the last time: a model may end its replies early.
 """
 
 import contextlib
@@ -38,6 +39,13 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float
 
 
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """Ours in one round: tokens a second, and how many there were in the sense of a Task."""
+
+    rate: float
+    tokens: int
+
+
 class Duel:
     """Ours and the bare loop on one model. Every prompt it makes is a new one."""
 
@@ -64,11 +72,14 @@ class Duel:
 
     async def _rounds(self, task: Task, sequences: int) -> Pair:
         rounds: list[tuple[float, float]] = []
+        asked = task
         for number in range(self._sizes.rounds):
-            ours = await self._ours(task) if number % 2 else None
-            bare = await self._bare.run(task)
+            ours = None if number % 2 else await self._ours(task)
+            if ours:
+                asked = msgspec.structs.replace(task, tokens=ours.tokens)
+            bare = await self._bare.run(asked)
             ours = ours or await self._ours(task)
-            rounds.append((ours, bare.rate))
+            rounds.append((ours.rate, bare.rate))
         return Pair(
             sequences=sequences,
             ours=statistics.median(ours for ours, _ in rounds),
@@ -76,24 +87,24 @@ class Duel:
             ratio=statistics.median(ours / bare for ours, bare in rounds),
         )
 
-    async def _ours(self, task: Task) -> float:
-        """Tokens a second."""
+    async def _ours(self, task: Task) -> Reached:
         if task.what == "decode":
             return await self._write(task)
         texts = [prompt(task.tokens // task.sequences, next(self._number)) for _ in range(task.sequences)]
         traces = await together(self._ask, [request(text, 1) for text in texts])
         read = sum(end.prompt_tokens - end.cached_tokens for end in _ends(traces))
         began, ended = min(trace.asked for trace in traces), max(trace.ended for trace in traces)
-        return read / (ended - began)
+        return Reached(rate=read / (ended - began), tokens=max(read, task.sequences))
 
-    async def _write(self, task: Task) -> float:
+    async def _write(self, task: Task) -> Reached:
         """A model that ends by itself too soon is asked again with other seeds."""
         for _ in range(_TRIES):
             asked = [request(self._prefix, task.tokens, next(self._number)) for _ in range(task.sequences)]
             traces = await together(self._ask, asked)
             if min(trace.tokens for trace in traces) >= min(_FEWEST, task.tokens):
                 with contextlib.suppress(Unavailable):
-                    return shared_rate(traces)
+                    written = sum(end.tokens for end in _ends(traces)) // task.sequences
+                    return Reached(rate=shared_rate(traces), tokens=max(1, written))
         raise Unavailable(
             f"the model ends its replies before {_FEWEST} tokens, {_TRIES} times; there is no rate to tell"
         )

@@ -40,7 +40,7 @@ async def _prefix() -> list[Row]:
             begun = [len(trace.pieces) for trace in traces]
             rows += _first_rows("beside two streams", [await _cold_and_warm(ask) for _ in range(_ROUNDS)])
             gaps = [gap for trace, start in zip(traces, begun, strict=True) for gap in _gaps_ms(trace, start)]
-    what = f"between two tokens of a stream while {PROMPT_TOKENS} of others are read"
+    what = f"between two pieces of a stream while {PROMPT_TOKENS} of others are read"
     return [
         *rows,
         Row(what=what, value=statistics.median(gaps), unit="ms p50"),
@@ -89,11 +89,8 @@ def _first_rows(where: str, rounds: Sequence[tuple[float, float]]) -> list[Row]:
 
 
 def _gaps_ms(trace: Trace, start: int) -> list[float]:
-    """Between two pieces, from piece `start` on; a piece of several tokens is a gap for each."""
-    gaps = []
-    for (before, had), (after, has) in itertools.pairwise(trace.pieces[start:]):
-        gaps += [(after - before) * 1e3 / (has - had)] * (has - had)
-    return gaps
+    """Between two pieces, from piece `start` on: who waits for a piece of several tokens waits once, and that long."""
+    return [(after - before) * 1e3 for (before, _), (after, _) in itertools.pairwise(trace.pieces[start:])]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -61,9 +61,13 @@ async def test_all_are_asked_at_once_and_waited_for():
 
 
 class FixedLoop:
-    """A bare loop of 50 tokens a second."""
+    """A bare loop of 50 tokens a second; `asked` is how many tokens it was given."""
+
+    def __init__(self):
+        self.asked = []
 
     async def run(self, task):
+        self.asked.append(task.tokens)
         return Figure(tokens=100, seconds=2.0)
 
 
@@ -85,6 +89,14 @@ async def test_a_duel_tells_both_rates_and_their_ratio():
     assert (pair.ours, pair.bare, pair.ratio) == (pytest.approx(80.0), 50.0, pytest.approx(1.6))
     pair = await duel.prefill(1)
     assert (pair.ours, pair.ratio) == (pytest.approx(9 / 0.25), pytest.approx(0.72)), "9 tokens that were not cached"
+
+
+async def test_the_bare_loop_is_given_as_many_tokens_as_ours_had():
+    bare = FixedLoop()
+    duel = Duel(writer(40.0, 30), bare, Sizes(decode=48, rounds=3))
+    await duel.decode(2)
+    await duel.prefill(1)
+    assert bare.asked == [30] * 3 + [9] * 3
 
 
 async def test_a_model_that_says_nothing_has_no_rate():
