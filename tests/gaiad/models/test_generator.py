@@ -125,7 +125,7 @@ async def test_settings_out_of_range_are_named(open_generator, tiny_llama, chang
 
 async def test_a_context_larger_than_trained_is_refused_at_start(open_generator, tiny_llama):
     generator = await open_generator(tiny_llama, wait=False, context=4096)
-    with pytest.raises(Unavailable, match="4096 tokens is asked for, it was trained for 2048; lower models.context"):
+    with pytest.raises(Unavailable, match=r"4096 tokens is asked for, it was trained for 2048; lower models.context"):
         await generator.wait_ready(30.0)
 
 
@@ -249,6 +249,31 @@ async def test_a_worker_that_hangs_is_killed_after_a_missed_cancel(open_generato
         await asyncio.sleep(0.1)
         os.kill(pid, signal.SIGSTOP)
     await until(lambda: generator.status().pid not in (0, pid) and generator.status().state == "ready")
+    assert (await whole(generator, request())).tokens == 24
+
+
+async def test_a_worker_that_stops_amid_streams_without_a_deadline_is_one_error_to_each_and_comes_back(
+    open_generator, slow_llama
+):
+    patience = Patience(start_s=30.0, ping_every_s=0.2, ping_grace_s=1.0, first_backoff_s=0.02)
+    generator = await open_generator(slow_llama, parallel=2, patience=patience)
+    pid, errors = generator.status().pid, []
+
+    async def hit(number):
+        try:
+            await whole(generator, request(f"caller {number}", 3000))
+        except WorkerDied as error:
+            errors.append(str(error))
+
+    async with asyncio.timeout(30.0), asyncio.TaskGroup() as group:
+        for number in range(2):
+            group.create_task(hit(number))
+        await asyncio.sleep(0.3)
+        os.kill(pid, signal.SIGSTOP)
+    assert len(errors) == 2
+    assert all("it did not answer a ping for 1 s" in error for error in errors)
+    await generator.wait_ready(30.0)
+    assert generator.status().pid not in (0, pid)
     assert (await whole(generator, request())).tokens == 24
 
 
