@@ -38,7 +38,8 @@ class Health:
     async def settled(self, timeout_s: float) -> bool:
         """Wait until it is ready or failed; True when it is ready by then."""
         try:
-            await asyncio.wait_for(self._settled.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):  # wait_for would lose a cancel that comes with the event
+                await self._settled.wait()
         except TimeoutError:
             return False
         return self.state == "ready"
@@ -46,7 +47,7 @@ class Health:
     async def lost(self, timeout_s: float) -> bool:
         """Wait until it is not ready; False when it still is by then."""
         try:
-            async with asyncio.timeout(timeout_s):  # wait_for would lose a cancel that comes with the event
+            async with asyncio.timeout(timeout_s):
                 await self._lost.wait()
         except TimeoutError:
             return False

@@ -63,7 +63,8 @@ class FairLine:
             while not ticket.turn.is_set():
                 call.check(self._clock.monotonic())
                 try:
-                    await asyncio.wait_for(ticket.turn.wait(), _LOOK_S)
+                    async with asyncio.timeout(_LOOK_S):  # wait_for would lose a cancel that comes with the turn
+                        await ticket.turn.wait()
                 except TimeoutError:
                     continue
             begun = self._clock.monotonic()

@@ -88,3 +88,19 @@ async def test_who_gives_up_waiting_leaves_no_gap():
         leave.set()
     async with queue.place(Call()) as waited_s:
         assert waited_s < 1.0
+
+
+async def test_a_cancel_that_comes_with_the_turn_is_not_lost():
+    queue, served, first, never = line(), [], asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(occupy(queue, Call(), served, "first", first))
+        await settle()
+        second = group.create_task(occupy(queue, Call(), served, "second", never))
+        await settle()
+        first.set()
+        await asyncio.sleep(0)
+        assert not queue.waiting, "its turn has come, and it does not know yet"
+        second.cancel()
+        await asyncio.wait([second], timeout=5.0)
+        assert second.cancelled()
+    assert (served, queue.running, queue.waiting) == (["first"], 0, 0)
