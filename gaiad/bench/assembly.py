@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gaiad.archive.archive import LocalArchive
 from gaiad.bench.made_session import SESSION, made_questions, made_turns
-from gaiad.bench.rows import Row
+from gaiad.bench.rows import Row, percentile
 from gaiad.chat_schemas import ChatRequest
 from gaiad.clock import SystemClock
 from gaiad.cognition import Assembler, Names, Prepared
@@ -120,12 +120,6 @@ async def compression_rows(bench: Bench, turns: int, samples: int) -> list[Row]:
         Row(what=f"  with the extractive pass over {read:.0f} tokens", value=statistics.median(took), unit="ms p50"),
         Row(what="", value=percentile(took), unit="ms p95", aim="<= 400"),
     ]
-
-
-def percentile(values: Sequence[float], share: float = 0.95) -> float:
-    """The smallest value that `share` of all do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def _pool(config: Config, clock: SystemClock) -> ModelPool:

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.bench.assembly import MTU, assembly_rows, compression_rows, open_assembler, percentile
+from gaiad.bench.assembly import MTU, assembly_rows, compression_rows, open_assembler
 from gaiad.bench.corpus import make_queries, write_packets
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.bench.made_session import SESSION, made_questions, made_turns, write_chat_llama
-from gaiad.bench.rows import Row
+from gaiad.bench.rows import Row, percentile
 from gaiad.chat_schemas import ChatRequest
 from gaiad.clock import SystemClock
 from gaiad.config import load_config

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gaiad.bench.rows import percentile
 from gaiad.clock import SystemClock
 from gaiad.config import EmbedderConfig, load_config
 from gaiad.errors import Unavailable
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.provision import default_model_path
 from gaiad.models.supervision.process import worker_environment
+from gaiad.models.supervision.protocol import MAX_THREADS
 from gaiad.ports import Call, Priority
 
 ROUNDS = 5
@@ -79,9 +81,9 @@ async def _measure(model: Path) -> dict[str, Any]:
         "raw_tokens_per_s": round(statistics.median(raw for _, raw in rounds), 1),
         "ratio": round(statistics.median(worker / raw for worker, raw in rounds), 3),
         "query_idle_ms_p50": round(statistics.median(idle), 2),
-        "query_idle_ms_p95": round(_p95(idle), 2),
+        "query_idle_ms_p95": round(percentile(idle), 2),
         "query_draining_ms_p50": round(statistics.median(draining), 2),
-        "query_draining_ms_p95": round(_p95(draining), 2),
+        "query_draining_ms_p95": round(percentile(draining), 2),
     }
 
 
@@ -101,7 +103,7 @@ async def _worker_seconds(embedder: WorkerEmbedder, texts: list[str]) -> float:
 
 
 async def _bare_loop(model: Path, config: EmbedderConfig, texts: list[str]) -> dict[str, float]:
-    threads = config.threads or min(len(os.sched_getaffinity(0)), 8)
+    threads = config.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS)
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gaiad.models.child.raw_embedding", str(model), str(threads), str(config.batch_tokens)),
         stdin=asyncio.subprocess.PIPE,
@@ -146,10 +148,6 @@ async def _query_ms_while_draining(embedder: WorkerEmbedder) -> list[float]:
 def _texts(seed: int) -> list[str]:
     source = random.Random(seed)
     return [" ".join(source.choices(_WORDS, k=source.randint(20, 220))) for _ in range(TEXTS)]
-
-
-def _p95(values: list[float]) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
 
 
 if __name__ == "__main__":

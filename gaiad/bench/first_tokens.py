@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from gaiad.bench.opened import open_worker
 from gaiad.bench.over_socket import asking_daemon
-from gaiad.bench.rows import Row
+from gaiad.bench.rows import Row, percentile
 from gaiad.bench.streams import Ask, Trace, asking, prompt, request
 from gaiad.errors import Cancelled
 from gaiad.models.generator import GeneratorSettings
@@ -91,11 +91,6 @@ def _first_rows(where: str, rounds: Sequence[tuple[float, float]]) -> list[Row]:
 def _gaps_ms(trace: Trace, start: int) -> list[float]:
     """Between two pieces, from piece `start` on: who waits for a piece of several tokens waits once, and that long."""
     return [(after - before) * 1e3 for (before, _), (after, _) in itertools.pairwise(trace.pieces[start:])]
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of them do not exceed."""
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
 def measure_cancel() -> list[Row]:

@@ -9,11 +9,8 @@ from gaiad.clock import SystemClock
 from gaiad.models.child.raw_tasks import Setting
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
 from gaiad.models.gguf.gguf_header import read_header
+from gaiad.models.supervision.protocol import DEFAULT_CONTEXT, KEPT_SEQUENCES, MAX_THREADS
 from gaiad.models.tokens.token_worker import TokenWorker
-
-_MAX_THREADS = 8
-_DEFAULT_CONTEXT = 8192
-_KEPT_SEQUENCES = 8
 
 
 @asynccontextmanager
@@ -34,11 +31,11 @@ async def open_worker(path: Path, settings: GeneratorSettings) -> AsyncIterator[
 
 def bare_setting(path: Path, settings: GeneratorSettings, flash: str) -> Setting:
     """The context a worker with these settings opens for the file, with the attention that it chose."""
-    window = settings.context or min(read_header(path).context, _DEFAULT_CONTEXT)
+    window = settings.context or min(read_header(path).context, DEFAULT_CONTEXT)
     return Setting(
-        threads=settings.threads or min(len(os.sched_getaffinity(0)), _MAX_THREADS),
+        threads=settings.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS),
         cells=max(settings.cells, window) + 1,
         batch=settings.batch_tokens,
-        sequences=settings.parallel + _KEPT_SEQUENCES,
+        sequences=settings.parallel + KEPT_SEQUENCES,
         flash=flash == "on",
     )

@@ -1,5 +1,7 @@
 """One line of a measurement's table."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 
@@ -10,3 +12,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     value: float
     unit: str
     aim: str = ""
+
+
+def percentile(values: Sequence[float], share: float = 0.95) -> float:
+    """The smallest value that `share` of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -12,30 +12,15 @@ from functools import cache
 
 import msgspec
 
+from constants.calendar import MONTHS, WEEKDAYS
+
 Days = tuple[date, date]  # first day, day after the last
 
-_FULL = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
-_MONTHS = {name: number for number, name in enumerate(_FULL, 1)}
-_MONTHS |= {name[:3]: number for number, name in enumerate(_FULL, 1)} | {"sept": 9}
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WEEKDAYS = {name: number for number, name in enumerate(_DAYS)}
+_WEEKDAYS = {name: number for number, name in enumerate(WEEKDAYS)}
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 _NUMBERS |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
 
-_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_MONTH = "(?:" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
 _SAFE_MONTH = r"(?:january|february|july|september|october|november|december)\b"
 _YEAR = r"(?:19|20)\d\d"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
@@ -83,7 +68,7 @@ def _number(text: str) -> int:
 
 
 def _month_number(text: str) -> int:
-    return _MONTHS[text.rstrip(".")]
+    return MONTHS[text.rstrip(".")]
 
 
 def _iso_day(match: re.Match[str], _today: date) -> Days:

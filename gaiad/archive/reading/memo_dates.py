@@ -8,30 +8,15 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 
-_NAMES = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
-_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
-_MONTHS |= {name[:3]: number for number, name in enumerate(_NAMES, 1)} | {"sept": 9}
-_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+from constants.calendar import MONTHS, WEEKDAYS
+
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
 
-_MONTH = "(?P<m>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
+_MONTH = "(?P<m>" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
 _DAY = r"(?P<d>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _YEAR = r"(?P<y>(?:19|20)\d\d)"
 _COUNT = r"(?P<n>\d{1,3}|" + "|".join(_COUNTS) + ")"
-_WEEKDAY = "(?P<w>" + "|".join(_DAYS) + ")"
+_WEEKDAY = "(?P<w>" + "|".join(WEEKDAYS) + ")"
 _HALF_A_YEAR = timedelta(days=184)
 
 
@@ -63,7 +48,7 @@ def _month_only(match: re.Match[str], today: date) -> str:
 
 def _month_number(match: re.Match[str]) -> int:
     month = match["m"].lower()
-    return int(month) if month.isdigit() else _MONTHS[month]
+    return int(month) if month.isdigit() else MONTHS[month]
 
 
 def _word(match: re.Match[str], today: date) -> str:
@@ -78,7 +63,7 @@ def _counted(match: re.Match[str], today: date) -> str:
 
 
 def _weekday(match: re.Match[str], today: date) -> str:
-    ahead = (_DAYS.index(match["w"].lower()) - today.weekday()) % 7
+    ahead = (WEEKDAYS.index(match["w"].lower()) - today.weekday()) % 7
     if match["which"].lower() == "last":
         return (today - timedelta(days=(7 - ahead) % 7 or 7)).isoformat()
     return (today + timedelta(days=ahead or (7 if match["which"].lower() == "next" else 0))).isoformat()
@@ -112,10 +97,10 @@ _FORMS = {
     "weekday": _forms((rf"\b(?P<which>last|next|this|by|until) {_WEEKDAY}\b", _weekday)),
 }
 _HINTS = {
-    **dict.fromkeys(_MONTHS, "month"),
+    **dict.fromkeys(MONTHS, "month"),
     **dict.fromkeys(("today", "tonight", "tomorrow", "yesterday"), "word"),
     **dict.fromkeys(("day", "days", "week", "weeks"), "count"),
-    **dict.fromkeys(_DAYS, "weekday"),
+    **dict.fromkeys(WEEKDAYS, "weekday"),
 }
 _TOKEN = re.compile(r"[A-Za-z]+|\d[\d-]+")
 _REACH = 24  # characters around a hint that the longest form needs

@@ -25,10 +25,9 @@ from gaiad.models.child.llama import (
     load_model,
     open_embedding_context,
 )
-from gaiad.models.supervision.protocol import PROTOCOL_VERSION, Embed, Failed, Load, Ready, Reply, Vectors
+from gaiad.models.supervision.protocol import MAX_THREADS, PROTOCOL_VERSION, Embed, Failed, Load, Ready, Reply, Vectors
 
 MAX_SEQUENCES = 64
-MAX_THREADS = 8
 MAX_WINDOW_TOKENS = 8192
 
 

@@ -21,12 +21,10 @@ from gaiad.models.child.llama import (
 )
 from gaiad.models.child.stream_state import StreamState
 from gaiad.models.child.vocabulary import Vocabulary
-from gaiad.models.supervision.protocol import DEFAULT_CONTEXT, Load
+from gaiad.models.supervision.protocol import DEFAULT_CONTEXT, KEPT_SEQUENCES, MAX_THREADS, Load
 
 DECODED, FULL = 0, 1
-MAX_THREADS = 8
 MAX_SEQUENCES = 64
-KEPT_SEQUENCES = 8
 
 
 class GenerateContext:

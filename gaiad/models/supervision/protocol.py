@@ -12,6 +12,8 @@ import msgspec
 from gaiad.generation import ChatMessage, Contract, Sampling, Segment
 
 PROTOCOL_VERSION = 2
+MAX_THREADS = 8  # of a worker whose settings name no number
+KEPT_SEQUENCES = 8  # of a generating model: ended ones whose text is still in the memory, the prefix cache
 DEFAULT_CONTEXT = 8192  # tokens of a generating model's context when the settings name none and it was trained for more
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">I")

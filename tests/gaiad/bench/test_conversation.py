@@ -1,8 +1,9 @@
 """What the measure of conversations is made from; the measure itself takes a minute and is run by hand."""
 
-from gaiad.bench.assembly import assembly_rows, open_assembler, percentile
+from gaiad.bench.assembly import assembly_rows, open_assembler
 from gaiad.bench.conversation import Share, _share_rows
 from gaiad.bench.made_session import made_questions, made_turns, write_chat_llama
+from gaiad.bench.rows import percentile
 
 
 def test_the_made_up_session_is_the_same_every_time_and_no_turn_like_another():
