@@ -1,12 +1,16 @@
 """The shipped matrix is GCP 7.2 with the memory column, and a block never leaves its turn's channels."""
 
+import re
 from itertools import chain, combinations
 from typing import get_args
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from router.matrix import Channel, Marker, RoutingTable, destinations, routing_table
+from gaiad.errors import ConfigError
+from router.matrix import Channel, Marker, RoutingTable, destinations, overridden, routing_table
 
 # GCP 7.2, in the table's own order: cli, web, discord, council, shell; the last column is ours.
 SEED = {
@@ -52,3 +56,52 @@ def test_a_private_answer_on_the_command_line_stays_there() -> None:
 def test_an_unknown_channel_in_a_table_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$\.matrix"):
         msgspec.toml.decode(b'[matrix.PLAN]\nemail = "show"\n', type=RoutingTable)
+
+
+def test_what_belongs_to_no_marker_goes_to_the_councils_log_alone() -> None:
+    assert destinations(routing_table(), "", "cli_chat", CHANNELS) == {"council_chat": "log"}
+    assert destinations(routing_table(), "", "cli_chat") == {}
+
+
+def test_a_user_changes_single_cells() -> None:
+    table = overridden(
+        routing_table(), {"cli_chat": {"PLAN": "show", "VERIFY": "off"}, "memory": {"PLAN": "off"}}, "router.channels"
+    )
+    assert table.matrix["PLAN"] == {"cli_chat": "show", "council_chat": "show"}
+    assert "cli_chat" not in table.matrix["VERIFY"]
+    changed = ("PLAN", "VERIFY")
+    assert all(table.matrix[row] == routing_table().matrix[row] for row in table.matrix if row not in changed)
+    assert routing_table().matrix["PLAN"]["cli_chat"] == "log"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"cli_chat": {"EXECUTE": "show"}}, "commands go to the shell alone"),
+        ({"shell": {"RESPONSE": "run"}}, "commands go to the shell alone"),
+        ({"shell": {"EXECUTE": "off"}}, "commands go to the shell alone"),
+        ({"email": {"PLAN": "show"}}, "email is no channel; there are cli_chat"),
+        ({"cli_chat": {"PLANS": "show"}}, "PLANS is no marker; there are PLAN"),
+        ({"web_chat": {"PLAN": "run"}}, "router.channels.web_chat.PLAN is 'run'; write one of 'show', 'log', 'off'"),
+        ({"memory": {"PLAN": "show"}}, "write one of 'page', 'event', 'off'"),
+    ],
+)
+def test_an_override_that_is_none_is_refused(overrides: dict[str, dict[str, str]], words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        overridden(routing_table(), overrides, "router.channels")
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(("cli_chat", "web_chat", "discord_chat", "council_chat", "shell", "memory", "x")),
+        st.dictionaries(st.sampled_from((*SEED, "x")), st.sampled_from((*MANNERS.values(), "off", "x"))),
+    )
+)
+def test_no_override_ever_opens_another_way_to_the_shell(overrides: dict[str, dict[str, str]]) -> None:
+    try:
+        table = overridden(routing_table(), overrides, "router.channels")
+    except ConfigError:
+        return
+    assert table.matrix["EXECUTE"] == {"shell": "run"}
+    others = [row for marker, row in table.matrix.items() if marker != "EXECUTE"]
+    assert all("shell" not in row and "run" not in row.values() for row in others)

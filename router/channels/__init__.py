@@ -1,0 +1,1 @@
+"""Where routed blocks end: one module a channel, each with its own outside."""
