@@ -1,11 +1,11 @@
 """A round of voting (GCP 8.3) from the opened PROPOSAL to the decision in words; the count itself is quorum.tally.
 
-One round, each role once. It closes when every role that can vote has voted, or at its deadline. What comes later, or a
-second time, is recorded and not counted. Pure: times are monotonic seconds that the caller passes in, and so are the
-seats of the moment. Asking the models and writing the envelopes belong to others.
+One round, each role once. It closes when every role that can vote has voted or is known to be silent, or at its
+deadline. What comes later, or a second time, is recorded and not counted. Pure: times are monotonic seconds that the
+caller passes in, and so are the seats of the moment. Asking the models and writing the envelopes belong to others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,7 +16,7 @@ from gaiad.errors import BadInput
 
 REASON_CHARACTERS = 300
 Uncounted = Literal["", "late", "second"]
-ClosedBy = Literal["all_voted", "deadline"]
+ClosedBy = Literal["all_voted", "all_heard", "deadline"]
 
 
 class BallotForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,10 @@ class CastBallot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """How a round ended. `may_proceed` is also true for an answer without quorum; `reason` is for people."""
+    """How a round ended. `may_proceed` is also true for an answer without quorum; `reason` is for people.
+
+    `closed_by` is all_heard when a role that could vote is known to give no ballot.
+    """
 
     proposal_id: str
     matter: Matter
@@ -102,18 +105,22 @@ class VotingRound:
         self.ballots.append(made)
         return made
 
-    def advance(self, now: float, seats: Sequence[Seat]) -> Decision | None:
-        """Close the round if it is time, by the seats of this moment; the decision when this call closed it."""
+    def advance(self, now: float, seats: Sequence[Seat], silent: Collection[str] = ()) -> Decision | None:
+        """Close the round if it is time, by the seats of this moment; the decision when this call closed it.
+
+        Nobody waits for roles in `silent`, which give no ballot any more.
+        """
         if self.decision is not None:
             return None
         self._check_seats(seats)
         standing = self.standing()
         waiting = [seat for seat in seats if seat.active and seat.can_vote and seat.role not in standing]
-        if waiting and now < self.proposal.deadline:
+        if now < self.proposal.deadline and any(seat.role not in silent for seat in waiting):
             return None
         counted = [Ballot(role=role, vote=cast.form.vote) for role, cast in standing.items()]
-        result = tally(seats, counted, self._rules)
-        self.decision = self._decide(result, "deadline" if waiting else "all_voted", now)
+        result = tally(seats, counted, self._rules, self.proposal.matter)
+        heard: ClosedBy = "deadline" if now >= self.proposal.deadline else "all_heard"
+        self.decision = self._decide(result, heard if waiting else "all_voted", now)
         return self.decision
 
     def standing(self) -> dict[str, CastBallot]:
@@ -157,10 +164,18 @@ def reason_in_words(matter: Matter, result: Tally, rules: CouncilRules, *, proce
         "majority": f"{verdict} by majority",
         "prime": f"{verdict}: a tie, decided by {prime}'s own vote",
         "tie": f"failed: a tie, and no vote of {prime} to break it",
-        "no_quorum": f"no quorum: {rules.quorum_roles} roles that can vote are needed; "
+        "no_quorum": f"no quorum: {_lacking(result, rules)}; "
         + (f"the {matter} goes on, marked reduced_quorum" if proceed else f"the {matter} is refused"),
     }[result.ground]
     return f"{why} ({count}{silent}{outside})"
+
+
+def _lacking(result: Tally, rules: CouncilRules) -> str:
+    """What a quorum lacks: roles, or the ballots of roles that are there."""
+    cast = result.yes + result.no + result.abstain
+    if cast + len(result.silent) < rules.quorum_roles:
+        return f"{rules.quorum_roles} roles that can vote are needed"
+    return f"{rules.quorum_roles} ballots are needed and {cast} came in, though the roles are there"
 
 
 def _check_form(role: str, form: BallotForm) -> None:

@@ -19,7 +19,7 @@ from council.stage_steps import Action, StageDone, Step, StepTable, next_step, s
 from council.stages import Depth, StageTable
 from gaiad.errors import BadInput
 
-Ending = Literal["answered", "unverified", "asks_person", "reverted", "refused"]
+Ending = Literal["answered", "unverified", "asks_person", "awaits_approval", "reverted", "refused"]
 
 
 class Rulebook(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +66,17 @@ class CourseEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Course:
-    """One turn. `log` has its stage calls and looks of the observer, `escalations` what went up."""
+    """One turn. `log` has its stage calls and looks of the observer, `escalations` what went up.
 
-    def __init__(self, depth: Depth, book: Rulebook) -> None:
+    With `acted_by` it goes on from an Act of that role that came before: an approved command (decision 13).
+    """
+
+    def __init__(self, depth: Depth, book: Rulebook, acted_by: Role | None = None) -> None:
         self._book = book
         self._chain = book.stages.chains[depth]
-        self._past: list[StageDone] = []
+        self._past = [StageDone(stage="act", outcome="ok")] if acted_by else []
         self._lost: list[Role] = []
-        self._actor = ""
+        self._actor: str = acted_by or ""
         self.log: list[CourseEntry] = []
         self.escalations: list[Escalation] = []
         self.task: Task | None = None
@@ -91,6 +94,10 @@ class Course:
             raise BadInput("nothing is being written; the observer looks at a running Act")
         self._record("observe", role, outcome, tokens)
         return self._next().action == "interrupt"
+
+    def await_approval(self, why: str, seats: Sequence[Seat]) -> End:
+        """Act wants commands that a person has to approve first: the turn ends here (decision 13)."""
+        return self._finish("awaits_approval", why, seats)
 
     def done(self, outcome: Outcome, tokens: int, seats: Sequence[Seat], confidence: float | None = None) -> Task | End:
         """The running task ended so; `confidence` is that of a refined plan. Raises BadInput when none is running."""
@@ -127,7 +134,8 @@ class Course:
 
     def _escalate(self, step: Step, task: Task, seats: Sequence[Seat], confidence: float | None) -> Task | End:
         here = [seat for seat in seats if seat.role not in self._lost]
-        asked = [PRIME] if any(one.to == PRIME for one in self.escalations) else []
+        before = any(one.to == PRIME for one in self.escalations)
+        asked = [PRIME] if before or not self._can(PRIME, task.stage, seats) else []
         if spent_cap(self._past, self._book.limits.turn):
             asked = [PRIME]
         found = escalate(task.role, self._signals(step, confidence), here, self._book.limits.escalation, asked)
@@ -137,6 +145,11 @@ class Course:
         if found.to == "person":
             return self._finish("asks_person", found.why, seats, found)
         return self._assign(task.stage, step.action, found.why, seats, PRIME)
+
+    def _can(self, role: Role, stage: CouncilStage, seats: Sequence[Seat]) -> bool:
+        """Whether the role may do the stage in this turn at all."""
+        others = [one for one in self._book.roles.roles if one != role]
+        return assign_stage(self._book.roles, stage, seats, lost=[*self._lost, *others]) is not None
 
     def _signals(self, step: Step, confidence: float | None) -> Signals:
         if step.action == "high_risk":

@@ -67,7 +67,7 @@ def escalate(
 
 def _destination(raised_by: str, seats: Sequence[Seat], asked: Sequence[str]) -> tuple[Destination, str]:
     if raised_by == PRIME:
-        return "person", " (Prime itself asks)"
+        return "person", ""
     if PRIME in asked:
         return "person", " (Prime was asked before)"
     if any(seat.role == PRIME and seat.active and seat.can_vote for seat in seats):

@@ -2,8 +2,8 @@
 
 A marker stands at the beginning of a line, outside code fences. Where the stage's own marker is nowhere exact it is
 also taken in other case, in bold or as a heading, RESPONSE only in the first line, for "Response:" and "Plan:" are
-ordinary words in an answer. The router reads streams on their way to people; this reads a finished text for its
-meaning. Pure.
+ordinary words in an answer. Thoughts are those that begin a line or a block: their tag in a JSON string is text. The
+router reads streams on their way to people; this reads a finished text for its meaning. Pure.
 """
 
 import re
@@ -14,7 +14,11 @@ from council.stages import MARKERS
 
 _EXACT = re.compile(rf"({'|'.join(MARKERS)}):")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
-_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
+_THOUGHTS = re.compile(
+    rf"(^[ \t]*(?:[*_#>]{{0,3}}(?:{'|'.join(MARKERS)})[*_]{{0,2}}:[*_]{{0,2}}\s*)?)"
+    r"(?:<(think|thinking|reasoning)>(?s:.*?)(?:</\2>|\Z)[ \t]*)+",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 class MarkedBlock(NamedTuple):
@@ -39,7 +43,7 @@ def read_marked(text: str, own: str) -> MarkedText:
     """The blocks of an output whose stage writes `own` blocks."""
     notes: list[str] = []
     text = text.replace("\r\n", "\n")
-    kept = _THOUGHTS.sub("", text)
+    kept = _THOUGHTS.sub(r"\1", text)
     if kept != text:
         notes.append("its thoughts were left out")
     loose = None if _has_exact(kept, own) else _loose(own)

@@ -14,28 +14,26 @@ from typing import Literal
 import msgspec
 
 from constants.load import load
+from constants.secret_patterns import secret_patterns
 from council.leak_rule import LeakLimits, LeakRule
+from council.marker_rule import Found, MarkerRule
 from council.repetition_rule import RepetitionLimits, RepetitionRule, stutters
 from council.stages import MARKERS, Marker
 from gaiad.errors import BadInput
 
 Rule = Literal["secret", "repetition", "leaked_prompt", "command", "marker"]
 _UNIT = re.compile(r"\s+|\S+")
-_MARKER = re.compile(rf"[#*_>]{{0,4}} ?({'|'.join(MARKERS)}):")
-_FENCES = ("```", "~~~")
 _SHORTEST_SECRET = 16
 _HEAD_RUNS = 6
 
 
 class ObserverTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """constants/observer_rules.toml; the patterns by what they find, in words."""
+    """constants/observer_rules.toml; the patterns by what they find, in words. Those of secrets are in secrets.toml."""
 
     window_characters: int
     blank_characters: int
     repetition: RepetitionLimits
     leak: LeakLimits
-    secrets: dict[str, str]
-    headers: dict[str, str]
     commands: dict[str, str]
 
 
@@ -47,6 +45,18 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+def without_secrets(text: str) -> str:
+    """The text, or in its place that it is withheld when it shows a key or a token; no part of it is left then.
+
+    For what models write beside an answer: plans, verifications, reasons. It goes into logs and memory for good.
+    """
+    known = secret_patterns()
+    pattern, names = _alternatives(tuple(known.secrets.items()))
+    found = pattern.search(text)
+    name = names[found.lastgroup or ""] if found else _named(known.headers, " ".join(text.split()))
+    return f"the text is withheld: it shows {name}" if name else text
+
+
 def observer_table() -> ObserverTable:
     """The shipped rules."""
     return load("observer_rules.toml", ObserverTable)
@@ -56,13 +66,14 @@ class ObserverRules:
     """Feed pieces, release what comes back; once `violation` is set nothing more does.
 
     `protected` are the prompt's own texts (identity, role, directive), `allowed` the markers the stage may write. At
-    most a window and the words of a beginning leak are held back.
+    most a window, a line's beginning that may become a marker and the words of a beginning leak are held back.
     """
 
     def __init__(self, protected: Iterable[str], allowed: Collection[Marker], table: ObserverTable) -> None:
         if strange := set(allowed) - set(MARKERS):
             raise BadInput(f"{', '.join(sorted(strange))}: no marker; there are {', '.join(MARKERS)}")
         self._table = table
+        self._known = secret_patterns()
         self._allowed = frozenset(allowed)
         self._leak = LeakRule(protected, table.leak)
         self._repetition = RepetitionRule(table.repetition)
@@ -71,10 +82,9 @@ class ObserverRules:
         self._at = 0  # characters judged so far
         self._blank = 0  # white space since the last run
         self._before = ""  # the character before the unread ones when a run goes on
-        self._head: list[str] | None = []  # the first runs of the line; None behind them
+        self._head: list[tuple[int, str]] | None = []  # the line's first runs and where they begin; None behind them
         self._tail: deque[str] = deque(maxlen=_HEAD_RUNS)
-        self._fence = ""
-        self._block = ""
+        self._markers = MarkerRule()
         self.violation: Violation | None = None
 
     def feed(self, piece: str) -> str:
@@ -97,6 +107,8 @@ class ObserverRules:
                 self._space(unit)
             else:
                 self._run(unit, text[place - len(unit) : place - len(unit) + self._table.window_characters])
+        if final and self.violation is None:
+            self._judge(self._markers.finish())
         self._unread = text[place:] if self.violation is None else ""
         return self._release(final=final)
 
@@ -112,6 +124,7 @@ class ObserverRules:
         return unit if final or place + len(unit) < len(text) else ""
 
     def _space(self, unit: str) -> None:
+        self._judge(self._markers.feed(unit))
         room = self._table.blank_characters - self._blank
         if len(unit) > room:
             self._stop("repetition", self._at + room, "it writes nothing but white space")
@@ -143,46 +156,37 @@ class ObserverRules:
         """Secrets that begin in the unit; one that begins behind it is found whole in the next window."""
         if len(looked_at) < _SHORTEST_SECRET:
             return
-        pattern, names = _alternatives(tuple(self._table.secrets.items()))
+        pattern, names = _alternatives(tuple(self._known.secrets.items()))
         found = pattern.search(self._before + looked_at, len(self._before))
         start = found.start() - len(self._before) if found else length
         if found and start < length:
             self._stop("secret", self._at + start, f"it shows {names[found.lastgroup or '']}")
 
     def _lines(self, unit: str, *, going_on: bool) -> None:
-        """Headers of keys, fences, markers and commands: what counts by where in the line it stands."""
+        """Markers, headers of keys and commands: what counts by where in the line it stands."""
+        self._judge(self._markers.feed(unit))
         if going_on:
             self._head = None
             return
         self._tail.append(unit)
-        if "-----" in unit and (name := _named(self._table.headers, " ".join(self._tail))):
+        if "-----" in unit and (name := _named(self._known.headers, " ".join(self._tail))):
             self._stop("secret", self._at, f"it shows {name}")
         if self._head is None:
             return
-        self._head.append(unit)
-        head = " ".join(self._head) if self._fence else self._behind_markers(" ".join(self._head))
-        if head == unit and unit.startswith(_FENCES):
-            self._toggle(unit)
-        elif not self._fence and self._block != "EXECUTE" and (name := _named(self._table.commands, head)):
+        self._head.append((self._at, unit))
+        own = self._markers.text_from
+        head = " ".join(run[max(0, own - at) :] for at, run in self._head if at + len(run) > own)
+        in_place = self._markers.fenced or self._markers.open == "EXECUTE"
+        if not in_place and (name := _named(self._table.commands, head)):
             self._stop("command", self._at, f"it gives a command outside EXECUTE ({name})")
         if len(self._head) == _HEAD_RUNS:
             self._head = None
 
-    def _toggle(self, unit: str) -> None:
-        mark = unit[:3]
-        if not self._fence and mark not in unit[3:]:
-            self._fence = mark
-        elif self._fence == mark:
-            self._fence = ""
-
-    def _behind_markers(self, head: str) -> str:
-        """The beginning of a line without the markers it begins with, which must be allowed."""
-        while found := _MARKER.match(head):
-            if found[1] not in self._allowed:
-                self._stop(*_out_of_place(found[1], self._at))
-                return ""
-            self._block, head = found[1], head[found.end() :].lstrip("*_ ")
-        return head
+    def _judge(self, found: list[Found]) -> None:
+        """Markers that this text may not have."""
+        for one in found:
+            if one.marker not in self._allowed:
+                self._stop(*_out_of_place(one.marker, one.at))
 
     def _stop(self, rule: Rule, at: int, reason: str) -> None:
         if self.violation is None:
@@ -197,12 +201,15 @@ class ObserverRules:
         end = self._at
         if self.violation is not None:
             end = self.violation.at
-        elif self._leak.held_from is not None and not final:
-            end = self._leak.held_from
+        elif not final:
+            held = (self._leak.held_from, self._markers.held_from)
+            end = min([self._at, *(place for place in held if place is not None)])
         shown = []
         while self._waiting and self._waiting[0][0] < end:
             start, unit = self._waiting.popleft()
             shown.append(unit[: end - start])
+            if len(unit) > end - start:
+                self._waiting.appendleft((end, unit[end - start :]))
         return "".join(shown)
 
 

@@ -1,7 +1,8 @@
 """Counting a vote (GCP 8.3): a pure tally over roles and ballots; who is active and who waits is known elsewhere.
 
-Quorum is two distinct active roles that can vote. Majority of yes and no wins, a tie goes to Prime's own ballot, and
-without an active Prime a tie fails. Without quorum answers go on, marked; actions and governance do not.
+Quorum is two distinct active roles that can vote; for actions and governance as many must have voted too, if only to
+abstain. Majority of yes and no wins, a tie goes to Prime's own ballot, and without an active Prime a tie fails. Without
+quorum answers go on, marked; actions and governance do not.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,10 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """The count. `silent` are voting roles without a ballot, `uncounted` ballots of roles that could not vote."""
+    """The count. `silent` are voting roles without a ballot, `uncounted` ballots of roles that could not vote.
+
+    `quorum` is whether there was one for the matter; a matter can lack it by its ballots though the roles are there.
+    """
 
     passed: bool
     ground: Ground
@@ -63,10 +67,11 @@ def council_rules() -> CouncilRules:
     return load("limits.toml", Limits).council
 
 
-def tally(seats: Sequence[Seat], ballots: Sequence[Ballot], rules: CouncilRules) -> Tally:
+def tally(seats: Sequence[Seat], ballots: Sequence[Ballot], rules: CouncilRules, matter: Matter) -> Tally:
     """Count the ballots. A silent role counts as neither; a ballot of an inactive or unable role is named, not counted.
 
-    Raises BadInput when a role sits or votes twice, or votes without a seat.
+    An action or a change of the rules needs ballots of a quorum, so that nobody carries one alone while others are
+    silent. Raises BadInput when a role sits or votes twice, or votes without a seat.
     """
     _refuse_twice("seat", [seat.role for seat in seats])
     _refuse_twice("ballot", [ballot.role for ballot in ballots])
@@ -77,7 +82,8 @@ def tally(seats: Sequence[Seat], ballots: Sequence[Ballot], rules: CouncilRules)
     voters = {seat.role for seat in seats if seat.active and seat.can_vote}
     votes = {ballot.role: ballot.vote for ballot in ballots if ballot.role in voters}
     cast = list(votes.values())
-    quorum = len(voters) >= rules.quorum_roles
+    present = len(voters) if matter == "answer" else len(cast)
+    quorum = present >= rules.quorum_roles
     passed, ground = _decide(cast.count("yes"), cast.count("no"), quorum, votes.get(rules.tie_break_role))
     return Tally(
         passed=passed,

@@ -13,6 +13,7 @@ import msgspec
 
 from council.command_text import read_command
 from council.marked_text import MarkedText, read_marked, without_fence
+from council.observer_rules import without_secrets
 from council.roles import CouncilStage
 from council.stages import (
     MOST_STEPS,
@@ -62,7 +63,25 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_output(stage: CouncilStage, text: str, confidence_below: float) -> Reading:
-    """Read a finished reply; a refined plan below `confidence_below` is `low_confidence`. Never raises."""
+    """Read a finished reply; a refined plan below `confidence_below` is `low_confidence`. Never raises.
+
+    What shows a secret is withheld: of a plan the step, of a verification or an observation its words.
+    """
+    reading = _read(stage, text, confidence_below)
+    return msgspec.structs.replace(reading, value=_withheld(reading.value))
+
+
+def _withheld(value: Value | None) -> Value | None:
+    if isinstance(value, Plan | RefinedPlan):
+        return msgspec.structs.replace(value, steps=tuple(map(without_secrets, value.steps)))
+    if isinstance(value, Verification):
+        return msgspec.structs.replace(value, summary=without_secrets(value.summary))
+    if isinstance(value, Observation):
+        return msgspec.structs.replace(value, reason=without_secrets(value.reason))
+    return value
+
+
+def _read(stage: CouncilStage, text: str, confidence_below: float) -> Reading:
     text = text.encode("utf-8", "replace").decode()  # half a pair of UTF-16 can stand in a Python text
     if stage == "observe":
         return _observation(text)

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from constants.load import load
+from constants.marker_forms import MARKERS as MARKERS
+from constants.marker_forms import Marker as Marker
 from council.forms import fitted_schema
 from council.roles import STAGES, CouncilStage
 from gaiad.errors import BadInput, ConfigError
@@ -17,8 +19,6 @@ from gaiad.generation import Block, Contract
 
 Depth = Literal["fast", "full"]
 Input = Literal["user_prompt", "history", "context", "plan", "response", "executed"]
-Marker = Literal["PLAN", "EXECUTE", "RESPONSE", "THOUGHT_SEED", "INTERRUPT", "VERIFY"]
-MARKERS: tuple[Marker, ...] = get_args(Marker)
 MOST_STEPS = 10
 STEP_CHARACTERS = 200
 SUMMARY_CHARACTERS = 400
@@ -75,13 +75,16 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One row of GCP 6's table; `after_interrupt` is the directive when the stage is done again after an INTERRUPT."""
+    """One row of GCP 6's table; `after_interrupt` is the directive when the stage is done again after an INTERRUPT,
+    `with_commands` the one when it may ask for a command.
+    """
 
     inputs: tuple[Input, ...]
     task_instruction: str
     markers: Annotated[tuple[Marker, ...], msgspec.Meta(min_length=1)]
     max_tokens: Annotated[int, msgspec.Meta(ge=16)]
     after_interrupt: str = ""
+    with_commands: str = ""
 
 
 class StageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,7 +112,7 @@ def check_stages(table: StageTable, instructions: Mapping[str, str]) -> None:
         if stage not in table.stages:
             raise ConfigError(f"stages.{stage} is missing; a stage has a contract")
         entry = table.stages[stage]
-        for key in filter(None, (entry.task_instruction, entry.after_interrupt)):
+        for key in filter(None, (entry.task_instruction, entry.after_interrupt, entry.with_commands)):
             if instructions.get(key) != stage:
                 raise ConfigError(f"stages.{stage}: {key!r} is no task instruction of this stage; name one that is")
     for depth in get_args(Depth):

@@ -55,6 +55,12 @@ class Voting:
             raise NotFound(f"proposal {proposal_id!r}: no round of voting on it is open or kept")
         return self._rounds[proposal_id]
 
+    def withdraw(self, proposal_id: str) -> None:
+        """End an open round without a decision, for nobody waits for one. Raises NotFound, and Conflict when closed."""
+        if self.round(proposal_id).decision is not None:
+            raise Conflict(f"proposal {proposal_id!r} is decided; it cannot be withdrawn")
+        del self._rounds[proposal_id]
+
     def open_rounds(self) -> list[VotingRound]:
         """In the order they were opened."""
         return [one for one in self._rounds.values() if one.decision is None]

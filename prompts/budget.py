@@ -2,7 +2,8 @@
 
 Read so: identity min(256, 6 % of the MTU); persona min(128, 3 % of what remains); task instruction 64; of what remains
 after these, the role's text and the chat template, history and retrieved context get 60 % together and the user prompt
-the rest. The prompt is always whole: history and context give way to it before it is refused.
+the rest, with what the turn's stages wrote. The prompt is always whole: history and context give way to it before it is
+refused.
 """
 
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ PERSONA_TOKENS, PERSONA_PERCENT = 128, 3
 TASK_INSTRUCTION_TOKENS = 64
 PAYLOAD_PERCENT = 60
 CONTEXT_PARTS = 3
+TAIL_TOKENS = 96
+"""By how much a stage's role text and task instruction may be longer than those of the turn's first packet."""
 
 
 class Shares(NamedTuple):
@@ -55,13 +58,15 @@ def check_identity(identity_tokens: int, mtu: int) -> None:
         )
 
 
-def payload_limit(mtu: int, bare_tokens: int, prompt_tokens: int) -> int:
+def payload_limit(mtu: int, bare_tokens: int, prompt_tokens: int, held_tokens: int = 0) -> int:
     """What history and context may have together, 0 or more.
 
-    `bare_tokens` is the whole prompt without them, the user prompt and the template included.
+    `bare_tokens` is the whole prompt without them, the template included; `prompt_tokens` the part of it that lives in
+    the rest they leave: the user prompt and the stages' work. `held_tokens` stay free for work still to come, and the
+    share leaves room for the longer end that a later stage's packet may have.
     """
-    remaining = mtu - (bare_tokens - prompt_tokens)
-    return max(0, min(remaining * PAYLOAD_PERCENT // 100, mtu - bare_tokens))
+    remaining = mtu - (bare_tokens - prompt_tokens) - (TAIL_TOKENS if held_tokens else 0)
+    return max(0, min(remaining * PAYLOAD_PERCENT // 100, mtu - held_tokens - bare_tokens))
 
 
 def share(limit: int, history_tokens: int, context_tokens: int) -> Shares:

@@ -15,12 +15,14 @@ from gaiad.ports import Call, Tokenizer
 from prompts.budget import payload_limit
 from prompts.compress import Compressor
 from prompts.counting import PromptCounter
-from prompts.fence import fenced
-from prompts.fixed import Fixed, fix_fields, fixed_texts, refuse
+from prompts.fence import fenced, said_before
+from prompts.fixed import Fixed, fix_fields, fixed_texts, refuse, whole
 from prompts.order import group_turns
-from prompts.packet import CognitionPacket, ContextItem, Field, FieldReport, Manifest
+from prompts.packet import LAYOUT, CognitionPacket, ContextItem, FieldReport, Manifest
 from prompts.payload import Offered, Payload, PayloadChooser
 from prompts.request import BuildRequest, Built, check_request
+from prompts.versions import prompts_in
+from prompts.work import NO_WORK, Work, WorkFitter, place_work, work_rows
 from prompts.writer import PacketWriter, Written
 
 _SMALLEST_STEP = 50
@@ -44,7 +46,7 @@ async def build(
     writer = PacketWriter(tokenizer, counter, call)
     request = _without_the_needless(request)
     entries = request.history
-    fields = [[Segment(text)] for text in (*fixed_texts(request), *(entry.text for entry in entries))]
+    fields = [*([Segment(text)] for text in fixed_texts(request)), *map(said_before, entries)]
     counts = await counter.count(tokenizer, [*fields, *map(fenced, request.context)], call)
     page_counts = counts[len(fields) :]
     fixed = await fix_fields(request, counts[:5], tokenizer, compressor, call)
@@ -52,19 +54,27 @@ async def build(
     bare_tokens = await writer.bare_tokens(bare, fixed.prompt_tokens)
     if bare_tokens > request.mtu:
         raise refuse(request, fixed, bare_tokens)
+    work = NO_WORK
+    if request.work:
+        fitter = WorkFitter(tokenizer, compressor, call, counter)
+        placed = await place_work(bare, request.work, writer, fitter)
+        if placed is None:
+            raise refuse(request, fixed, bare_tokens, (await fitter.whole(request.work)).tokens)
+        bare, bare_tokens, work = placed.written.packet, placed.written.tokens, placed.work
+    held = max(0, request.work_tokens - work.tokens)
     overhead = await counter.message_overhead(tokenizer, call) if entries else 0
     turns = group_turns(entries, [count + overhead for count in counts[5 : len(fields)]])
     chooser = PayloadChooser(request, Offered(turns, page_counts, overhead), tokenizer, compressor, call)
-    limit = payload_limit(request.mtu, bare_tokens, fixed.prompt_tokens)
-    payload, written = await _fill(chooser, limit, bare, bare_tokens, writer)
+    limit = payload_limit(request.mtu, bare_tokens, fixed.prompt_tokens + work.tokens, held)
+    payload, written = await _fill(chooser, limit, bare, bare_tokens, writer, held)
     original = (sum(turn.tokens for turn in turns), sum(page_counts))
-    rows = _table(fixed, payload, written.tokens, original, request.mtu)
+    rows = _table(fixed, payload, work, written.tokens, original, request)
     manifest = _manifest(request, tokenizer, rows, written, payload.dropped)
     return Built(packet=written.packet, messages=written.messages, rendered=written.rendered, manifest=manifest)
 
 
 async def _fill(
-    chooser: PayloadChooser, limit: int, bare: CognitionPacket, bare_tokens: int, writer: PacketWriter
+    chooser: PayloadChooser, limit: int, bare: CognitionPacket, bare_tokens: int, writer: PacketWriter, held: int
 ) -> tuple[Payload, Written]:
     """History and context as much as fits: chosen by estimate, then counted in place, smaller until it is right."""
     while True:
@@ -75,7 +85,7 @@ async def _fill(
             return payload, written
         payload = _settled(payload, written.tokens - bare_tokens)
         over = max(
-            written.tokens - bare.mtu,
+            written.tokens + held - bare.mtu,
             payload.history_tokens - payload.shares.history,
             payload.context_tokens - payload.shares.context,
         )
@@ -125,12 +135,15 @@ def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
         confidence=request.confidence,
         risk_level=request.risk_level,
         retry_count=request.retry_count,
+        layout=LAYOUT,
     )
 
 
-def _table(fixed: Fixed, payload: Payload, total: int, original: tuple[int, int], mtu: int) -> list[FieldReport]:
+def _table(
+    fixed: Fixed, payload: Payload, work: Work, total: int, original: tuple[int, int], request: BuildRequest
+) -> list[FieldReport]:
     """The token table: its tokens add up to `total`, what the template takes around history is counted to history."""
-    texts = fixed.prompt_tokens + sum(row.tokens for row in fixed.rows)
+    texts = fixed.prompt_tokens + work.tokens + sum(row.tokens for row in fixed.rows)
     template = total - texts - payload.history_tokens - payload.context_tokens
     history = FieldReport(
         field="history",
@@ -146,18 +159,15 @@ def _table(fixed: Fixed, payload: Payload, total: int, original: tuple[int, int]
         tokens=payload.context_tokens,
         method=payload.context_method,
     )
-    rest = mtu - (total - fixed.prompt_tokens)
+    rest = request.mtu - (total - fixed.prompt_tokens)
     return [
         *fixed.rows,
         history,
         context,
-        _whole("template", template, template),
-        _whole("user_prompt", rest, fixed.prompt_tokens),
+        whole("template", template, template),
+        whole("user_prompt", rest, fixed.prompt_tokens),
+        *work_rows(work, request.work_tokens, request.mtu - total),
     ]
-
-
-def _whole(field: Field, limit: int, tokens: int) -> FieldReport:
-    return FieldReport(field=field, limit=limit, original_tokens=tokens, tokens=tokens, method="whole")
 
 
 def _manifest(
@@ -173,4 +183,5 @@ def _manifest(
         reserve_tokens=request.reserve_tokens,
         dropped=dropped,
         prompt_sha256=prompt_sha256(written.rendered),
+        prompts=prompts_in(written.packet, [row.method for row in rows]),
     )

@@ -1,22 +1,25 @@
 """Makes a field shorter, just in time (GCP 4.2): sentences of its own, else Lite's words, else Prime's, else an error.
 
 Nothing is kept between calls. Every pass is told to whoever logs it, with what went wrong on the rungs before; a model
-that cannot be had just now is such a reason and not the end.
+that cannot be had just now is such a reason and not the end, and so is one that takes more than its share of the time.
 """
 
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Literal
 
 import msgspec
 
 from gaiad.clock import Clock
-from gaiad.errors import BadInput, TokenBudgetError, Unavailable
+from gaiad.errors import BadInput, DeadlineExceeded, GaiadError, TokenBudgetError, Unavailable
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
 from gaiad.ports import Call, Embedder, Model, Tokenizer
-from prompts.load import load_prompt, render
+from prompts.load import fill
 from prompts.packet import SUMMARY_TAG, Field
 from prompts.sentences import choose_sentences, most_telling, split_sentences
+from prompts.uses import CompressorWords
 
+_RUNG_SHARE = 0.25  # of the time that the call has left: the answer is still to be written
 Pass = Literal["extractive", "lite", "prime"]
 
 
@@ -96,10 +99,10 @@ class Compressor:
         self, text: str, target: int, tokenizer: Tokenizer, call: Call, failures: list[str]
     ) -> Compressed | None:
         try:
-            if found := await self._extract(text, target, tokenizer, call, failures):
+            if found := await self._extract(text, target, tokenizer, self._share(call), failures):
                 return found
-        except Unavailable as error:
-            failures.append(f"extractive: {error.message}")
+        except (Unavailable, DeadlineExceeded) as error:
+            failures.append(f"extractive: {self._still_in_time(error, call)}")
         before: Model | None = None
         for name, model in self._models:
             if model is None:
@@ -110,11 +113,19 @@ class Compressor:
                 continue
             before = model
             try:
-                if found := await _rewrite(name, model, text, target, tokenizer, call, failures):
+                if found := await _rewrite(name, model, text, target, tokenizer, self._share(call), failures):
                     return found
-            except (Unavailable, BadInput) as error:
-                failures.append(f"{name}: {error.message}")
+            except (Unavailable, BadInput, DeadlineExceeded) as error:
+                failures.append(f"{name}: {self._still_in_time(error, call)}")
         return None
+
+    def _share(self, call: Call) -> Call:
+        return call.share(_RUNG_SHARE, self._clock.monotonic())
+
+    def _still_in_time(self, error: GaiadError, call: Call) -> str:
+        """Why a rung did not do. Raises Cancelled and DeadlineExceeded when it is the whole call that is over."""
+        call.check(self._clock.monotonic())
+        return error.message
 
     async def _extract(
         self, text: str, target: int, tokenizer: Tokenizer, call: Call, failures: list[str]
@@ -144,7 +155,7 @@ async def _rewrite(
 ) -> Compressed | None:
     """What the model makes of it, asked once; None when that is empty, cut off or still too long."""
     section = text.replace("<<END", "<< END")
-    prompt = render(load_prompt("compressor"), {"target_tokens": str(target), "section": section})
+    prompt = fill(CompressorWords(target_tokens=str(target), section=section))
     request = GenerateRequest(
         messages=[ChatMessage(role="user", content=[Segment(prompt.rstrip("\n"))])],
         max_tokens=max(1, target),
@@ -152,9 +163,10 @@ async def _rewrite(
         sampling=Sampling(temperature=0.0),
     )
     written = ""
-    async for part in model.generate(request, call):
-        if isinstance(part, Generated):
-            written = " ".join(part.text.split()) if part.reason != "length" else ""
+    async with aclosing(model.generate(request, call)) as parts:
+        async for part in parts:
+            if isinstance(part, Generated):
+                written = " ".join(part.text.split()) if part.reason != "length" else ""
     if not written:
         failures.append(f"{name}: wrote nothing, or no end")
         return None

@@ -2,10 +2,12 @@
 
 A tokenizer reads segments apart; how one is read depends at most on how the one before it ends. So a prompt is counted
 as a chain: each segment with the end of its predecessor, less that end. Counts are remembered: a new turn costs its own
-text. Where the sum comes near the MTU the prompt is also counted as a whole, and that count holds.
+text. Where the sum comes near the MTU the prompt is also counted as a whole, and that count holds. Texts are remembered
+by their digests, so that what is remembered stays small whatever was counted.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -24,17 +26,17 @@ class PromptCounter:
     """Counts prompts for any tokenizer and remembers of each what never changes; keep one for as long as you like."""
 
     def __init__(self) -> None:
-        self._beginnings: dict[tuple[str, Segment], int] = {}
+        self._beginnings: dict[bytes, int] = {}
         self._overheads: dict[str, int] = {}
-        self.frames: dict[tuple[str, ...], int] = {}
-        self._counts: dict[tuple[str, tuple[Segment, ...]], int] = {}
+        self._frames: dict[bytes, int] = {}
+        self._counts: dict[bytes, int] = {}
 
     async def count(self, tokenizer: Tokenizer, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
         """As the tokenizer's own `count`, which is asked once for all that is not remembered."""
-        keys = [(tokenizer.fingerprint, tuple(text)) for text in texts]
+        keys = [_digest(tokenizer, text) for text in texts]
         found = [self._counts.get(key) for key in keys]
-        missing = list(dict.fromkeys(key for key, count in zip(keys, found, strict=True) if count is None))
-        fresh = dict(zip(missing, await tokenizer.count([text for _, text in missing], call), strict=True))
+        missing = {key: text for key, text, count in zip(keys, texts, found, strict=True) if count is None}
+        fresh = dict(zip(missing, await tokenizer.count(list(missing.values()), call), strict=True))
         for key, count in fresh.items():
             _remember(self._counts, key, count, _MOST_COUNTS)
         return [fresh[key] if count is None else count for key, count in zip(keys, found, strict=True)]
@@ -71,19 +73,33 @@ class PromptCounter:
         _remember(self._overheads, tokenizer.fingerprint, found, _MOST_KNOWN)
         return found
 
-    def remember_frame(self, frame: tuple[str, ...], tokens: int) -> int:
-        """What stands around a prompt costs `tokens`; see `PacketWriter`."""
-        _remember(self.frames, frame, tokens, _MOST_KNOWN)
+    def frame_tokens(self, tokenizer: Tokenizer, frame: Sequence[str]) -> int | None:
+        """What stands around a prompt costs, None when it was not remembered; see `PacketWriter`."""
+        return self._frames.get(_digest(tokenizer, map(Segment, frame)))
+
+    def remember_frame(self, tokenizer: Tokenizer, frame: Sequence[str], tokens: int) -> int:
+        """It costs `tokens`."""
+        _remember(self._frames, _digest(tokenizer, map(Segment, frame)), tokens, _MOST_KNOWN)
         return tokens
 
     async def _first_tokens(self, tokenizer: Tokenizer, segment: Segment, call: Call) -> int:
         """Tokens of the first segment with the model's own beginning before it."""
-        key = (tokenizer.fingerprint, segment)
+        key = _digest(tokenizer, [segment])
         known = self._beginnings.get(key)
         if known is None:
             known = len(await tokenizer.encode([segment], call))
             _remember(self._beginnings, key, known, _MOST_KNOWN)
         return known
+
+
+def _digest(tokenizer: Tokenizer, parts: Iterable[Segment]) -> bytes:
+    """What a count depends on: who counts, and each part with whether its control tokens are read as such."""
+    digest = hashlib.blake2b(tokenizer.fingerprint.encode(), digest_size=16)
+    for part in parts:
+        text = part.text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d %d " % (part.trusted, len(text)))
+        digest.update(text)
+    return digest.digest()
 
 
 def _remember(known: dict[_Key, int], key: _Key, value: int, most: int) -> None:

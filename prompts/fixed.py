@@ -7,6 +7,8 @@ limits; the role's text has no limit of its own, it takes from what history and 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from gaiad.errors import TokenBudgetError
 from gaiad.ports import Call, Tokenizer
 from prompts.budget import TASK_INSTRUCTION_TOKENS, check_identity, identity_limit, persona_limit, too_long
@@ -43,37 +45,53 @@ async def fix_fields(
     identity, persona, role, task, prompt = counts
     check_identity(identity, request.mtu)
 
-    async def within(field: Field, text: str, tokens: int, limit: int) -> tuple[str, FieldReport]:
-        row = _row(field, limit, tokens)
-        if tokens <= limit:
-            return text, row
-        if compressor is None:
-            raise too_long(request.mtu, [row], "shorten it, raise the MTU or give the compressor an embedder")
-        found = await compressor.summarize_field(field, text, limit, tokenizer, call, tokens)
-        return found.text, FieldReport(
-            field=field, limit=limit, original_tokens=tokens, tokens=found.tokens, method=found.method
-        )
+    async def fit(row: FieldReport, text: str) -> tuple[str, FieldReport]:
+        return await fit_field(row, text, request.mtu, tokenizer, compressor, call)
 
-    persona_text, persona_row = await within("persona", request.persona, persona, persona_limit(request.mtu, identity))
-    task_text, task_row = await within("task_instruction", request.task_instruction, task, TASK_INSTRUCTION_TOKENS)
+    persona_limits = persona_limit(request.mtu, identity)
+    persona_text, persona_row = await fit(whole("persona", persona_limits, persona), request.persona)
+    task_text, task_row = await fit(task_row_of(task), request.task_instruction)
     return Fixed(
         persona=persona_text,
         task_instruction=task_text,
-        identity_row=_row("identity", identity_limit(request.mtu), identity),
+        identity_row=whole("identity", identity_limit(request.mtu), identity),
         persona_row=persona_row,
-        role_row=_row("role", role, role),
+        role_row=whole("role", role, role),
         task_row=task_row,
         prompt_tokens=prompt,
     )
 
 
-def refuse(request: BuildRequest, fixed: Fixed, bare_tokens: int) -> TokenBudgetError:
-    """The error for a prompt that exceeds the MTU with neither history nor context; `bare_tokens` is all of it."""
+async def fit_field(
+    row: FieldReport, text: str, mtu: int, tokenizer: Tokenizer, compressor: Compressor | None, call: Call
+) -> tuple[str, FieldReport]:
+    """The field's text within its row's limit, and the row as it is then. Raises TokenBudgetError."""
+    if row.tokens <= row.limit:
+        return text, row
+    if compressor is None:
+        raise too_long(mtu, [row], "shorten it, raise the MTU or give the compressor an embedder")
+    found = await compressor.summarize_field(row.field, text, row.limit, tokenizer, call, row.tokens)
+    return found.text, msgspec.structs.replace(row, tokens=found.tokens, method=found.method)
+
+
+def refuse(request: BuildRequest, fixed: Fixed, bare_tokens: int, work_tokens: int = 0) -> TokenBudgetError:
+    """The error for a packet that exceeds the MTU with neither history nor context.
+
+    `bare_tokens` is all of it but for work, of which there are `work_tokens` that cannot be made short enough.
+    """
     template = bare_tokens - fixed.prompt_tokens - sum(row.tokens for row in fixed.rows)
     room = request.mtu - (bare_tokens - fixed.prompt_tokens)
-    rows = [*fixed.rows, _row("template", template, template), _row("user_prompt", max(0, room), fixed.prompt_tokens)]
-    return too_long(request.mtu, rows, f"shorten it or raise the MTU to about {bare_tokens}")
+    rows = [*fixed.rows, whole("template", template, template), whole("user_prompt", max(0, room), fixed.prompt_tokens)]
+    if work_tokens:
+        rows.append(whole("work", max(0, request.mtu - bare_tokens), work_tokens))
+    return too_long(request.mtu, rows, f"shorten it or raise the MTU to about {bare_tokens + work_tokens}")
 
 
-def _row(field: Field, limit: int, tokens: int) -> FieldReport:
+def task_row_of(tokens: int) -> FieldReport:
+    """The row of a task instruction of so many tokens."""
+    return whole("task_instruction", TASK_INSTRUCTION_TOKENS, tokens)
+
+
+def whole(field: Field, limit: int, tokens: int) -> FieldReport:
+    """The row of a field that goes in as it came."""
     return FieldReport(field=field, limit=limit, original_tokens=tokens, tokens=tokens, method="whole")

@@ -12,8 +12,9 @@ import msgspec
 
 from constants.load import load
 from gaiad.errors import ConfigError
-from prompts.load import load_prompt, render
+from prompts.load import fill
 from prompts.registry_toml import Problem, Source, convert, read_source, text_fault, texts_in
+from prompts.uses import IdentityWords
 
 SHIPPED_FILE = "constants/identity.toml"
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,47}$")]
@@ -128,10 +129,10 @@ def identity_digest(identity: Identity) -> str:
 
 def identity_text(identity: Identity) -> str:
     """The words that stand in the packet's identity field; the same for the same identity."""
-    values = {
-        "name": identity.name,
-        "traits": ", ".join(identity.traits),
-        "rules": "\n".join(f"- {rule.text}" for rule in identity.core_rules),
-        "precedence": identity.precedence.text,
-    }
-    return render(load_prompt("identity"), values).rstrip("\n")
+    words = IdentityWords(
+        name=identity.name,
+        traits=", ".join(identity.traits),
+        rules="\n".join(f"- {rule.text}" for rule in identity.core_rules),
+        precedence=identity.precedence.text,
+    )
+    return fill(words).rstrip("\n")

@@ -2,7 +2,7 @@
 
 A text starts with a head between two `---` lines: its version and the variables it takes. A variable stands in the
 text as `{name}`. Every other brace is plain text, so JSON in a prompt needs no escapes, and values are put in as they
-are: a brace inside a value is never read as a variable.
+are: a brace inside a value is never read as a variable. What each text is given is declared in `prompts.uses`.
 """
 
 import re
@@ -13,6 +13,7 @@ from importlib.resources import files
 import msgspec
 
 from gaiad.errors import GaiadError
+from prompts.uses import USES, Words
 
 _VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEAD = re.compile(r"---\nversion: (\d+)\nvariables:([a-z0-9_, ]*)\n---\n")
@@ -55,8 +56,28 @@ def parse_prompt(name: str, text: str) -> PromptText:
 
 
 def check_all() -> list[PromptText]:
-    """Load every shipped prompt; raises GaiadError on the first that does not fit."""
-    return [load_prompt(name) for name in prompt_names()]
+    """Load every shipped prompt and hold it against its use; raises GaiadError on the first that does not fit."""
+    prompts = [load_prompt(name) for name in prompt_names()]
+    check_uses(prompts)
+    return prompts
+
+
+def check_uses(prompts: list[PromptText]) -> None:
+    """Raises GaiadError for a prompt that takes a variable nobody gives, leaves out a given one, or is not there."""
+    remedy = "restore the shipped file or reinstall gaiad"
+    for prompt in prompts:
+        given = frozenset(USES[prompt.name].__struct_fields__) if prompt.name in USES else frozenset()
+        where = f"prompts/text/{prompt.name}.md"
+        _refuse(where, f"is given by nobody; there are: {_listed(given)}; {remedy}", prompt.variables - given)
+        _refuse(where, f"is given and not taken; {remedy}", given - prompt.variables)
+    if absent := sorted(USES.keys() - {prompt.name for prompt in prompts}):
+        raise GaiadError(f"prompts/text/{absent[0]}.md: is not there; reinstall gaiad")
+
+
+def fill(words: Words) -> str:
+    """The prompt that takes these words (`prompts.uses`), filled in. Raises GaiadError when the file takes others."""
+    name = next(name for name, use in USES.items() if use is type(words))
+    return render(load_prompt(name), msgspec.structs.asdict(words))
 
 
 def render(prompt: PromptText, values: Mapping[str, str]) -> str:
@@ -64,10 +85,14 @@ def render(prompt: PromptText, values: Mapping[str, str]) -> str:
     _refuse(f"prompt {prompt.name!r}", "missing", prompt.variables - values.keys())
     _refuse(
         f"prompt {prompt.name!r}",
-        f"unknown; it takes: {', '.join(sorted(prompt.variables))}",
+        f"unknown; it takes: {_listed(prompt.variables)}",
         values.keys() - prompt.variables,
     )
     return _VARIABLE.sub(lambda found: values[found[1]], prompt.body)
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def _refuse(where: str, why: str, names: frozenset[str] | set[str]) -> None:

@@ -1,17 +1,20 @@
 """A Cognition Packet as the messages that are sent: a pure function of the packet, so a stored one can be replayed.
 
 The order is for reuse (decision 6): identity and persona, earlier turns with the pages that stand before them, then
-this turn's pages and the question. Only then come the role's text and the task instruction, so that all roles of a turn
-share everything before. A question reads the same when it is new as when it is history. All of it is untrusted text:
+this turn's pages and the question. Then comes what earlier stages of the turn wrote, in their order, and last the
+role's text and the task instruction: all roles of a turn share everything before, and each stage goes on where the one
+before it stopped reading. A question reads the same when it is new as when it is history. All of it is untrusted text:
 nothing here needs a control token. The meta header is not looked at.
+
+A packet says by its `layout` how it is written: one that was sent is written again byte for byte.
 """
 
 from typing import Literal
 
 from gaiad.generation import ChatMessage, Segment
-from prompts.fence import fenced
+from prompts.fence import fenced, fenced_work, said_before
 from prompts.load import load_prompt
-from prompts.packet import CognitionPacket, ContextItem
+from prompts.packet import LAYOUT, CognitionPacket, ContextItem, WorkItem
 
 _GAP = Segment("\n\n")
 
@@ -20,13 +23,20 @@ Role = Literal["system", "user", "assistant"]
 
 def messages_of(packet: CognitionPacket) -> list[ChatMessage]:
     """System message, history, and one last user message that ends with role text and task instruction."""
-    places = _places(packet)
+    places, layout = _places(packet), packet.layout
     written: list[tuple[Role, list[Segment]]] = [("system", _system(packet))]
     for entry in packet.history:
         before = places.pop(entry.turn_id, []) if entry.role == "user" and not entry.summary else []
-        _add(written, entry.role, [*_pages(before), Segment(entry.text)])
-    _add(written, "user", [*_pages(places.pop("", [])), Segment(packet.user_prompt), *_directives(packet)])
+        _add(written, entry.role, [*_pages(before, layout), *said_before(entry, layout)])
+    asked = [*_pages(places.pop("", []), layout), Segment(packet.user_prompt)]
+    work = [part for item in packet.work for part in work_segments(item, layout)]
+    _add(written, "user", [*asked, *work, *_directives(packet)])
     return [ChatMessage(role=role, content=content) for role, content in written]
+
+
+def work_segments(item: WorkItem, layout: int = LAYOUT) -> list[Segment]:
+    """What a stage's work adds to the last message, the gap before it included."""
+    return [_GAP, *fenced_work(item, layout)]
 
 
 def _places(packet: CognitionPacket) -> dict[str, list[ContextItem]]:
@@ -53,8 +63,8 @@ def _spaced(texts: list[str]) -> list[Segment]:
     return segments[1:]
 
 
-def _pages(items: list[ContextItem]) -> list[Segment]:
-    return [segment for item in items for segment in fenced(item)]
+def _pages(items: list[ContextItem], layout: int) -> list[Segment]:
+    return [segment for item in items for segment in fenced(item, layout)]
 
 
 def _add(written: list[tuple[Role, list[Segment]]], role: Role, content: list[Segment]) -> None:

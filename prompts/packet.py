@@ -10,9 +10,13 @@ import msgspec
 
 DEFAULT_MTU = 4096
 SUMMARY_TAG = "⚠SUMMARY"
+LAYOUT = 2
+"""How packets are written now; 1 is how they were before answers and summaries of earlier turns were data too."""
 
 RiskLevel = Literal["low", "med", "high"]
-Field = Literal["identity", "persona", "role", "task_instruction", "history", "context", "user_prompt", "template"]
+Field = Literal[
+    "identity", "persona", "role", "task_instruction", "history", "context", "user_prompt", "work", "template"
+]  # fmt: skip
 Method = Literal["whole", "trimmed", "extractive", "lite", "prime", "carried"]
 """How a field came to fit; "carried": with the summary that an earlier packet of the session was given."""
 
@@ -41,12 +45,25 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     summary: bool = False
 
 
+class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an earlier stage of this turn wrote: its marker (PLAN, RESPONSE, INTERRUPT ...), its text, who wrote it.
+
+    With `summary` the text begins with SUMMARY_TAG and is not what was written.
+    """
+
+    marker: str
+    text: str
+    role: str
+    summary: bool = False
+
+
 class CognitionPacket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What accompanies one model call (GCP 4). `packet_id` is GCP's eight digits for show; it is found by `full_id`.
 
     `turn_id` is the turn it is made for. `timestamp` is UTC in ISO 8601, `mtu` tokens. `task_instruction` and
-    `role_text` are the texts the key and the role had at the time. The last three stand in the JSON only when they are
-    not null (GCP 4.1.1).
+    `role_text` are the texts the key and the role had at the time, `work` what earlier stages of the turn wrote, in
+    their order. `work` and the last three stand in the JSON only when there is something in them (GCP 4.1.1), `layout`
+    when it is not 1: a packet is written again as it was written (see `prompts.messages`).
     """
 
     packet_id: str
@@ -64,9 +81,11 @@ class CognitionPacket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     history: list[HistoryEntry]
     context: list[ContextItem]
     user_prompt: str
+    work: list[WorkItem] = []
     confidence: float | None = None
     risk_level: RiskLevel | None = None
     retry_count: int | None = None
+    layout: int = 1
 
 
 class FieldReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +103,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     `tokenizer` and `model` are fingerprints. `reserve_tokens` is the room for the reply, beside the MTU. `dropped` has
     the turn ids of history and page ids of context that did not fit. `prompt_sha256` is over the rendered prompt.
+    `prompts` has version and digest of each shipped prompt text behind it; empty in packets from before it was kept.
     """
 
     packet_id: str
@@ -95,3 +115,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     reserve_tokens: int
     dropped: list[str]
     prompt_sha256: str
+    prompts: dict[str, str] = {}

@@ -14,7 +14,7 @@ from gaiad.generation import Segment
 from gaiad.ports import Call, Tokenizer
 from prompts.budget import Shares, share
 from prompts.compress import Compressed, Compressor
-from prompts.fence import fenced
+from prompts.fence import fenced, said_before
 from prompts.order import Turn, choose_pages, first_kept, place_pages
 from prompts.packet import CognitionPacket, ContextItem, Field, HistoryEntry, Method
 from prompts.request import BuildRequest
@@ -70,12 +70,26 @@ class PayloadChooser:
         pages, context_tokens, context_method = await self._pages(shares.context)
         history, history_method, start = await self._history(shares.history)
         asked = frozenset(entry.turn_id for entry in history if entry.role == "user" and not entry.summary)
-        placed = place_pages(pages, self._request.previous, self._request.turn_id, asked)
-        stayed = {page.page_id for page in pages if not page.summary}
+        placed = self._placed(pages, turns[start:], asked)
+        kept = {page.page_id for page in placed}
+        whole = dict(zip((page.page_id for page in self._request.context), costs, strict=True))
+        gone = [page for page in pages if page.page_id not in kept]
+        context_tokens -= sum(context_tokens if page.summary else whole[page.page_id] for page in gone)
         dropped = [turn.turn_id for turn in turns[:start]]
+        stayed = {page.page_id for page in placed if not page.summary}
         dropped += [page.page_id for page in self._request.context if page.page_id not in stayed]
         estimate = sum(turn.tokens for turn in turns[start:])
         return Payload(shares, history, placed, estimate, context_tokens, history_method, context_method, dropped)
+
+    def _placed(
+        self, pages: Sequence[ContextItem], standing: Sequence[Turn], asked: frozenset[str]
+    ) -> list[ContextItem]:
+        """The pages where they stand; not those of turns that stand in history, nor old ones whose question left it."""
+        request, said = self._request, {turn.turn_id for turn in standing}
+        placed = place_pages(pages, request.previous, request.turn_id, asked)
+        own = request.previous is not None and request.previous.turn_id == request.turn_id
+        old = request.context_stays and not own
+        return [page for page in placed if page.packet_id not in said and not (old and not page.before_turn)]
 
     async def _pages(self, limit: int) -> tuple[list[ContextItem], int, Method]:
         pages, costs = self._request.context, self._offered.page_costs
@@ -112,16 +126,18 @@ class PayloadChooser:
         """One entry for the turns that left, under the id of the last one; the previous packet's own if it has it."""
         last = turns[-1].turn_id
         known = _summary_before(self._request.previous)
-        if known and known.turn_id == last and self._compressor and await self._count(known.text) <= limit:
+        if known and known.turn_id == last and self._compressor and await self._cost(known) <= limit:
             return [known], "carried"
         text = "\n".join(entry.text for turn in turns for entry in turn.entries)
         tokens = sum(turn.tokens - self._offered.overhead * len(turn.entries) for turn in turns)
-        short, method = await self._shorter("history", text, limit, tokens)
-        return ([HistoryEntry(turn_id=last, role="user", text=short, summary=True)] if short else []), method
+        summary = HistoryEntry(turn_id=last, role="user", text="", summary=True)
+        short, method = await self._shorter("history", text, limit - await self._cost(summary), tokens)
+        return ([msgspec.structs.replace(summary, text=short)] if short else []), method
 
     async def _shortened_turn(self, turn: Turn, limit: int) -> tuple[list[HistoryEntry], Method]:
         """The last turn when it alone is larger than the room, each side by its share; none where that is too small."""
         room = limit - self._offered.overhead * len(turn.entries)
+        room -= await self._cost(HistoryEntry(turn_id=turn.turn_id, role="user", text="", summary=True))
         sizes = [await self._count(entry.text) for entry in turn.entries]
         entries: list[HistoryEntry] = []
         used: Method = "trimmed"
@@ -153,6 +169,10 @@ class PayloadChooser:
             return await compressor.summarize_field(field, text, target, self._tokenizer, self._call, tokens)
         except TokenBudgetError:  # reported by the compressor; the manifest names what was dropped
             return None
+
+    async def _cost(self, entry: HistoryEntry) -> int:
+        """Tokens of an entry as it is written."""
+        return (await self._tokenizer.count([said_before(entry)], self._call))[0]
 
     async def _count(self, text: str) -> int:
         return (await self._tokenizer.count([[Segment(text)]], self._call))[0]

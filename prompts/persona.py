@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from prompts.identity import Name
-from prompts.load import load_prompt, render
+from prompts.load import fill
+from prompts.uses import PersonaWords
 
 Line = Annotated[str, msgspec.Meta(min_length=1, max_length=160)]
 Passage = Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
@@ -39,13 +40,13 @@ def persona_text(persona: Persona) -> str:
     """The words that stand in the packet's persona field; every value is on one line, behind its label."""
     layers = [f"Context, {one_line(layer.name)}: {one_line(layer.text)}" for layer in persona.context_layers]
     layers += [f"Role-play, {one_line(layer.name)}: {one_line(layer.text)}" for layer in persona.roleplay_layers]
-    values = {
-        "tone": one_line(persona.tone),
-        "style_notes": one_line(persona.style_notes),
-        "constraints": "; ".join(map(one_line, persona.constraints)) or "none",
-        "layers": "\n".join(layers),
-    }
-    return render(load_prompt("persona"), values).rstrip("\n")
+    words = PersonaWords(
+        tone=one_line(persona.tone),
+        style_notes=one_line(persona.style_notes),
+        constraints="; ".join(map(one_line, persona.constraints)) or "none",
+        layers="\n".join(layers),
+    )
+    return fill(words).rstrip("\n")
 
 
 def scope_fault(persona: Persona) -> str:

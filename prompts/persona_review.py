@@ -7,6 +7,7 @@ Nearness of sentence vectors was tried too and told sly texts from harmless ones
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, Literal
 
 import msgspec
@@ -15,9 +16,10 @@ from gaiad.errors import Unavailable
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
 from gaiad.ports import Call, Model
 from prompts.identity import Identity
-from prompts.load import load_prompt, render
+from prompts.load import fill
 from prompts.persona import Persona, persona_text
 from prompts.persona_wording import suspicions
+from prompts.uses import PersonaReviewWords
 
 VERDICT_TOKENS = 640  # room for the longest verdict at a token a byte
 REASON_CHARACTERS = 120
@@ -63,10 +65,11 @@ async def judge_persona(
     if model is None:
         return [*review_persona(persona, identity), _unread(identity)]
     request = verdict_request(persona, identity, instruction)
-    async for part in model.generate(request, call):
-        if isinstance(part, Generated):
-            verdict = _read_verdict(part)
-            return [*review_persona(persona, identity), *_verdict_findings(verdict, identity, model.fingerprint)]
+    async with aclosing(model.generate(request, call)) as parts:
+        async for part in parts:
+            if isinstance(part, Generated):
+                verdict = _read_verdict(part)
+                return [*review_persona(persona, identity), *_verdict_findings(verdict, identity, model.fingerprint)]
     raise Unavailable("the model ended without a verdict on the persona; try again")
 
 
@@ -84,13 +87,13 @@ def free_text(persona: Persona) -> list[str]:
 def verdict_request(persona: Persona, identity: Identity, instruction: str) -> GenerateRequest:
     """The question to the model. The persona is untrusted and stands in a fence that its own text cannot contain."""
     text = persona_text(persona)
-    values = {
-        "instruction": instruction,
-        "rules": "\n".join(f"- {rule.name}: {rule.text}." for rule in identity.rules()),
-        "fence": f"[persona {hashlib.sha256(text.encode()).hexdigest()[:16]}]",
-        "persona": text,
-    }
-    content = [Segment(render(load_prompt("persona_review"), values))]
+    words = PersonaReviewWords(
+        instruction=instruction,
+        rules="\n".join(f"- {rule.name}: {rule.text}." for rule in identity.rules()),
+        fence=f"[persona {hashlib.sha256(text.encode()).hexdigest()[:16]}]",
+        persona=text,
+    )
+    content = [Segment(fill(words))]
     return GenerateRequest(
         messages=[ChatMessage(role="user", content=content)],
         max_tokens=VERDICT_TOKENS,

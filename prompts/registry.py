@@ -29,7 +29,7 @@ from prompts.registry_entries import (
 )
 from prompts.registry_files import read_files, stamps
 from prompts.registry_toml import Problem, Source, read_source
-from prompts.task_instructions import LengthProblem, TaskInstruction, check_lengths
+from prompts.task_instructions import LengthProblem, TaskInstruction, check_lengths, with_words
 
 DEFAULT_PERSONA = "plain"
 
@@ -68,6 +68,10 @@ class Registry:
     def persona_text(self, name: str) -> str:
         """The text of the packet's persona field. Raises NotFound."""
         return persona_text(self.persona(name))
+
+    def grants(self, name: str) -> frozenset[str]:
+        """What the persona may do (constants/grants.toml), never what identity denies. Raises NotFound."""
+        return frozenset(tool for tool in self.persona(name).tools if self.identity.denying(tool) is None)
 
     def persona_in_force(self, chosen: str = "", project: str = "") -> str:
         """The persona of a session by name: the one it chose, else its project's, else the default.
@@ -128,7 +132,9 @@ def read_registry(home: Path, identity: Identity) -> Reading:
 def _instructions(sources: list[Source]) -> tuple[dict[str, TaskInstruction], list[Problem], list[Problem]]:
     """Shipped and own task instructions by key, faults and warnings of the own."""
     taken: dict[str, Entry] = {}
-    shipped, faults = gather([_shipped("task_instructions.toml")], TaskInstruction, taken, no_more_faults)
+    entries = _shipped("task_instructions.toml")
+    entries = msgspec.structs.replace(entries, table=with_words(entries.file, entries.table))
+    shipped, faults = gather([entries], TaskInstruction, taken, no_more_faults)
     _refuse(faults)
     own, faults = gather(sources, TaskInstruction, taken, no_more_faults)
     said = ((key, warning) for key, each in own.items() for warning in instruction_warnings(each))

@@ -4,15 +4,17 @@ import msgspec
 
 from gaiad.errors import BadInput
 from gaiad.generation import ChatMessage, Segment
-from prompts.packet import DEFAULT_MTU, CognitionPacket, ContextItem, HistoryEntry, Manifest, RiskLevel
+from prompts.packet import DEFAULT_MTU, CognitionPacket, ContextItem, HistoryEntry, Manifest, RiskLevel, WorkItem
 
 
 class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Plain texts and numbers: the same request always gives the same packet.
 
     `model` is the target's fingerprint. `history` is the session's, oldest first; `context` what was found, best first.
-    `previous` is the session's last packet: what stood in it stays in place where it can. A stage's further input (the
-    plan that is to be refined) belongs into `role_text`.
+    With `context_stays` it was found for earlier turns: a page leaves with the question it stands before.
+    `previous` is the session's last packet: what stood in it stays in place where it can. `work` is what earlier stages
+    of the turn wrote, in their order; history and context yield to it. `work_tokens` is the room that they leave free
+    for work in all (see `prompts.work.work_room`), 0 when no stage follows.
     """
 
     full_id: str
@@ -31,6 +33,9 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     reserve_tokens: int = 0
     history: list[HistoryEntry] = []
     context: list[ContextItem] = []
+    context_stays: bool = False
+    work: list[WorkItem] = []
+    work_tokens: int = 0
     previous: CognitionPacket | None = None
     confidence: float | None = None
     risk_level: RiskLevel | None = None
@@ -56,3 +61,5 @@ def check_request(request: BuildRequest) -> None:
         raise BadInput(
             f"mtu {request.mtu} and reserve_tokens {request.reserve_tokens}: must be positive; 4096 is usual"
         )
+    if request.work_tokens < 0:
+        raise BadInput(f"work_tokens {request.work_tokens}: must not be below 0, which holds no room free")

@@ -1,13 +1,18 @@
-"""Task instructions (GCP 5): one directive per stage or judge, and whether each is short enough in every vocabulary."""
+"""Task instructions (GCP 5): one directive per stage or judge, and whether each is short enough in every vocabulary.
+
+Of the shipped ones the words are prompt files, one each; the rest of the entry stands in constants/.
+"""
 
 import datetime
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from gaiad.errors import ConfigError, GaiadError
 from gaiad.generation import Segment
 from gaiad.ports import Call, Tokenizer
+from prompts.load import load_prompt, prompt_names
 
 MOST_TOKENS = 64
 Stage = Literal["plan", "refine", "observe", "act", "verify", "judge"]
@@ -38,6 +43,32 @@ class LengthProblem(msgspec.Struct, frozen=True, kw_only=True):
             f"task instruction {self.key!r}: {about}{self.tokens} tokens under {self.tokenizer}, "
             f"{over} above its {self.limit}; shorten its text"
         )
+
+
+def with_words(file: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The shipped `entries` of `file` by key, each with its `text` from prompts/text. Raises ConfigError when they
+    and the prompt files do not go together.
+    """
+    names = {key: directive_name(key, entry) for key, entry in entries.items()}
+    directives = {name for name in prompt_names() if name.startswith(("stage_", "judge_"))}
+    if odd := sorted(directives ^ set(names.values())):
+        raise ConfigError(f"{file} and prompts/text do not go together in {odd[0]}; restore them or reinstall gaiad")
+    return {key: {**entry, "text": _words(names[key])} for key, entry in entries.items()}
+
+
+def directive_name(key: str, entry: Mapping[str, Any]) -> str:
+    """The prompt file of a shipped directive."""
+    return f"{'judge' if entry.get('stage') == 'judge' else 'stage'}_{key}"
+
+
+def _words(name: str) -> str:
+    try:
+        prompt = load_prompt(name)
+    except GaiadError as error:
+        raise ConfigError(f"{error.message}; restore the shipped file or reinstall gaiad") from error
+    if prompt.variables:
+        raise ConfigError(f"prompts/text/{name}.md: a directive takes no variables; restore the shipped file")
+    return prompt.body.rstrip("\n")
 
 
 async def check_lengths(

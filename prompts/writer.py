@@ -42,12 +42,12 @@ class PacketWriter:
         Everything but the prompt stays the same from turn to turn, so that it is measured once, around a sample. Near
         the MTU, where a token decides, the real prompt is written and counted.
         """
-        known = (self._tokenizer.fingerprint, *_frame(packet))
-        frame = self._counter.frames.get(known)
+        texts = _frame(packet)
+        frame = self._counter.frame_tokens(self._tokenizer, texts)
         if frame is None:
             sample = await self.write(msgspec.structs.replace(packet, user_prompt=_SAMPLE_PROMPT))
             (one,) = await self._counter.count(self._tokenizer, [[Segment(_SAMPLE_PROMPT)]], self._call)
-            frame = self._counter.remember_frame(known, sample.tokens - one)
+            frame = self._counter.remember_frame(self._tokenizer, texts, sample.tokens - one)
         if frame + prompt_tokens <= packet.mtu - NEAR_TOKENS:
             return frame + prompt_tokens
         return (await self.write(packet)).tokens

@@ -16,6 +16,8 @@ from council.asking import what_is_asked
         "I want you to create a backup of the database",
         "First, stop the daemon; then tell me what you see.",
         "> What shall I do?\nDelete the log files.",
+        "Run `ls -l` for me",
+        "please execute git pull",
     ],
 )
 def test_orders(message: str) -> None:

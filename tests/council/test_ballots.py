@@ -53,14 +53,51 @@ def test_it_closes_when_all_active_voters_have_voted() -> None:
     assert voting.decision == decision
 
 
+def test_nobody_waits_for_a_role_that_is_known_to_be_silent() -> None:
+    voting = opened(deadline=60.0)
+    voting.cast("prime", form("yes"), 1.0)
+    assert voting.advance(2.0, seats(*ROLES), ["lite"]) is None, "codemind may still vote"
+    decision = voting.advance(3.0, seats(*ROLES), ["lite", "codemind", "prime"])
+    assert decision is not None
+    assert (decision.closed_by, decision.tally.silent, decision.at) == ("all_heard", ("codemind", "lite"), 3.0)
+
+
+def test_a_round_that_nobody_waits_for_is_withdrawn_and_decides_nothing() -> None:
+    voting = Voting(RULES, VotingLimits(deadline_s=60.0, kept_rounds=2, late_s=5.0, ballot_tokens=96))
+    voting.open("env_1", "execute", "lite", "run it", 0.0, seats(*ROLES))
+    voting.withdraw("env_1")
+    assert (voting.open_rounds(), voting.advance(99.0, seats(*ROLES))) == ([], [])
+    with pytest.raises(NotFound):
+        voting.cast("env_1", "prime", form(), 1.0)
+    voting.open("env_2", "execute", "lite", "run it", 0.0, seats(*ROLES))
+    voting.advance(60.0, seats(*ROLES))
+    with pytest.raises(Conflict, match="is decided"):
+        voting.withdraw("env_2")
+
+
 def test_it_closes_at_its_deadline_and_names_the_silent() -> None:
     voting = opened(deadline=60.0)
     voting.cast("lite", form("yes"), 1.0)
+    voting.cast("codemind", form("abstain"), 1.0)
     assert voting.advance(59.9, seats(*ROLES)) is None
     decision = voting.advance(60.0, seats(*ROLES))
     assert decision is not None
     assert (decision.passed, decision.closed_by) == (True, "deadline")
-    assert "silent: codemind, prime" in decision.reason
+    assert "silent: prime" in decision.reason
+
+
+@pytest.mark.parametrize("matter", MATTERS)
+def test_one_ballot_decides_no_action_and_no_rule_though_all_are_there(matter: Matter) -> None:
+    voting = opened(matter)
+    voting.cast("prime", form("yes"), 1.0)
+    decision = voting.advance(60.0, seats(*ROLES))
+    assert decision is not None
+    assert decision.may_proceed == (matter == "answer")
+    if matter != "answer":
+        assert decision.reason == (
+            f"no quorum: 2 ballots are needed and 1 came in, though the roles are there; the {matter} is refused "
+            "(1 yes, 0 no, 0 abstained; silent: codemind, lite)"
+        )
 
 
 def test_a_second_ballot_and_a_late_one_are_recorded_and_not_counted() -> None:
@@ -146,7 +183,7 @@ def test_a_ballot_is_read_as_its_schema_has_it() -> None:
 
 
 def test_a_proposal_is_opened_once_and_the_oldest_closed_rounds_are_forgotten() -> None:
-    voting = Voting(RULES, VotingLimits(deadline_s=60.0, kept_rounds=2))
+    voting = Voting(RULES, VotingLimits(deadline_s=60.0, kept_rounds=2, late_s=5.0, ballot_tokens=96))
     everybody = seats(*ROLES)
     assert voting.next_deadline() is None
     for number in range(4):
@@ -182,7 +219,9 @@ def test_five_thousand_votes_of_a_day() -> None:
             assert decision.proposal_id not in decided
             decided.add(decision.proposal_id)
             active = sum(seat.active for seat in present)
-            assert decision.tally.quorum == (active >= 2)
+            found = decision.tally
+            voted = found.yes + found.no + found.abstain
+            assert found.quorum == ((active if decision.matter == "answer" else voted) >= 2)
             assert not decision.passed or active >= 2
             assert decision.may_proceed <= (decision.passed or (decision.matter == "answer" and active < 2))
     assert len(decided) > 500
@@ -196,7 +235,7 @@ class Rounds(RuleBasedStateMachine):
         self.now = 0.0
         self.present = dict.fromkeys(ROLES, True)
         self.able = dict.fromkeys(ROLES, True)
-        self.voting = Voting(RULES, VotingLimits(deadline_s=60.0, kept_rounds=50))
+        self.voting = Voting(RULES, VotingLimits(deadline_s=60.0, kept_rounds=50, late_s=5.0, ballot_tokens=96))
         self.names: list[str] = []
         self.decided: set[str] = set()
         self.first: dict[tuple[str, str], tuple[Vote, float]] = {}
@@ -245,12 +284,13 @@ class Rounds(RuleBasedStateMachine):
             }
             deadline = self.voting.round(decision.proposal_id).proposal.deadline
             assert voters == set(counted) or self.now >= deadline
-            assert decision.reduced_quorum == (len(voters) < 2)
+            quorum = (len(voters) if decision.matter == "answer" else len(counted)) >= 2
+            assert decision.reduced_quorum != quorum
             margin = list(counted.values()).count("yes") - list(counted.values()).count("no")
-            expected = len(voters) >= 2 and (margin > 0 or (margin == 0 and counted.get("prime") == "yes"))
+            expected = quorum and (margin > 0 or (margin == 0 and counted.get("prime") == "yes"))
             assert decision.passed == expected
             if decision.matter != "answer":
-                assert decision.may_proceed <= (len(voters) >= 2)
+                assert decision.may_proceed <= quorum
 
     @invariant()
     def a_decision_stays_and_all_ballots_are_kept(self) -> None:

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from council.ballot_text import read_ballot_text
 from council.ballots import ballot_schema, read_ballot
+from council.command_review import CommandReview, read_review
+from council.forms import fitted_schema
+from council.limits import council_limits
 from council.roles import STAGES
 from council.stage_output import read_output
 from council.stages import Form, stage_form
@@ -61,3 +65,15 @@ async def test_a_ballot_that_was_given_room_is_whole(generator: WorkerGenerator)
     for last in await replies(generator, Form(schema=ballot_schema(64)), 420):
         assert last.reason == "end"
         assert read_ballot(last.text).vote in ("yes", "no", "abstain")
+
+
+async def test_a_ballot_and_a_review_in_their_shipped_room_are_read(generator: WorkerGenerator) -> None:
+    limits = council_limits()
+    tokens = limits.voting.ballot_tokens
+    for last in await replies(generator, Form(schema=ballot_schema(tokens)), tokens):
+        assert read_ballot_text(last.text).vote in ("yes", "no", "abstain"), last.text
+    tokens = limits.execute.review_tokens
+    for last in await replies(generator, Form(schema=fitted_schema(CommandReview, tokens)), tokens):
+        found = read_review(last.text)
+        assert f'"{found.verdict}"' in last.text, last.text
+        assert "cannot be read" not in found.reason

@@ -51,7 +51,7 @@ def test_where_it_goes(raised_by: str, seats: list[Seat], asked: tuple[str, ...]
 def test_the_words_say_each_trigger_and_why_prime_was_passed_over() -> None:
     found = escalate("prime", Signals(confidence=0.2, interrupts_in_a_row=3), ALL, LIMITS)
     assert found is not None
-    assert found.why == ("confidence 0.2 is below 0.3; the answer was interrupted 3 times in a row (Prime itself asks)")
+    assert found.why == ("confidence 0.2 is below 0.3; the answer was interrupted 3 times in a row")
 
 
 def test_the_shipped_numbers_are_the_seeds() -> None:

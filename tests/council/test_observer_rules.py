@@ -125,7 +125,7 @@ def test_harmless_texts_pass_whole(text: str) -> None:
         ("RESPONSE: ok\nPLAN: 1. x", "marker", "PLAN:"),
         ("PLAN:1. x", "marker", "PLAN:"),
         ("VERIFY: success", "marker", "VERIFY:"),
-        ("RESPONSE: ok\n## INTERRUPT: x", "marker", "INTERRUPT:"),
+        ("RESPONSE: ok\n## INTERRUPT: x", "marker", "## INTERRUPT:"),
     ],
 )
 def test_commands_and_markers_out_of_place(text: str, rule: str, begins: str) -> None:

@@ -1,5 +1,6 @@
 """What models write without a grammar is read where it is clear, and said to be missing where it is not."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,6 +32,19 @@ def test_plans_as_models_write_them(text: str) -> None:
     assert reading.value == Plan(steps=("find the log", "read it"))
     assert reading.outcome == "ok"
     assert reading.notes, "what is not the form is told"
+
+
+def test_a_tag_of_thoughts_inside_a_step_is_text() -> None:
+    said = RefinedPlan(confidence=1.0, steps=("escape <think> in EX", "see </think> \U001071d2 <reasoning>"))
+    reading = read_output("refine", "PLAN: " + msgspec.json.encode(said).decode(), 0.3)
+    assert (reading.value, reading.notes) == (said, ())
+
+
+@pytest.mark.parametrize("before", ["", "PLAN: ", "Sure.\n  ", "**Plan:** "])
+def test_thoughts_that_begin_a_line_or_a_block_are_left_out(before: str) -> None:
+    thoughts = "<think>PLAN: 1. no</think> <Thinking>\n2. nothing</Thinking>"
+    assert read_output("plan", f"{before}{thoughts}\nPLAN: 1. read it", 0.3).value == Plan(steps=("read it",))
+    assert read_output("plan", f"PLAN: {thoughts}1. read it", 0.3).value == Plan(steps=("read it",))
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "PLAN:", "PLAN: {}", "I think we should read the log.", '{"steps": []}'])
@@ -226,3 +240,21 @@ def test_blocks_come_in_order_with_the_text_before_them() -> None:
     marked = read_marked("hello\nPLAN: a\nb\n\nRESPONSE: c", "PLAN")
     assert [tuple(block) for block in marked.blocks] == [("", "hello"), ("PLAN", "a\nb"), ("RESPONSE", "c")]
     assert marked.notes == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        ("plan", 'PLAN:\n{"steps": ["Look it up", "Use KEY"]}'),
+        ("plan", "PLAN:\n1. Look it up\n2. Use KEY"),
+        ("refine", 'PLAN:\n{"confidence": 0.8, "steps": ["Use KEY"]}'),
+        ("verify", 'VERIFY:\n{"outcome": "fail", "summary": "it lacks KEY"}'),
+        ("observe", '{"interrupt": true, "reason": "it shows KEY"}'),
+    ],
+)
+def test_what_shows_a_secret_is_withheld(stage, text) -> None:
+    key = "AKIA" + "Q7" * 8
+    reading = read_output(stage, text.replace("KEY", key), 0.3)
+    assert key not in str(reading)
+    assert "withheld: it shows an AWS access key" in str(reading.value)
+    assert reading.outcome == read_output(stage, text, 0.3).outcome

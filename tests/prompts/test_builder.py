@@ -12,7 +12,7 @@ from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.counting import PromptCounter
 from prompts.messages import messages_of
-from prompts.packet import SUMMARY_TAG, FieldReport
+from prompts.packet import SUMMARY_TAG, FieldReport, WorkItem
 from prompts.request import Built
 from tests.makers.cognition import build_request, pages, session
 from tests.makers.word_embedder import WordEmbedder
@@ -240,6 +240,7 @@ async def test_an_estimated_count_is_never_exceeded_either(clock, call) -> None:
         ({"user_prompt": "\n"}, "the prompt is empty"),
         ({"mtu": 0}, "mtu 0"),
         ({"reserve_tokens": -1}, "reserve_tokens -1"),
+        ({"work_tokens": -1}, "work_tokens -1"),
     ],
 )
 async def test_a_request_that_makes_no_sense_is_refused(words, call, change, message) -> None:
@@ -252,3 +253,23 @@ async def test_the_same_request_gives_the_same_packet_with_or_without_what_was_c
     request = build_request(mtu=1500, history=session(80), context=pages(12))
     one = await build(request, words, None, call, counter)
     assert one == await build(request, words, None, call, counter) == await build(request, words, None, call)
+
+
+async def test_room_is_held_free_for_work_to_come_and_work_takes_it(words, call) -> None:
+    history = session(60)
+    free = await build(build_request(mtu=1000, history=history), words, None, call)
+    held = await build(build_request(mtu=1000, history=history, work_tokens=800), words, None, call)
+    assert 1000 - held.manifest.total_tokens >= 800 > 1000 - free.manifest.total_tokens
+    assert (rows(held)["work"].tokens, rows(held)["work"].limit) == (0, 1000 - held.manifest.total_tokens)
+    assert "work" not in rows(free)
+    work = [WorkItem("SUBJECT", "word " * 760, "prime")]
+    full = await build(build_request(mtu=1000, history=history, work=work, work_tokens=800), words, None, call)
+    assert full.packet.work == work
+    assert len(full.packet.history) == len(held.packet.history) > 0
+    assert sum(row.tokens for row in full.manifest.fields) == full.manifest.total_tokens <= 1000
+
+
+async def test_held_room_does_not_refuse_a_long_prompt(words, call) -> None:
+    request = build_request(mtu=1000, history=session(9), user_prompt="why " * 800, work_tokens=900)
+    built = await build(request, words, None, call)
+    assert (built.packet.history, rows(built)["user_prompt"].tokens) == ([], 800)

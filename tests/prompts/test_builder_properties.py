@@ -14,7 +14,8 @@ from prompts.budget import smallest_mtu
 from prompts.builder import build
 from prompts.compress import Compressor
 from prompts.counting import PromptCounter
-from prompts.packet import ContextItem, HistoryEntry
+from prompts.messages import work_segments
+from prompts.packet import SUMMARY_TAG, ContextItem, HistoryEntry, WorkItem
 from prompts.request import BuildRequest, Built
 from tests.makers.cognition import build_request
 from tests.makers.word_embedder import WordEmbedder
@@ -46,6 +47,15 @@ PAGES = st.builds(
     text=TEXTS,
     topic=st.just("") | WORDS,
 )
+WORK = st.lists(
+    st.builds(
+        WorkItem,
+        marker=st.sampled_from(["PLAN", "RESPONSE", "EXECUTE", "INTERRUPT", "SUBJECT"]),
+        text=TEXTS,
+        role=st.sampled_from(["lite", "prime", ""]),
+    ),
+    max_size=4,
+)
 REQUESTS = st.builds(
     build_request,
     identity=st.just("Be true.") | PROMPTS,
@@ -55,6 +65,8 @@ REQUESTS = st.builds(
     user_prompt=PROMPTS,
     history=st.lists(ENTRIES, max_size=10),
     context=st.lists(PAGES, max_size=6),
+    work=st.just([]) | WORK,
+    work_tokens=st.sampled_from([0, 0, 1, 100, 1500]),
 )
 SETTINGS = settings(
     max_examples=60,
@@ -91,6 +103,40 @@ async def check(built: Built, request: BuildRequest, tokenizer: Tokenizer, call:
     payload = rows["history"].tokens + rows["context"].tokens
     assert payload <= remaining * 60 // 100
     assert rows["user_prompt"].limit == request.mtu - total + prompt
+    check_shares(built, request.previous is not None)
+    await check_work(built, request, tokenizer, call)
+
+
+def check_shares(built: Built, has_previous: bool) -> None:
+    """Context may have a third of what it shares with history, and stands there whole when it fits its share."""
+    rows = {row.field: row for row in built.manifest.fields}
+    history, context = rows["history"], rows["context"]
+    if not context.original_tokens:
+        assert context.limit == context.tokens == 0
+        return
+    both = history.limit + min(context.limit, context.original_tokens)
+    assert context.limit * 3 >= both
+    if context.original_tokens <= context.limit:
+        assert (context.method, context.tokens) == ("whole", context.original_tokens)
+    if history.original_tokens + context.original_tokens <= both and not has_previous:
+        assert (history.method, built.manifest.dropped) == ("whole", [])
+
+
+async def check_work(built: Built, request: BuildRequest, tokenizer: Tokenizer, call: Call) -> None:
+    """Work is whole or says that it is not, in order; and room that is held stays free of history and context."""
+    rows = {row.field: row for row in built.manifest.fields}
+    work = built.packet.work
+    assert [(item.marker, item.role) for item in work] == [(item.marker, item.role) for item in request.work]
+    for item, whole in zip(work, request.work, strict=True):
+        assert item == whole or (item.summary and item.text.startswith(f"{SUMMARY_TAG} "))
+    if not request.work and not request.work_tokens:
+        assert "work" not in rows
+        return
+    counts = await tokenizer.count([work_segments(item) for item in work], call) if work else []
+    assert rows["work"].tokens == sum(counts)
+    assert (rows["work"].method == "whole") == (work == request.work)
+    if built.packet.history or built.packet.context:
+        assert request.mtu - built.manifest.total_tokens >= request.work_tokens - sum(counts)
 
 
 @SETTINGS
@@ -128,6 +174,7 @@ async def test_no_control_or_user_defined_token_comes_out_of_any_text(tokenizer,
             task_instruction="Plan.",
             history=[HistoryEntry(turn_id="t1", role=role, text=text) for role in ("user", "assistant")],
             context=[ContextItem(packet_id=text, page_id="p1", text=text, topic=text)],
+            work=[WorkItem(marker=text, text=text, role=text)],
         )
         built = await build(request, tokenizer, None, call)
         assert not any(part.trusted for message in built.messages for part in message.content)

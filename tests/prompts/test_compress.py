@@ -4,9 +4,10 @@ import pytest
 
 from gaiad.clock import FrozenClock
 from gaiad.errors import DeadlineExceeded, TokenBudgetError, Unavailable
-from gaiad.generation import Segment
+from gaiad.generation import Segment, TextDelta
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
+from gaiad.ports import Call
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.packet import SUMMARY_TAG
 from tests.makers.word_embedder import WordEmbedder
@@ -16,6 +17,22 @@ TEXT = (
     "The harbour council pays for the lantern. Nobody knows who built it. Bread is cheap."
 )
 ONE_SENTENCE = "the lantern keeps its light in the harbour and nobody knows who built it or why it stands there"
+
+
+class SlowModel:
+    """Writes nothing until its call's deadline; notes that it was closed."""
+
+    fingerprint = "slow"
+
+    def __init__(self, clock: FrozenClock) -> None:
+        self._clock, self.closed = clock, False
+
+    async def generate(self, request, call):
+        try:
+            yield TextDelta(text="The", tokens=1)
+            raise DeadlineExceeded(f"too slow by {call.deadline - self._clock.monotonic():g} s")
+        finally:
+            self.closed = True
 
 
 @pytest.fixture
@@ -101,10 +118,31 @@ async def test_an_embedder_that_is_away_is_a_reason_too(clock, call, tokenizer) 
     assert heard[0].failures == ["extractive: the embedder is starting"]
 
 
-async def test_a_passed_deadline_ends_it(clock, call, tokenizer) -> None:
-    compressor, _ = ladder(clock, None, scripted(clock, error="deadline_exceeded"), scripted(clock, text="Short."))
-    with pytest.raises(DeadlineExceeded):
-        await compressor.summarize_field("persona", ONE_SENTENCE, 9, tokenizer, call)
+async def test_a_model_too_slow_for_its_share_of_the_time_is_a_reason_and_the_next_is_asked(clock, tokenizer) -> None:
+    slow, prime = SlowModel(clock), scripted(clock, text="Short.")
+    compressor, heard = ladder(clock, None, slow, prime)
+    call = Call(deadline=clock.monotonic() + 40)
+    found = await compressor.summarize_field("persona", ONE_SENTENCE, 9, tokenizer, call)
+    assert (found.method, slow.closed) == ("prime", True)
+    assert heard[0].failures[1] == "lite: too slow by 10 s"
+
+
+async def test_a_slow_embedder_is_a_reason_too(clock, call, tokenizer) -> None:
+    embedder = WordEmbedder()
+    embedder.failure = DeadlineExceeded("the embedder took too long")
+    compressor, heard = ladder(clock, embedder, scripted(clock, text="Short."))
+    assert (await compressor.summarize_field("history", TEXT, 14, tokenizer, call)).method == "lite"
+    assert heard[0].failures == ["extractive: the embedder took too long"]
+
+
+async def test_a_passed_deadline_of_the_whole_call_ends_it(clock, tokenizer) -> None:
+    prime = scripted(clock, text="Short.")
+    compressor, _ = ladder(clock, None, scripted(clock, error="deadline_exceeded"), prime)
+    with pytest.raises(DeadlineExceeded, match="the call's deadline passed"):
+        await compressor.summarize_field(
+            "persona", ONE_SENTENCE, 9, tokenizer, Call(deadline=clock.monotonic() - 0.5), original_tokens=19
+        )
+    assert prime.seen == []
 
 
 async def test_the_end_of_the_ladder_is_an_error_with_numbers_and_reasons(clock, call, tokenizer) -> None:

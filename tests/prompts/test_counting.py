@@ -1,5 +1,7 @@
 """A prompt counted piece by piece has the tokens it has as a whole, and what was counted is not counted again."""
 
+import pickle
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -72,3 +74,21 @@ async def test_a_message_costs_what_the_template_adds(bpe, clock, call) -> None:
     ]
     (one,) = await bpe.count([[Segment("x")]], call)
     assert 0 <= 4 * (overhead + one) - (counts[1] - counts[0]) <= 4
+
+
+async def test_what_is_remembered_stays_small_whatever_was_counted(clock, call) -> None:
+    tokenizer, counter = Asked(clock), PromptCounter()
+    for number in range(20):
+        parts = [Segment(f"{number} " * 20_000), Segment("\ud800 and more")]
+        before = await counter.prompt_tokens(tokenizer, parts, 100_000, call)
+        counter.remember_frame(tokenizer, [parts[0].text], before)
+        assert counter.frame_tokens(tokenizer, [parts[0].text]) == before
+    assert len(pickle.dumps(counter)) < 10_000
+    assert counter.frame_tokens(ByteEstimate(clock), [parts[0].text]) is None
+
+
+async def test_texts_that_only_look_alike_put_together_are_told_apart(clock, call) -> None:
+    tokenizer, counter = Asked(clock), PromptCounter()
+    pairs = [[Segment("ab"), Segment("c")], [Segment("a"), Segment("bc")], [Segment("abc")]]
+    await counter.count(tokenizer, [*pairs, [Segment("abc", trusted=True)]], call)
+    assert tokenizer.texts == ["abc"] * 4

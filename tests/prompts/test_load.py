@@ -3,7 +3,8 @@
 import pytest
 
 from gaiad.errors import GaiadError
-from prompts.load import check_all, load_prompt, parse_prompt, prompt_names, render
+from prompts.load import check_all, check_uses, fill, load_prompt, parse_prompt, prompt_names, render
+from prompts.uses import CompressorWords
 
 
 def head(variables: str) -> str:
@@ -50,3 +51,29 @@ def test_missing_and_unknown_values_are_refused() -> None:
         render(prompt, {"a": "1", "b": "2"})
     with pytest.raises(GaiadError, match="prompt 'nobody': no such file"):
         load_prompt("nobody")
+
+
+def test_a_prompt_whose_variables_are_not_those_its_callers_give_is_refused_at_start() -> None:
+    prompts = {prompt.name: prompt for prompt in check_all()}
+    changed = [
+        ("compressor", "{section}", "variable target_tokens is given and not taken"),
+        (
+            "persona",
+            "{tone}{style_notes}{constraints}{layers}{mood}",
+            "variable mood is given by nobody; there are: co",
+        ),
+        ("role_lite", "{name}", "variable name is given by nobody; there are: none"),
+    ]
+    for name, body, message in changed:
+        text = head(", ".join(sorted(part.strip("{") for part in body.split("}") if part))) + body
+        with pytest.raises(GaiadError, match=rf"prompts/text/{name}\.md: {message}"):
+            check_uses([*(prompts | {name: parse_prompt(name, text)}).values()])
+    del prompts["identity"]
+    with pytest.raises(GaiadError, match=r"prompts/text/identity\.md: is not there"):
+        check_uses([*prompts.values()])
+
+
+def test_a_use_fills_the_prompt_that_is_its_own() -> None:
+    text = fill(CompressorWords(target_tokens="40", section="The lantern {target_tokens}."))
+    assert "in ≤ 40 tokens" in text
+    assert "START>> The lantern {target_tokens}. <<END" in text

@@ -3,7 +3,7 @@
 import msgspec
 
 from prompts.messages import messages_of
-from prompts.packet import ContextItem, HistoryEntry
+from prompts.packet import ContextItem, HistoryEntry, WorkItem
 from tests.makers.cognition import packet
 
 
@@ -88,3 +88,13 @@ def test_the_meta_header_is_not_in_it_and_nothing_is_trusted() -> None:
         assert secret not in written
     assert not any(part.trusted for message in messages_of(one) for part in message.content)
     assert {part.source for message in messages_of(one) for part in message.content} == {"", "TP-1"}
+
+
+def test_work_stands_behind_the_question_and_before_role_and_task_each_stage_reading_on() -> None:
+    plan, reply = WorkItem("PLAN", "1. Look.", "lite"), WorkItem("RESPONSE", "In the hall.", "prime")
+    now = texts(packet(work=[plan, reply]))[-1][1]
+    places = [now.index(part) for part in ("What now?", "1. Look.", "In the hall.", "You plan.", "Write a plan.")]
+    assert places == sorted(places)
+    none, one, two = (texts(packet(work=work))[-1][1].partition("You plan.")[0] for work in ([], [plan], [plan, reply]))
+    assert one.startswith(none)
+    assert two.startswith(one)

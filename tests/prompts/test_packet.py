@@ -2,7 +2,8 @@
 
 import msgspec
 
-from prompts.packet import CognitionPacket
+from prompts.messages import messages_of
+from prompts.packet import CognitionPacket, WorkItem
 from tests.makers.cognition import packet
 
 
@@ -17,3 +18,18 @@ def test_optional_meta_fields_stand_in_the_json_only_when_they_are_not_null() ->
 def test_a_packet_comes_back_from_its_json_as_it_was() -> None:
     for one in (packet(), packet(confidence=0.5, parent_id="cog_0", history=[], context=[])):
         assert msgspec.json.decode(msgspec.json.encode(one), type=CognitionPacket) == one
+
+
+def test_a_packet_from_before_stages_wrote_work_reads_and_renders_as_it_did() -> None:
+    stored = (
+        b'{"packet_id":"1ab94c2f","full_id":"cog_1","turn_id":"t2","parent_id":null,"timestamp":"2025-07-11T19:22:00Z",'
+        b'"mtu":4096,"identity":"truthful","persona":"","role":"lite","role_text":"Plan.","task_instruction_key":"",'
+        b'"task_instruction":"Plan.","history":[],"context":[],"user_prompt":"What now?"}'
+    )
+    old = msgspec.json.decode(stored, type=CognitionPacket)
+    assert msgspec.json.encode(old) == stored
+    system, user = messages_of(old)
+    assert [part.text for part in user.content] == ["What now?", "\n\n", "Plan.", "\n\n", "Plan."]
+    assert system.content[0].text == "truthful"
+    new = packet(work=[WorkItem("PLAN", "1. Look.", "lite"), WorkItem("RESPONSE", "⚠SUMMARY In.", "prime", True)])
+    assert msgspec.json.decode(msgspec.json.encode(new), type=CognitionPacket) == new

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.errors import NotFound, Unavailable
+from gaiad.errors import GaiadError, NotFound, Unavailable
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.ports import Call
 from prompts.identity import identity_bytes, parse_identity, shipped_identity
-from prompts.persona_verdicts import PersonaVerdicts
+from prompts.persona_verdicts import TRY_AGAIN_S, PersonaVerdicts
 from prompts.registry import Registry
 
 REFUSES = '{"overrules": true, "rule": "no_hallucinations", "reason": "Invents."}'
@@ -28,9 +28,9 @@ def prime(clock: FrozenClock) -> ScriptedModel:
 
 
 async def test_the_model_is_asked_once_with_the_registrys_directive(
-    tmp_path: Path, prime: ScriptedModel, call: Call
+    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: Call
 ) -> None:
-    verdicts = PersonaVerdicts()
+    verdicts = PersonaVerdicts(clock)
     first = await verdicts.findings(registry(tmp_path), "mine", prime, call)
     again = await verdicts.findings(registry(tmp_path), "mine", prime, call)
     assert first == again
@@ -39,16 +39,18 @@ async def test_the_model_is_asked_once_with_the_registrys_directive(
     assert registry(tmp_path).task_instruction("persona_review").text in request.messages[0].content[0].text
 
 
-async def test_shipped_personas_are_not_judged(tmp_path: Path, prime: ScriptedModel, call: Call) -> None:
+async def test_shipped_personas_are_not_judged(
+    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: Call
+) -> None:
     for name in Registry.load(tmp_path).personas:
-        assert await PersonaVerdicts().findings(Registry.load(tmp_path), name, prime, call) == []
+        assert await PersonaVerdicts(clock).findings(Registry.load(tmp_path), name, prime, call) == []
     assert prime.seen == []
 
 
 async def test_other_words_another_identity_or_another_model_ask_again(
     tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: Call
 ) -> None:
-    verdicts = PersonaVerdicts()
+    verdicts = PersonaVerdicts(clock)
     await verdicts.findings(registry(tmp_path), "mine", prime, call)
     await verdicts.findings(registry(tmp_path, "Short."), "mine", prime, call)
     assert len(prime.seen) == 2
@@ -62,14 +64,31 @@ async def test_other_words_another_identity_or_another_model_ask_again(
     assert unread.judge == "nobody"
 
 
-async def test_a_failure_is_not_remembered(tmp_path: Path, clock: FrozenClock, call: Call) -> None:
-    prime = ScriptedModel("prime", [ScriptedReply(error="unavailable", times=1), ScriptedReply(text=REFUSES)], clock)
-    verdicts = PersonaVerdicts()
-    with pytest.raises(Unavailable):
+@pytest.mark.parametrize("error", ["unavailable", "bad_input", "deadline_exceeded"])
+async def test_a_failure_is_not_tried_again_at_every_turn_but_after_a_while(
+    tmp_path: Path, clock: FrozenClock, call: Call, error: str
+) -> None:
+    prime = ScriptedModel("prime", [ScriptedReply(error=error, times=1), ScriptedReply(text=REFUSES)], clock)
+    verdicts = PersonaVerdicts(clock)
+    with pytest.raises(GaiadError, match="the script says"):
         await verdicts.findings(registry(tmp_path), "mine", prime, call)
+    clock.advance(TRY_AGAIN_S - 20)
+    with pytest.raises(Unavailable, match=r"the script says .* here; it is asked again in 20 s"):
+        await verdicts.findings(registry(tmp_path), "mine", prime, call)
+    assert len(prime.seen) == 1
+    clock.advance(21)
+    assert len(await verdicts.findings(registry(tmp_path), "mine", prime, call)) == 1
+    assert len(prime.seen) == 2
+
+
+async def test_a_dry_run_keeps_nobody_from_asking(tmp_path: Path, clock: FrozenClock, call: Call) -> None:
+    prime = ScriptedModel("prime", [ScriptedReply(error="unavailable", times=1), ScriptedReply(text=REFUSES)], clock)
+    verdicts = PersonaVerdicts(clock)
+    with pytest.raises(Unavailable):
+        await verdicts.findings(registry(tmp_path), "mine", prime, call, dry_run=True)
     assert len(await verdicts.findings(registry(tmp_path), "mine", prime, call)) == 1
 
 
-async def test_an_unknown_persona_is_named(tmp_path: Path, call: Call) -> None:
+async def test_an_unknown_persona_is_named(tmp_path: Path, clock: FrozenClock, call: Call) -> None:
     with pytest.raises(NotFound, match="'mien'; did you mean 'mine'"):
-        await PersonaVerdicts().findings(registry(tmp_path), "mien", None, call)
+        await PersonaVerdicts(clock).findings(registry(tmp_path), "mien", None, call)

@@ -86,7 +86,7 @@ FAULTS = [
     ("personas", PIRATE + '[[pirate.roleplay_layers]]\nname = "x"\n', r":4: pirate\.roleplay_layers\.0: .*`text`"),
     ("personas", PIRATE + PIRATE, r":4: is not TOML: .*mend this line"),
     ("personas", PIRATE + "tools = [research]\n", r":4: is not TOML"),
-    ("personas", '[plain]\ntone = "a"\nstyle_notes = "b"\n', r":1: the name 'plain' is taken by constants/persona.*:3"),
+    ("personas", '[plain]\ntone = "a"\nstyle_notes = "b"\n', r":1: the name 'plain' is taken by constants/persona.*:4"),
     ("personas", 'tone = "a"\n', r":1: tone stands in no table"),
     ("personas", '["Big Name"]\ntone = "a"\nstyle_notes = "b"\n', r":1: the name 'Big Name' must be of a to z"),
     ("personas", PIRATE + 'tools = ["reserch"]\n', r":4: pirate: no tool is called 'reserch'; did you mean 'research'"),

@@ -2,18 +2,22 @@
 
 import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from tokenizers import Tokenizer as BytePairs
 from tokenizers import models, pre_tokenizers, trainers
 
+from constants.load import load
 from gaiad.clock import FrozenClock, SystemClock
+from gaiad.errors import ConfigError
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordTokenizer
 from gaiad.ports import Call
+from prompts.load import load_prompt, prompt_names
 from prompts.registry import Registry, check_task_lengths
-from prompts.task_instructions import MOST_TOKENS, TaskInstruction, check_lengths
+from prompts.task_instructions import MOST_TOKENS, TaskInstruction, check_lengths, directive_name, with_words
 from tests.makers.llama_files import write_tiny_llama
 
 SEED_STAGES = {
@@ -25,9 +29,12 @@ SEED_STAGES = {
 }
 OURS = {
     "act": "act",
+    "act_command": "act",
     "observer_window": "observe",
     "execute_review": "judge",
     "ballot": "judge",
+    "initiative": "judge",
+    "rfc_review": "judge",
     "persona_review": "judge",
     "compressor": "judge",
     "research_planning": "judge",
@@ -48,11 +55,35 @@ def test_the_seeds_keys_have_the_seeds_stages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "marker"),
     [("initial_planning", "PLAN:"), ("refinement", "confidence="), ("observer", "INTERRUPT:"), ("act", "RESPONSE:"),
+     ("act_command", "EXECUTE:"),
      ("interruption_handling", "RESPONSE:"), ("verification", "VERIFY:")],
 )  # fmt: skip
 def test_each_stage_is_told_what_it_must_emit(tmp_path: Path, key: str, marker: str) -> None:
     """GCP 6."""
     assert marker in Registry.load(tmp_path).task_instruction(key).text
+
+
+def test_every_stage_and_judge_has_one_prompt_file_and_the_words_stand_nowhere_else(tmp_path: Path) -> None:
+    entries = load("task_instructions.toml", dict[str, dict[str, Any]])
+    shipped = Registry.load(tmp_path).task_instructions
+    directives = {name for name in prompt_names() if name.startswith(("stage_", "judge_"))}
+    assert {directive_name(key, entry) for key, entry in entries.items()} == directives
+    assert all("text" not in entry for entry in entries.values())
+    for key, each in shipped.items():
+        assert each.text == load_prompt(directive_name(key, entries[key])).body.strip()
+
+
+@pytest.mark.parametrize("change", [{"dream": {"stage": "plan"}}, {"act": {"stage": "judge"}}])
+def test_an_entry_without_its_prompt_file_is_an_error_at_start(change: dict[str, Any]) -> None:
+    entries = load("task_instructions.toml", dict[str, dict[str, Any]])
+    with pytest.raises(ConfigError, match=r"x\.toml and prompts/text do not go together in (stage_dream|judge_act)"):
+        with_words("x.toml", entries | change)
+
+
+def test_a_prompt_file_without_an_entry_is_an_error_at_start() -> None:
+    entries = load("task_instructions.toml", dict[str, dict[str, Any]])
+    with pytest.raises(ConfigError, match="do not go together in stage_act"):
+        with_words("x.toml", {key: entry for key, entry in entries.items() if key != "act"})
 
 
 async def test_shipped_texts_fit_by_words_and_by_byte_pairs(tmp_path: Path, clock: FrozenClock, call: Call) -> None:
@@ -62,7 +93,7 @@ async def test_shipped_texts_fit_by_words_and_by_byte_pairs(tmp_path: Path, cloc
     pairs.pre_tokenizer = pre_tokenizers.ByteLevel()
     seeds = Path(__file__).parent.parent.parent / "constants"
     trainer = trainers.BpeTrainer(vocab_size=1500, show_progress=False)
-    pairs.train([str(path) for path in seeds.glob("*.toml") if path.name != "task_instructions.toml"], trainer)
+    pairs.train([str(path) for path in seeds.glob("*.toml")], trainer)
     counts = {key: len(pairs.encode(each.text).ids) for key, each in registry.task_instructions.items()}
     assert max(counts.values()) <= MOST_TOKENS, counts
 

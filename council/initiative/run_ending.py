@@ -1,0 +1,110 @@
+"""How one run of the initiative ended, and what the council, the audit and the memory are told of it. Pure."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from council.initiative.seed import Seed, SeedState
+from council.initiative.seed_store import Run
+from gaiad.council_schemas import VoteRecord
+from gaiad.errors import GaiadError, Unavailable, WorkerDied
+from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
+
+Outcome = Literal["passed", "failed", "dropped", "no_quorum", "yielded", "error"]
+SESSION = "initiative"
+"""The session that outcomes are remembered in."""
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """`state` is what becomes of the thought; `failed` is 1 when the fault may lie in it."""
+
+    outcome: Outcome
+    state: SeedState
+    why: str
+    proposal: str = ""
+    vote: VoteRecord | None = None
+    failed: int = 0
+
+    @property
+    def final(self) -> bool:
+        """Whether the thought is done with, by a vote or because nothing can be made of it."""
+        return self.outcome in ("passed", "failed", "dropped")
+
+    @property
+    def decided(self) -> bool:
+        """Whether the council has voted on it."""
+        return self.outcome in ("passed", "failed")
+
+
+def voted(proposal: str, vote: VoteRecord) -> Ending:
+    """The round is over. Without a quorum nothing is decided, and the thought waits for one."""
+    if vote.reduced_quorum:
+        return Ending(outcome="no_quorum", state="open", why=vote.reason, proposal=proposal, vote=vote)
+    outcome: Literal["passed", "failed"] = "passed" if vote.passed else "failed"
+    return Ending(outcome=outcome, state=outcome, why=vote.reason, proposal=proposal, vote=vote)
+
+
+def gave_way(why: str) -> Ending:
+    """The run was left; the thought is open again."""
+    return Ending(outcome="yielded", state="open", why=why)
+
+
+def dropped(why: str) -> Ending:
+    """Nothing can be made of the thought."""
+    return Ending(outcome="dropped", state="dropped", why=why)
+
+
+def failed(error: Exception, seed: Seed, most_failures: int) -> Ending:
+    """A fault. A thought whose runs failed too often is dropped; that a model was not there is no fault of it."""
+    away = isinstance(error, Unavailable) and not isinstance(error, WorkerDied)
+    why = error.message if isinstance(error, GaiadError) else f"a fault in gaiad: {error!r}"
+    last = not away and seed.failures + 1 >= most_failures
+    if last:
+        why = f"its runs failed {most_failures} times, the last time so: {why}"
+    return Ending(outcome="error", state="dropped" if last else "open", why=why, failed=0 if away else 1)
+
+
+def told(seed: Seed, ending: Ending) -> str:
+    """One message to the council."""
+    opening = {
+        "passed": "A thought for later was proposed and passed",
+        "failed": "A thought for later was proposed and did not pass",
+        "dropped": "A thought for later was dropped",
+        "no_quorum": "A thought for later waits, for the council has no quorum",
+        "yielded": "A thought for later was put back",
+        "error": "A thought for later could not be developed",
+    }[ending.outcome]
+    return f"{opening}: {ending.why}\n\n{seed.text}"
+
+
+def audited(seed: Seed, run: Run, ending: Ending, tokens: int) -> dict[str, Any]:
+    """The row's body."""
+    return {
+        "seed_id": seed.seed_id,
+        "run_id": run.run_id,
+        "turn_id": seed.turn_id,
+        "outcome": ending.outcome,
+        "why": ending.why,
+        "proposal_id": ending.vote.proposal_id if ending.vote else "",
+        "tokens": tokens,
+    }
+
+
+def remembered(seed: Seed, run: Run, ending: Ending, ended_at: str) -> SessionTurn:
+    """What the memory keeps of a vote: the outcome, and the thought with its proposal as a THOUGHT_SEED block."""
+    verdict = "passed" if ending.outcome == "passed" else "did not pass"
+    said = f"The council voted on a thought for later, and it {verdict}: {ending.why}"
+    block = f"{seed.text}\n\nProposal: {ending.proposal}\n\nOutcome: {verdict}; {ending.why}"
+    return SessionTurn(
+        session_id=SESSION,
+        turn_id=run.run_id,
+        messages=[TurnMessage(role="council", content=said)],
+        started_at=run.started_at,
+        ended_at=ended_at,
+        title="Thoughts for later",
+        status=ending.outcome,
+        blocks=[TurnBlock(marker="THOUGHT_SEED", text=block, role="prime")],
+        origin_run_id=seed.turn_id,
+        request_intent="initiative",
+        metadata={"seed_id": seed.seed_id, "proposal_id": ending.vote.proposal_id if ending.vote else ""},
+    )
