@@ -12,6 +12,7 @@ from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.finding import packets
 from gaiad.archive.keeping import backup, restore
 from gaiad.archive.keeping.reindex import reindex
+from gaiad.archive.keeping.restore_others import OtherFiles, Others, interrupted
 from gaiad.archive.keeping.sweep import SweepReport, sweep
 from gaiad.archive.keeping.verify import Progress, verify
 from gaiad.archive.open_tenants import OpenTenants
@@ -49,12 +50,14 @@ class LocalArchive(SessionCalls):
         self._config = config
         self._embedder = embedder
         self._maintenance = asyncio.Lock()
+        self._interrupted = ""
 
     # ---------------------------------------------------------------------------------------------- life
 
     async def start(self) -> None:
         """Open every tenant found, and `local`; finish a restore that a crash interrupted. Raises Conflict."""
         await self._tenants.run(restore.finish_interrupted, self._home)
+        self._interrupted = await self._tenants.run(interrupted, self._home)
         await self._tenants.open_all()
 
     async def close(self) -> None:
@@ -75,7 +78,8 @@ class LocalArchive(SessionCalls):
 
     def degraded(self) -> list[str]:
         """What does not work as it should, in words."""
-        return [problem for opened in self._tenants.all() for problem in opened.spaces.problems]
+        problems = [problem for opened in self._tenants.all() for problem in opened.spaces.problems]
+        return [self._interrupted, *problems] if self._interrupted else problems
 
     # -------------------------------------------------------------------------------------------- intake
 
@@ -234,28 +238,26 @@ class LocalArchive(SessionCalls):
                 counts,
             )
 
-    async def restore(self, directory: Path) -> dict[str, Any]:
-        """Put the tenants of a backup in place of the present ones, which move to before-restore-<time>.
+    async def restore(self, directory: Path, others: Others | None = None) -> dict[str, Any]:
+        """Put a backup in place of what is there, which goes to before-restore-<time> in the home; nothing is deleted.
 
-        Calls meanwhile get Unavailable. Raises NotFound, BadInput, Conflict; then everything is as it was.
+        Tenants that the backup does not have are gone from use, and so is what `others` keep of them. Calls meanwhile
+        get Unavailable. Raises NotFound, BadInput, Conflict; then everything is as it was.
         """
         async with self._maintenance:
             manifest = await self._tenants.run(backup.read_manifest, directory)
-            await self._tenants.run(restore.stage, self._home, directory, manifest)
+            files = OtherFiles(self._home, directory, manifest, others or Others())
+            aside = self._home / f"before-restore-{self._clock.now().strftime('%Y%m%dT%H%M%S%f')}"
+            await self._tenants.run(files.prepare)
             try:
-                await self._tenants.close_all("a restore is running")
-                stamp = self._clock.now().strftime("%Y%m%dT%H%M%S%f")
-                aside = await asyncio.to_thread(restore.exchange, self._home, stamp)
+                await self._tenants.run(restore.stage, self._home, directory, manifest)
+                await self._tenants.run(files.exchange, aside)
+                await self._exchange_tenants(aside)
             except GaiadError:
-                await self._tenants.open_all()
+                await self._tenants.run(files.undo)
                 raise
-            try:
-                await self._tenants.open_all()
-            except GaiadError:
-                await self._tenants.close_all("a restore failed")
-                await asyncio.to_thread(restore.undo, self._home, aside)
-                await self._tenants.open_all()
-                raise
+            await self._tenants.run(files.finish)
+            self._interrupted = ""
         return {
             "directory": str(directory),
             "tenants": manifest.tenants,
@@ -263,6 +265,21 @@ class LocalArchive(SessionCalls):
             "created_at": manifest.created_at,
             "previous": str(aside),
         }
+
+    async def _exchange_tenants(self, aside: Path) -> None:
+        try:
+            await self._tenants.close_all("a restore is running")
+            await asyncio.to_thread(restore.exchange, self._home, aside)
+        except GaiadError:
+            await self._tenants.open_all()
+            raise
+        try:
+            await self._tenants.open_all()
+        except GaiadError:
+            await self._tenants.close_all("a restore failed")
+            await asyncio.to_thread(restore.undo, self._home, aside)
+            await self._tenants.open_all()
+            raise
 
     def _checker(self, call: Call) -> Callable[[], None]:
         return lambda: call.check(self._clock.monotonic())

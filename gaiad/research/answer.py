@@ -12,6 +12,8 @@ import msgspec
 from gaiad.clock import to_iso
 from gaiad.research import responses
 from gaiad.research.confidence import band, final
+from gaiad.research.disagreement import find_disagreement
+from gaiad.research.evidence import own_words
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.reflect import ReflectionResult
@@ -35,6 +37,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
 
     def result(self, max_iterations: int, took_ms: float) -> ResearchResult:
         """The answer as it goes on the wire."""
@@ -54,6 +57,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             kind=self.parameters.kind,
             missing_aspects=list(self.missing),
             sources=list(self.sources),
+            degraded=list(self.degraded),
             parameters=parameters_shown(self.parameters, self.refinements),
         )
 
@@ -65,18 +69,25 @@ def clarify_answer(parameters: SearchParameters) -> Answer:
 
 
 def not_found_answer(
-    parameters: SearchParameters, iterations: int, refinements: tuple[str, ...], missing: Sequence[str]
+    parameters: SearchParameters,
+    iterations: int,
+    refinements: tuple[str, ...],
+    missing: Sequence[str],
+    degraded: tuple[str, ...] = (),
+    *,
+    empty: bool = False,
 ) -> Answer:
-    """GAM failure mode 1."""
+    """GAM failure mode 1; `empty` is whether the archive holds no packet at all."""
     return Answer(
         parameters=parameters,
         status="NOT_FOUND",
-        text=responses.not_found(parameters.text),
+        text=responses.not_found(parameters.text, empty=empty),
         iterations=iterations,
         refinements=refinements,
-        notes=_refined(refinements),
-        suggestions=tuple(responses.suggestions()),
+        notes=(*_degraded(degraded), *_refined(refinements)),
+        suggestions=tuple(responses.suggestions(empty=empty)),
         missing=tuple(missing),
+        degraded=degraded,
     )
 
 
@@ -104,8 +115,14 @@ def found_answer(
             notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
     if removed:
         notes.append(f"{removed} citations did not verify and were removed.")
-    notes += [f"Degraded: {reason}." for reason in degraded]
-    confidence = final(reflection.confidence, status, len(citations), removed)
+    own = all(own_words(statement.quote.page) for statement in statements)
+    if own:
+        notes.append("Nothing but a model's own earlier words says this.")
+    disagreement = find_disagreement(statements, zone)
+    notes += disagreement.notes
+    notes += _degraded(degraded)
+    capped = own or disagreement.contradicts
+    confidence = final(reflection.confidence, status, len(citations), removed, doubtful=capped)
     text = compose(parameters, statements, zone)
     if status == "PARTIAL":
         packets = list(dict.fromkeys(citation.packet_id for citation in citations))
@@ -124,11 +141,15 @@ def found_answer(
         notes=(*notes, *_refined(refinements)),
         suggestions=tuple(responses.suggestions()) if status == "PARTIAL" else (),
         missing=reflection.missing_aspects if status == "PARTIAL" else (),
+        degraded=degraded,
     )
 
 
 def listing_answer(
-    parameters: SearchParameters, listing: Listing, verified: Sequence[Citation], zone: tzinfo
+    parameters: SearchParameters,
+    listing: Listing,
+    verified: Sequence[Citation],
+    zone: tzinfo,
 ) -> Answer:
     """A list is complete by construction; packets without quotable words stand in it without a quote."""
     leads = {citation.packet_id: citation for citation in verified}
@@ -137,6 +158,7 @@ def listing_answer(
     notes = [f"Showing {len(listing.packets)} of {listing.total} packets."] if partial else []
     if removed:
         notes.append(f"{removed} citations did not verify and were removed.")
+    notes += _degraded(listing.degraded)
     return Answer(
         parameters=parameters,
         status="PARTIAL" if partial else "SUCCESS",
@@ -146,7 +168,12 @@ def listing_answer(
         confidence=final(1.0, "PARTIAL" if partial else "SUCCESS", len(verified), removed),
         iterations=1,
         notes=tuple(notes),
+        degraded=listing.degraded,
     )
+
+
+def _degraded(reasons: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"Degraded: {reason}." for reason in reasons)
 
 
 def _refined(refinements: Sequence[str]) -> tuple[str, ...]:
@@ -163,6 +190,7 @@ def parameters_shown(parameters: SearchParameters, refinements: Sequence[str]) -
         "since": to_iso(parameters.since) if parameters.since else "",
         "until": to_iso(parameters.until) if parameters.until else "",
         "date_text": parameters.date_text,
+        "landmarks": list(parameters.landmarks),
         "models": list(parameters.models),
         "topics": list(parameters.topics),
         "people": list(parameters.people),

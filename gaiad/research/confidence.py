@@ -3,8 +3,9 @@
     confidence = 0.45 coverage + 0.20 specificity + 0.15 temporality + 0.20 completeness
 
 each 0 to 1 as `reflect` measures them; at most 0.95, for quoting the right words is not yet understanding the question;
-at most 0.74 for a PARTIAL answer (it is never HIGH); less by the share of citations that did not verify. NOT_FOUND and
-CLARIFY have no answer to be sure of: 0.
+at most 0.74 for a PARTIAL answer, for one that stands on a model's own earlier words alone, and for one whose packets
+contradict each other: none of these is ever HIGH;
+less by the share of citations that did not verify. NOT_FOUND and CLARIFY have no answer to be sure of: 0.
 """
 
 from typing import Literal
@@ -16,6 +17,7 @@ Band = Literal["LOW", "MEDIUM", "HIGH"]
 COVERAGE, SPECIFICITY, TEMPORALITY, COMPLETENESS = 0.45, 0.20, 0.15, 0.20
 MEDIUM_FROM, HIGH_FROM = 0.5, 0.75
 PARTIAL_CAP, CAP = 0.74, 0.95
+DOUBTFUL_CAP = PARTIAL_CAP
 
 
 def combine(coverage: float, specificity: float, temporality: float, completeness: float) -> float:
@@ -24,12 +26,17 @@ def combine(coverage: float, specificity: float, temporality: float, completenes
     return min(CAP, max(0.0, total))
 
 
-def final(confidence: float, status: ResearchStatus, verified: int, removed: int) -> float:
-    """The confidence of an answer with `verified` citations left after `removed` ones failed; two decimals."""
+def final(confidence: float, status: ResearchStatus, verified: int, removed: int, *, doubtful: bool = False) -> float:
+    """The confidence of an answer with `verified` citations left after `removed` ones failed; two decimals.
+
+    `doubtful` says that all of them are of what a model of ours said before, which proves nothing, or that some
+    contradict each other.
+    """
     if status in ("NOT_FOUND", "CLARIFY") or verified == 0:
         return 0.0
     kept = confidence * verified / (verified + removed)
-    return round(min(kept, PARTIAL_CAP) if status == "PARTIAL" else kept, 2)
+    cap = min(PARTIAL_CAP if status == "PARTIAL" else CAP, DOUBTFUL_CAP if doubtful else CAP)
+    return round(min(kept, cap), 2)
 
 
 def band(confidence: float) -> Band:

@@ -6,34 +6,20 @@ march, april) counts as a date only beside a preposition of time, a day or a yea
 """
 
 import re
-from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache
 
 import msgspec
 
-from constants.calendar import MONTHS, WEEKDAYS
-
-Days = tuple[date, date]  # first day, day after the last
-
-_WEEKDAYS = {name: number for number, name in enumerate(WEEKDAYS)}
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
-_NUMBERS |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
-
-_MONTH = "(?:" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
-_SAFE_MONTH = r"(?:january|february|july|september|october|november|december)\b"
-_YEAR = r"(?:19|20)\d\d"
-_DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
-_WEEKDAY = "(?:" + "|".join(_WEEKDAYS) + ")"
-_COUNT = "(?:" + r"\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + ")"
-_UNIT = r"(?:day|week|month|year)"
-_PART = r"(?:early|mid|late|the beginning of|the start of|the middle of|the end of)"
+from gaiad.research.date_forms import COUNT, FORMS, MONTH, UNIT, YEAR, anonymous, read_days
+from gaiad.research.date_readers import WEEKDAY_NUMBERS, Days, span_days
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of time a question names. UTC, `since` inclusive, `until` exclusive; None is open.
 
-    `start` and `end` are where its words stand in the question, in characters.
+    `start` and `end` are where its words stand in the question, in characters; `packet_ids` are the packets that give
+    the time, () for a date.
     """
 
     since: datetime | None
@@ -41,146 +27,24 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     start: int
     end: int
+    packet_ids: tuple[str, ...] = ()
 
 
-def _month_days(year: int, month: int) -> Days:
-    first = date(year, month, 1)
-    return first, (first + timedelta(days=32)).replace(day=1)
-
-
-def _latest_month(month: int, today: date) -> int:
-    """The year of the most recent such month that is not in the future."""
-    return today.year if month <= today.month else today.year - 1
-
-
-def _part_of(days: Days, part: str) -> Days:
-    """The first, middle or last third."""
-    third = (days[1] - days[0]) / 3
-    if part.startswith(("early", "the beginning", "the start")):
-        return days[0], days[0] + third
-    if part.startswith(("late", "the end")):
-        return days[1] - third, days[1]
-    return days[0] + third, days[1] - third
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else _NUMBERS[text]
-
-
-def _month_number(text: str) -> int:
-    return MONTHS[text.rstrip(".")]
-
-
-def _iso_day(match: re.Match[str], _today: date) -> Days:
-    day = date(int(match["y"]), int(match["m"]), int(match["d"]))
-    return day, day + timedelta(days=1)
-
-
-def _day(match: re.Match[str], today: date) -> Days:
-    month, number = _month_number(match["m"]), int(re.sub(r"\D", "", match["d"]))
-    year = int(match["y"]) if match["y"] else today.year
-    day = date(year, month, number)
-    if not match["y"] and day > today:
-        day = date(year - 1, month, number)
-    return day, day + timedelta(days=1)
-
-
-def _month(match: re.Match[str], today: date) -> Days:
-    month = _month_number(match["m"])
-    days = _month_days(int(match["y"]) if match["y"] else _latest_month(month, today), month)
-    return _part_of(days, match["part"].replace("-", " ").strip()) if match["part"] else days
-
-
-def _iso_month(match: re.Match[str], _today: date) -> Days:
-    return _month_days(int(match["y"]), int(match["m"]))
-
-
-def _year(match: re.Match[str], _today: date) -> Days:
-    days = date(int(match["y"]), 1, 1), date(int(match["y"]) + 1, 1, 1)
-    return _part_of(days, match["part"].replace("-", " ").strip()) if match["part"] else days
-
-
-def _quarter(match: re.Match[str], today: date) -> Days:
-    year, first = int(match["y"] or today.year), int(match["q"]) * 3 - 2
-    return date(year, first, 1), _month_days(year, first + 2)[1]
-
-
-def _named_day(match: re.Match[str], today: date) -> Days:
-    back = {"today": 0, "tonight": 0, "yesterday": 1, "last night": 1, "the day before yesterday": 2}[match["name"]]
-    day = today - timedelta(days=back)
-    return day, day + timedelta(days=1)
-
-
-def _calendar(unit: str, back: int, today: date) -> Days:
-    """The calendar day, week (Monday first), month or year that lies `back` units before today's."""
-    if unit == "day":
-        return today - timedelta(days=back), today - timedelta(days=back - 1)
-    if unit == "week":
-        monday = today - timedelta(days=today.weekday() + 7 * back)
-        return monday, monday + timedelta(days=7)
-    if unit == "month":
-        months = today.year * 12 + today.month - 1 - back
-        return _month_days(months // 12, months % 12 + 1)
-    return date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1)
-
-
-def _this_or_last(match: re.Match[str], today: date) -> Days:
-    return _calendar(match["unit"], 0 if match["which"] == "this" else 1, today)
-
-
-def _ago(match: re.Match[str], today: date) -> Days:
-    return _calendar(match["unit"], _number(match["n"]), today)
-
-
-def _rolling(match: re.Match[str], today: date) -> Days:
-    days = {"day": 1, "week": 7, "month": 30, "year": 365}[match["unit"]] * _number(match["n"] or "a")
-    return today - timedelta(days=days), today + timedelta(days=1)
-
-
-def _weekday(match: re.Match[str], today: date) -> Days:
-    back = (today.weekday() - _WEEKDAYS[match["w"]]) % 7
-    if back == 0 and match["last"]:
-        back = 7
-    day = today - timedelta(days=back)
-    return day, day + timedelta(days=1)
-
-
-# (needs a preposition, pattern, reader); longer forms before the shorter ones they contain.
-_FORMS: list[tuple[bool, str, Callable[[re.Match[str], date], Days]]] = [
-    (False, r"(?P<y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)(?!\d)", _iso_day),
-    (False, r"(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])(?![\d-])", _iso_month),
-    (False, rf"(?:the )?(?P<d>{_DAY})(?: of)? (?P<m>{_MONTH})(?:,? ?(?P<y>{_YEAR}))?", _day),
-    (False, rf"(?P<m>{_MONTH}) (?:the )?(?P<d>{_DAY})\b(?:,? ?(?P<y>{_YEAR}))?", _day),
-    (False, rf"(?:(?P<part>{_PART})[ -])?(?P<m>{_MONTH}),?(?: of)? (?P<y>{_YEAR})\b", _month),
-    (False, rf"(?P<part>{_PART})[ -](?P<m>{_MONTH})(?P<y>)", _month),
-    (False, rf"(?P<part>{_PART})[ -](?P<y>{_YEAR})\b", _year),
-    (False, rf"(?P<part>)(?P<m>{_SAFE_MONTH})(?P<y>)", _month),
-    (False, rf"q(?P<q>[1-4])(?: of)?(?: (?P<y>{_YEAR}))?\b", _quarter),
-    (False, r"(?P<name>the day before yesterday|today|tonight|yesterday|last night)\b", _named_day),
-    (False, rf"(?:the )?(?:last|past|previous) (?P<n>{_COUNT}) (?P<unit>{_UNIT})s?\b", _rolling),
-    (False, rf"(?:the )?past(?P<n>) (?P<unit>{_UNIT})\b", _rolling),
-    (False, rf"(?:earlier )?(?:the )?(?P<which>this|last|previous) (?P<unit>{_UNIT})\b", _this_or_last),
-    (False, rf"(?P<n>{_COUNT}) (?P<unit>{_UNIT})s? ago\b", _ago),
-    (False, rf"(?P<last>last|previous) (?P<w>{_WEEKDAY})\b", _weekday),
-    (True, rf"(?P<last>)(?:this )?(?P<w>{_WEEKDAY})\b", _weekday),
-    (True, rf"(?P<part>)(?P<m>{_MONTH})(?P<y>)", _month),
-    (True, rf"(?P<part>)(?P<y>{_YEAR})\b(?!-)", _year),
-]
-
-
-def _anonymous(pattern: str) -> str:
-    return re.sub(r"\?P<\w+>", "?:", pattern)
-
-
-_ANY = "(?:" + "|".join(_anonymous(pattern) for _, pattern, _ in _FORMS) + ")"
-_STRONG = "(?:" + "|".join(_anonymous(pattern) for weak, pattern, _ in _FORMS if not weak) + ")"
-_YEARLESS = (_day, _month, _quarter)
-_READERS = [(re.compile(pattern), reader) for _, pattern, reader in _FORMS]
+ANY = "(?:" + "|".join(anonymous(pattern) for _, pattern, _ in FORMS) + ")"
+_STRONG = "(?:" + "|".join(anonymous(pattern) for weak, pattern, _ in FORMS if not weak) + ")"
 _TO = "(?:to|until|till|through|-|–|and)"
+_BEFORE, _AFTER = ("before", "prior to", "earlier than", "leading up to"), ("after", "later than", "following")
+LENGTH = (
+    rf"(?:(?:the (?P<count>{COUNT}|)|(?P<number>{COUNT})) ?(?P<unit>{UNIT})s? "
+    "(?=before|prior|leading|after|following))?"
+)
+"""How long before or after something, as `the week` and `two days`."""
+_SIDES = "|".join(("no later than", *_BEFORE, *_AFTER, "since", "until", "till", "up to", "by", "starting"))
 _PERIODS = (
-    rf"\b(?:between (?P<a>{_ANY}) and (?P<b>{_ANY})|from (?P<c>{_ANY}) ?{_TO} ?(?P<d>{_ANY}))",
-    rf"\b(?P<side>since|after|before|until|till|up to|by|prior to|starting) (?P<a>{_ANY})",
-    rf"\b(?:in|during|on|from|of|for|throughout|dated|within|around) (?P<a>{_ANY})",
+    rf"\b(?:between|from) (?P<a>{ANY}) ?{_TO} ?(?P<b>{ANY})",
+    rf"(?<![\w-])(?P<a>{_STRONG}) ?(?:to|until|till|through|–| - ) ?(?P<b>{ANY})",
+    rf"\b{LENGTH}(?P<side>{_SIDES}) (?P<a>{ANY})",
+    rf"\b(?:in|during|on|from|of|for|throughout|dated|within|around|at|between) (?P<a>{ANY})",
     rf"(?<![\w-])(?P<a>{_STRONG})",
 )
 
@@ -191,36 +55,22 @@ def _periods() -> list[re.Pattern[str]]:
     return [re.compile(pattern) for pattern in _PERIODS]
 
 
-def read_days(text: str, today: date, latest: date | None = None) -> Days | None:
-    """The days one expression such as `november 2025` names, or None when it is none or no such day exists.
-
-    A month, day or quarter without its year is the last one up to `latest` (default: today).
-    """
-    for pattern, reader in _READERS:
-        match = pattern.fullmatch(text.strip())
-        if match:
-            try:
-                yearless = reader in _YEARLESS and not match["y"]
-                return reader(match, min(today, latest or today) if yearless else today)
-            except (ValueError, OverflowError):
-                return None
-    return None
-
-
-def _with_year_of(text: str, other: str) -> str:
-    """`march` beside `may 2025` is March 2025."""
-    year = re.search(_YEAR, other)
-    return f"{text} {year.group()}" if year and not re.search(r"\d{4}", text) and re.match(_MONTH, text) else text
+def _completed(text: str, other: str) -> str:
+    """`march` beside `may 2025` is March 2025, `the 3rd` beside `the 5th of may` the 3rd of May."""
+    if re.fullmatch(r"the \d{1,2}(?:st|nd|rd|th)", text) and (month := re.search(rf"{MONTH}(?:,? ?{YEAR})?", other)):
+        return f"{text} of {month.group()}"
+    year = re.search(YEAR, other)
+    return f"{text} {year.group()}" if year and not re.search(r"\d{4}", text) and re.match(MONTH, text) else text
 
 
 def _range(first: str, last: str, today: date, latest: date | None) -> Days | None:
     end = read_days(last, today, latest)
-    start = read_days(_with_year_of(first, last), today, latest) if end else None
+    start = read_days(_completed(first, last), today, latest) if end else None
     if start is None or end is None:
         return None
-    if start[0] >= end[1] and first in _WEEKDAYS:
+    if start[0] >= end[1] and first in WEEKDAY_NUMBERS:
         start = start[0] - timedelta(days=7), start[1] - timedelta(days=7)
-    elif start[0] >= end[1] and not re.search(_YEAR, first + last):
+    elif start[0] >= end[1] and not re.search(YEAR, first + last):
         ends = (read_days(f"{last} {start[0].year + more}", today) for more in (0, 1))
         later = next((days for days in ends if days and start[0] < days[1] and days[0] <= today), None)
         end = later or end
@@ -228,20 +78,29 @@ def _range(first: str, last: str, today: date, latest: date | None) -> Days | No
     return (start[0], end[1]) if start[0] < end[1] else (end[0], start[1])
 
 
-def _side(side: str, days: Days) -> tuple[date | None, date | None]:
+def _side(side: str, days: Days, length: timedelta | None) -> tuple[date | None, date | None]:
+    """The open side of `days`, or as much of it as `length`: `the week before November 27`."""
     if side in ("since", "starting"):
         return days[0], None
-    if side == "after":
-        return days[1], None
-    return (None, days[0]) if side in ("before", "prior to") else (None, days[1])
+    if side in _AFTER:
+        return days[1], days[1] + length if length else None
+    if side in _BEFORE:
+        return days[0] - length if length else None, days[0]
+    return None, days[1]
+
+
+def length_named(groups: dict[str, str | None]) -> timedelta | None:
+    """What LENGTH matched; None when nothing."""
+    unit = groups.get("unit")
+    return timedelta(days=span_days(groups["count"] or groups["number"] or "", unit)) if unit else None
 
 
 def _resolve(match: re.Match[str], today: date, latest: date | None) -> tuple[date | None, date | None] | None:
     groups = match.groupdict()
     if "b" in groups:
-        return _range(groups["a"] or groups["c"], groups["b"] or groups["d"], today, latest)
+        return _range(groups["a"], groups["b"], today, latest)
     days = read_days(groups["a"], today, latest)
-    return _side(groups["side"], days) if days and groups.get("side") else days
+    return _side(groups["side"], days, length_named(groups)) if days and groups.get("side") else days
 
 
 def find_periods(text: str, now: datetime, zone: tzinfo, newest: datetime | None = None) -> list[Period]:
@@ -269,13 +128,18 @@ def find_periods(text: str, now: datetime, zone: tzinfo, newest: datetime | None
 
 
 def hull(periods: list[Period]) -> tuple[datetime | None, datetime | None]:
-    """The smallest span that holds all periods; (None, None) for none. An open side stays open."""
+    """The smallest span that holds all periods; (None, None) for none. An open side stays open.
+
+    `in November before the 20th`: of a period with both ends what an open one leaves of it.
+    """
     if not periods:
         return None, None
     starts = [period.since for period in periods]
     ends = [period.until for period in periods]
     if len(periods) == 2 and None in starts + ends and _one_open_each(periods):
         return next(s for s in starts if s), next(e for e in ends if e)
+    if inside := _inside(periods):
+        return inside
     first = None if None in starts else min(s for s in starts if s)
     last = None if None in ends else max(e for e in ends if e)
     return first, last
@@ -284,6 +148,18 @@ def hull(periods: list[Period]) -> tuple[datetime | None, datetime | None]:
 def _one_open_each(periods: list[Period]) -> bool:
     """`after March and before June`: two half-open periods that bound one span."""
     return {(p.since is None, p.until is None) for p in periods} == {(True, False), (False, True)}
+
+
+def _inside(periods: list[Period]) -> tuple[datetime, datetime] | None:
+    """What open periods leave of the closed ones; None when there are not both, or nothing is left."""
+    closed = [(period.since, period.until) for period in periods if period.since and period.until]
+    if not closed or len(closed) == len(periods):
+        return None
+    starts = [period.since for period in periods if period.since and not period.until]
+    ends = [period.until for period in periods if period.until and not period.since]
+    since = max([min(first for first, _ in closed), *starts])
+    until = min([max(last for _, last in closed), *ends])
+    return (since, until) if since < until else None
 
 
 def _midnight(day: date, zone: tzinfo) -> datetime:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from gaiad.research.query import SearchParameters
+from gaiad.research.sentences import split
 from gaiad.research.words import content_words, expand_initials, normalise, rarity, stem, stems, synonyms
 from gaiad.schemas import Hit, Page
 
@@ -21,7 +22,12 @@ what who whom whose when where why how which did do does is are was were can cou
 tell show find list give summarise summarize explain describe
 """
 _ASKING = frozenset(_QUESTION_WORDS.split())
+_TALK_WORDS = "ask question wonder talk discuss speak mention say said tell told chat conversation session"
+_TALK = frozenset(stem(word) for word in _TALK_WORDS.split())
 QUOTES_ONLY = "extractive"  # the name of the model without weights, as a turn's page has it
+CHAT_TURN = "turn_"  # how the ids of turns begin that gaiad took itself
+# What a model wrote in a chat with gaiad ranks below packets and what people said: it may have been made up.
+OWN_WORDS = 0.8
 _THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0.75, "instructions": 0.75}
 
 
@@ -112,6 +118,11 @@ def only_quotes(page: Page) -> bool:
     return page.model == QUOTES_ONLY and page.speaker == "assistant"
 
 
+def own_words(page: Page) -> bool:
+    """What one of gaiad's models wrote in a chat: an answer, a verification, a thought for later."""
+    return page.packet_id.startswith(CHAT_TURN) and page.speaker != "user"
+
+
 def repeats_question(page: Page, question: str) -> bool:
     """What a user said before that tells nothing to this question: the same words, or a question about the same."""
     if page.speaker != "user":
@@ -120,6 +131,13 @@ def repeats_question(page: Page, question: str) -> bool:
         return _bare(page.text) == _bare(question)
     said, asked = (frozenset(stem(word) for word in content_words(text)) for text in (page.text, question))
     return 2 * len(said & asked) >= len(said)
+
+
+def only_asked(page: Page, question: str) -> bool:
+    """A person's own question to gaiad: it states nothing, unless what was talked about is asked for."""
+    if not page.packet_id.startswith(CHAT_TURN) or page.speaker != "user" or _TALK & stems(question):
+        return False
+    return all(sentence.text.rstrip().endswith(("?", "？")) for sentence in split(page.text))
 
 
 def asks(text: str) -> bool:
@@ -163,7 +181,7 @@ def _weigh_one(
         lexical=lexical,
         cosine=cosine,
         fused=fused,
-        relevance=relevance * _THIN_SECTIONS.get(page.section, 1.0),
+        relevance=relevance * _THIN_SECTIONS.get(page.section, 1.0) * (OWN_WORDS if own_words(page) else 1.0),
         neighbours=tuple(near),
     )
 

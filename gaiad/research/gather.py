@@ -4,25 +4,41 @@ The only place besides the loop that awaits the archive; it holds the pool of ev
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
 
 from gaiad.ports import Archive, Call
-from gaiad.research.evidence import Evidence, Term, only_quotes, repeats_question, weigh
-from gaiad.schemas import Hit, Page, SearchRequest
+from gaiad.research.evidence import Evidence, Term, only_asked, only_quotes, repeats_question, weigh
+from gaiad.research.trail import Trail
+from gaiad.schemas import Hit, Page, SearchRequest, SearchResponse
+
+PAGES_OF_A_TURN = 2  # what was asked and what was answered
+MORE_AT_MOST = 100
 
 
 class Pool:
     """Evidence of one run by page; a page found again keeps its better relevance.
 
-    A conversation's echoes are passed over: an answer that only quotes other pages, and a question about the same that
-    was asked before, unless an answer follows it.
+    Packets that are `passed_over` never come in. Nor do a conversation's echoes: an answer that only quotes other
+    pages, and a question that a person asked gaiad before; what follows such a question counts in its place.
     """
 
-    def __init__(self, archive: Archive, call: Call, terms: Sequence[Term], question: str) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        call: Call,
+        terms: Sequence[Term],
+        question: str,
+        trail: Trail,
+        passed_over: Collection[str] = frozenset(),
+    ) -> None:
         self._archive = archive
+        self._trail = trail
         self._call = call
         self._terms = terms
         self._question = question
+        self._passed_over = frozenset(passed_over)
         self._by_page: dict[str, Evidence] = {}
         self._pages: dict[str, Page] = {}
         self.degraded: list[str] = []
@@ -34,12 +50,23 @@ class Pool:
 
     async def search(self, requests: Sequence[SearchRequest]) -> int:
         """Run the searches together; returns how many pages are new to the run."""
-        responses = await asyncio.gather(*(self._archive.search(request, self._call) for request in requests))
+        responses = await asyncio.gather(*(self._search(self._with_room(request)) for request in requests))
         before = len(self._by_page)
         for response in responses:
             self.degraded += [reason for reason in response.degraded if reason not in self.degraded]
-            await self._add(response.hits)
+            await self._add([hit for hit in response.hits if hit.packet_id not in self._passed_over])
         return len(self._by_page) - before
+
+    async def _search(self, request: SearchRequest) -> SearchResponse:
+        with self._trail.searching("archive.search", request) as search:
+            response = await self._archive.search(request, self._call)
+            search.found([hit.packet_id for hit in response.hits if hit.packet_id not in self._passed_over])
+        return response
+
+    def _with_room(self, request: SearchRequest) -> SearchRequest:
+        """The search with as many hits more as may be passed over."""
+        more = min(MORE_AT_MOST, PAGES_OF_A_TURN * len(self._passed_over))
+        return msgspec.structs.replace(request, limit=request.limit + more) if more else request
 
     async def _add(self, hits: Sequence[Hit]) -> None:
         neighbours = {hit.page_id: [near.page_id for near in hit.adjacent] for hit in hits}
@@ -48,21 +75,37 @@ class Pool:
         if missing:
             for page in await self._archive.pages(missing, self._call):
                 self._pages[page.page_id] = page
-        neighbours = {
-            page_id: [near for near in ids if not only_quotes(self._pages[near])] for page_id, ids in neighbours.items()
-        }
-        telling = [hit for hit in hits if not self._is_echo(hit.page_id, neighbours[hit.page_id])]
-        for item in weigh(telling, self._pages, neighbours, self._terms):
+        near = {page_id: [one for one in ids if self._tells(one)] for page_id, ids in neighbours.items()}
+        telling = self._without_echoes(hits, near)
+        for item in weigh(telling, self._pages, near, self._terms):
             known = self._by_page.get(item.page.page_id)
             if known is None or item.relevance > known.relevance:
                 self._by_page[item.page.page_id] = item
 
-    def _is_echo(self, page_id: str, neighbours: Sequence[str]) -> bool:
+    def _tells(self, page_id: str) -> bool:
         page = self._pages[page_id]
-        if only_quotes(page):
-            return True
-        answered = any(
-            (near.packet_id, near.sequence) == (page.packet_id, page.sequence + 1)
-            for near in (self._pages[near_id] for near_id in neighbours)
-        )
-        return not answered and repeats_question(page, self._question)
+        return page.packet_id not in self._passed_over and not only_quotes(page)
+
+    def _without_echoes(self, hits: Sequence[Hit], near: dict[str, list[str]]) -> list[Hit]:
+        """The hits, with what follows in the place of a question that is asked again. `near` learns its neighbour."""
+        telling: dict[str, Hit] = {}
+        followed: dict[str, Hit] = {}
+        for hit in hits:
+            if not self._tells(hit.page_id):
+                continue
+            if not self._only_asks(self._pages[hit.page_id]):
+                telling[hit.page_id] = hit
+            elif following := self._following(hit.page_id, near):
+                followed[following] = msgspec.structs.replace(hit, page_id=following, explanation=None)
+                near.setdefault(following, [hit.page_id])
+        return [*telling.values(), *(hit for page_id, hit in followed.items() if page_id not in telling)]
+
+    def _only_asks(self, page: Page) -> bool:
+        return repeats_question(page, self._question) or only_asked(page, self._question)
+
+    def _following(self, page_id: str, near: Mapping[str, Sequence[str]]) -> str:
+        """The page after this one in its packet, "" when it says nothing."""
+        page = self._pages[page_id]
+        place = (page.packet_id, page.sequence + 1)
+        found = (one for one in near[page_id] if (self._pages[one].packet_id, self._pages[one].sequence) == place)
+        return next(found, "")

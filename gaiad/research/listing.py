@@ -5,7 +5,7 @@ a packet is listed when one of its pages speaks of them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -18,10 +18,12 @@ from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import spoken_from
 from gaiad.research.refine import DEEP_LIMIT
 from gaiad.research.sentences import lead_end
+from gaiad.research.trail import Trail
 from gaiad.research.words import content_words
 from gaiad.schemas import Citation, Filters, PacketFilter, PacketSummary, Page, SearchRequest
 
 LISTED_MAX = 50
+_AT_ONCE = 200
 LEAD_MAX = 240
 # A packet is about the topic words when one of its pages covers this share of them.
 ABOUT = 0.75
@@ -34,6 +36,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     packets: tuple[PacketSummary, ...]
     leads: dict[str, Citation]
     total: int
+    degraded: tuple[str, ...] = ()
 
 
 def listing_filters(parameters: SearchParameters, flags: Filters) -> Filters:
@@ -60,34 +63,50 @@ def topic_words(parameters: SearchParameters) -> list[str]:
 
 
 async def list_matching(
-    archive: Archive, parameters: SearchParameters, flags: Filters, terms: Sequence[Term], call: Call
+    archive: Archive,
+    parameters: SearchParameters,
+    flags: Filters,
+    terms: Sequence[Term],
+    call: Call,
+    trail: Trail,
+    passed_over: Collection[str] = (),
 ) -> Listing:
-    """Every packet the filters (and the topic words) let through. Raises what the archive raises."""
+    """Every packet the filters (and the topic words) let through, but for those of `passed_over` (packet ids).
+
+    Raises what the archive raises.
+    """
     filters = listing_filters(parameters, flags)
     topic = [term for term in terms if term.word in topic_words(parameters)]
+    degraded: tuple[str, ...] = ()
     if topic:
-        filters = await _narrow(archive, parameters, filters, topic, call)
+        filters, degraded = await _narrow(archive, parameters, filters, topic, call, trail)
         if not filters.packet_ids:
-            return Listing(packets=(), leads={}, total=0)
-    found: list[PacketSummary] = []
-    while True:
-        page = await archive.list_packets(
-            PacketFilter(tenant=call.tenant, filters=filters, order="earliest", limit=200, offset=len(found)), call
-        )
-        found += page
-        if len(page) < 200:
-            break
+            return Listing(packets=(), leads={}, total=0, degraded=degraded)
+    found = [packet for packet in await _all(archive, filters, call, trail) if packet.packet_id not in passed_over]
     shown = found[:LISTED_MAX]
     leads = {packet.packet_id: await _lead(archive, packet, call) for packet in shown}
     kept = {packet_id: lead for packet_id, lead in leads.items() if lead is not None}
-    return Listing(packets=tuple(shown), leads=kept, total=len(found))
+    return Listing(packets=tuple(shown), leads=kept, total=len(found), degraded=degraded)
+
+
+async def _all(archive: Archive, filters: Filters, call: Call, trail: Trail) -> list[PacketSummary]:
+    """The packets that the filters let through, oldest first."""
+    found: list[PacketSummary] = []
+    while True:
+        request = PacketFilter(tenant=call.tenant, filters=filters, order="earliest", limit=_AT_ONCE, offset=len(found))
+        with trail.searching("archive.list_packets", request) as search:
+            page = await archive.list_packets(request, call)
+            search.found([packet.packet_id for packet in page])
+        found += page
+        if len(page) < _AT_ONCE:
+            return found
 
 
 async def _narrow(
-    archive: Archive, parameters: SearchParameters, filters: Filters, topic: Sequence[Term], call: Call
-) -> Filters:
-    """The filters with the ids of the packets that speak of the topic words."""
-    pool = Pool(archive, call, topic, parameters.text)
+    archive: Archive, parameters: SearchParameters, filters: Filters, topic: Sequence[Term], call: Call, trail: Trail
+) -> tuple[Filters, tuple[str, ...]]:
+    """The filters with the ids of the packets that speak of the topic words; what could not take part in finding."""
+    pool = Pool(archive, call, topic, parameters.text, trail)
     request = SearchRequest(
         query=parameters.search_text,
         tenant=call.tenant,
@@ -98,7 +117,7 @@ async def _narrow(
     )
     await pool.search([request])
     about = [item.page.packet_id for item in pool.evidence if item.lexical >= ABOUT]
-    return msgspec.structs.replace(filters, packet_ids=list(dict.fromkeys(about)))
+    return msgspec.structs.replace(filters, packet_ids=list(dict.fromkeys(about))), tuple(pool.degraded)
 
 
 async def _lead(archive: Archive, packet: PacketSummary, call: Call) -> Citation | None:

@@ -5,7 +5,8 @@ limit, or nothing new to try -> PARTIAL when something relevant was found, else 
 nothing to look up           -> CLARIFY
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,18 +14,20 @@ import msgspec
 
 from gaiad.clock import Clock
 from gaiad.config import ResearchConfig
-from gaiad.errors import BadInput
+from gaiad.errors import BadInput, Cancelled, GaiadError
 from gaiad.ports import Archive, Call
 from gaiad.research.answer import Answer, clarify_answer, found_answer, listing_answer, not_found_answer
 from gaiad.research.citations import verifies
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
+from gaiad.research.landmarks import landmark_periods
 from gaiad.research.listing import list_matching
 from gaiad.research.query import SearchParameters, process_query
 from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
 from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
 from gaiad.research.selection import select
 from gaiad.research.synthesis import Statement, plan_statements
+from gaiad.research.trail import Recorder, Trail
 from gaiad.schemas import Citation, Facets, ResearchRequest, ResearchResult
 
 QUERY_MAX_CHARS = 4000
@@ -42,15 +45,31 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Researcher:
-    """Answers questions from one archive by quoting it; holds no state between questions."""
+    """Answers questions from one archive by quoting it; holds no state between questions. `recorder` keeps the runs."""
 
-    def __init__(self, archive: Archive, clock: Clock, config: ResearchConfig) -> None:
+    def __init__(
+        self, archive: Archive, clock: Clock, config: ResearchConfig, recorder: Recorder | None = None
+    ) -> None:
         self._archive = archive
         self._clock = clock
         self._config = config
+        self._recorder = recorder
 
-    async def research(self, request: ResearchRequest, call: Call, on_event: OnEvent | None = None) -> ResearchResult:
+    async def research(
+        self,
+        request: ResearchRequest,
+        call: Call,
+        on_event: OnEvent | None = None,
+        passed_over: Collection[str] = frozenset(),
+        *,
+        keep: bool = True,
+        research_id: str = "",
+    ) -> ResearchResult:
         """Research one question. `on_event(name, data)` hears searching, found, reflected, synthesizing.
+
+        `passed_over` are packet ids that whoever asks has before him anyway: they are no evidence, nor do they take
+        the place of any. With `keep` false nothing of the run is kept; `research_id` is the id it is kept by, "" for a
+        new one.
 
         Raises BadInput for an empty or too long question or a bad `now`, Cancelled, DeadlineExceeded, and what the
         archive raises.
@@ -60,10 +79,42 @@ class Researcher:
             raise BadInput('the question is empty; ask one, for example: gaiad ask "What did we discuss last week?"')
         if len(request.query) > QUERY_MAX_CHARS:
             raise BadInput(f"the question has {len(request.query)} characters; ask in at most {QUERY_MAX_CHARS}")
-        run = _Run(self._archive, self._clock, self._config, request, call, on_event or _ignore)
-        answer = await run.answer()
+        recorder = self._recorder if keep else None
+        trail = Trail((research_id or recorder.new_id()) if recorder else "", request, call.tenant, self._clock)
+        run = _Run(self._archive, self._clock, self._config, request, call, on_event or _ignore, passed_over, trail)
+        try:
+            answer = await run.answer()
+        except (asyncio.CancelledError, GaiadError) as error:
+            await _keep_broken_off(recorder, trail, error, call)
+            raise
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
-        return answer.result(run.max_iterations, took_ms)
+        return await _kept(recorder, trail, answer.result(run.max_iterations, took_ms), call)
+
+
+async def _kept(recorder: Recorder | None, trail: Trail, result: ResearchResult, call: Call) -> ResearchResult:
+    """The result with the id of the kept run, or with the reason why it is not kept."""
+    if recorder is None:
+        return result
+    result = msgspec.structs.replace(result, research_id=trail.research_id)
+    trail.answered(result)
+    trouble = await recorder.keep(trail, call)
+    if not trouble:
+        return result
+    return msgspec.structs.replace(
+        result, research_id="", degraded=[*result.degraded, f"the run was not kept: {trouble}"]
+    )
+
+
+async def _keep_broken_off(recorder: Recorder | None, trail: Trail, error: BaseException, call: Call) -> None:
+    """A run that came to no answer is kept too, from where the question was understood."""
+    if recorder is None or trail.parameters is None:
+        return
+    cancelled = isinstance(error, asyncio.CancelledError | Cancelled)
+    trail.broke_off(
+        "cancelled" if cancelled else "failed",
+        error.message if isinstance(error, GaiadError) else "the caller went away",
+    )
+    await recorder.keep(trail, call)
 
 
 def _ignore(_name: str, _data: dict[str, Any]) -> None:
@@ -81,28 +132,41 @@ class _Run:
         request: ResearchRequest,
         call: Call,
         on_event: OnEvent,
+        passed_over: Collection[str],
+        trail: Trail,
     ) -> None:
+        self._trail = trail
         self._archive = archive
         self._clock = clock
         self._config = config
         self._request = request
         self._call = call
         self._on_event = on_event
+        self._passed_over = passed_over
         cap = config.max_iterations
         self.max_iterations = min(request.max_iterations, cap) if request.max_iterations > 0 else cap
 
     async def answer(self) -> Answer:
         facets = await self._archive.facets(self._call)
-        parameters = process_query(self._request.query, facets, self._now(), self._clock.zone)
+        landmarks = await landmark_periods(self._archive, self._request.query, facets, self._call)
+        parameters = process_query(self._request.query, facets, self._now(), self._clock.zone, landmarks)
+        self._trail.understood(parameters)
         if parameters.ambiguous:
             return clarify_answer(parameters)
         frequencies = await self._archive.document_frequency(lookup_words(parameters), self._call)
-        terms = make_terms(parameters, frequencies, facets.pages)
+        self._trail.terms = terms = make_terms(parameters, frequencies, facets.pages)
         if parameters.kind == "listing":
             return await self._list(parameters, terms, facets)
         found = await self._loop(parameters, terms, frequencies)
         if not found.reflection.is_relevant:
-            return not_found_answer(parameters, found.iterations, found.refinements, _missing(found, facets))
+            return not_found_answer(
+                parameters,
+                found.iterations,
+                found.refinements,
+                _missing(found, facets),
+                found.degraded,
+                empty=not facets.packets,
+            )
         self._tell("synthesizing", packets=_packet_ids(found.selected))
         return await self._synthesize(parameters, terms, found)
 
@@ -116,19 +180,22 @@ class _Run:
         return now if now.tzinfo else now.replace(tzinfo=self._clock.zone)
 
     async def _loop(self, parameters: SearchParameters, terms: Sequence[Term], frequencies: dict[str, int]) -> Found:
-        pool = Pool(self._archive, self._call, terms, parameters.text)
+        pool = Pool(self._archive, self._call, terms, parameters.text, self._trail, self._passed_over)
         attempt: Attempt | None = first_attempt(parameters, self._request.filters)
         iteration = 0
         while attempt is not None:
             iteration += 1
             last = attempt
+            self._trail.begin_round(attempt.query, attempt.done)
             self._call.check(self._clock.monotonic())
             self._tell("searching", iteration=iteration, query=attempt.query, refinements=list(attempt.done))
             new = await pool.search(search_requests(attempt, self._call.tenant))
             config = self._config
             selected = select(parameters, pool.evidence, attempt.floor, config.max_pages, config.max_sources)
             self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
+            self._trail.evidence = pool.evidence
             reflection = evaluate_sufficiency(parameters, terms, selected, pool.evidence)
+            self._trail.end_round(selected, reflection)
             self._tell(
                 "reflected",
                 iteration=iteration,
@@ -153,7 +220,9 @@ class _Run:
         kept = [statement for statement in statements if statement.citation in verified]
         self._call.check(self._clock.monotonic())
         if not kept:
-            return not_found_answer(parameters, found.iterations, found.refinements, found.reflection.missing_aspects)
+            return not_found_answer(
+                parameters, found.iterations, found.refinements, found.reflection.missing_aspects, found.degraded
+            )
         sources = await self._archive.packet_summaries(_cited(kept), self._call)
         return found_answer(
             parameters,
@@ -169,13 +238,19 @@ class _Run:
         )
 
     async def _list(self, parameters: SearchParameters, terms: Sequence[Term], facets: Facets) -> Answer:
+        self._trail.begin_round(parameters.search_text)
         self._tell("searching", iteration=1, query=parameters.search_text, refinements=[])
-        listing = await list_matching(self._archive, parameters, self._request.filters, terms, self._call)
+        listing = await list_matching(
+            self._archive, parameters, self._request.filters, terms, self._call, self._trail, self._passed_over
+        )
+        self._trail.listed = listing.packets
+        self._trail.end_round([], None)
         self._tell("found", iteration=1, packets=[packet.packet_id for packet in listing.packets])
         self._call.check(self._clock.monotonic())
         if not listing.packets:
             unknown = tuple(f"{word}: no such model here" for word in parameters.model_words if not parameters.models)
-            return not_found_answer(parameters, 1, (), unknown or _period_gap(parameters, facets))
+            missing, empty = unknown or _period_gap(parameters, facets), not facets.packets
+            return not_found_answer(parameters, 1, (), missing, listing.degraded, empty=empty)
         verified = await self._verified(list(listing.leads.values()))
         return listing_answer(parameters, listing, verified, self._clock.zone)
 

@@ -6,6 +6,7 @@ Dates, models and people read from words are preferences. Only a listing questio
 
 import functools
 import re
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Literal
 
@@ -14,6 +15,7 @@ import msgspec
 from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, recognise
+from gaiad.research.metric_words import find_metrics, without_metrics
 from gaiad.research.words import content_words, expand_initials, stop_words, synonyms
 from gaiad.schemas import Facets, Focus, MetricRange
 
@@ -26,15 +28,11 @@ _VOCATIVE = re.compile(
     re.IGNORECASE,
 )
 _PHRASE = re.compile(r'"([^"]{2,})"|“([^”]{2,})”')
-_COMPARATOR = {
-    "minimum": r"(?:above|over|greater than|more than|higher than|at least|>=?|≥)",
-    "maximum": r"(?:below|under|less than|lower than|at most|<=?|≤)",
-    "exactly": r"(?:of|is|=|equal to|equals)",
-}
 _SUBJECTS = (
     r"(?:between|compar\w+)\s+(?P<a>.+?)\s+(?:and|with|to|vs\.?|versus)\s+(?P<b>.+?)(?=\s+(?:on|in|about|regarding|for|over|when|handle\w*|approach\w*)\b|[?.!,;]|$)",
     r"\bcompar\w+\s+how\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:\w+(?:ed|led|ought|aid|aw|ent|ook|ell)|handle|see|view|think|feel|approach|describe)\b",
     r"\bhow\s+(?:do|did|does)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+differ\b",
+    r"\b(?:do|does|did)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+have in common\b",
     r"(?P<a>[\w.-]+(?:\s[\w.-]+)?)\s+(?:vs\.?|versus)\s+(?P<b>[\w.-]+)",
 )
 
@@ -44,6 +42,7 @@ class _QueryWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     find_packet: tuple[str, ...]
     comparative: tuple[str, ...]
     evolution: tuple[str, ...]
+    evolution_words: tuple[str, ...]
     conceptual: tuple[str, ...]
     earliest: tuple[str, ...]
     latest: tuple[str, ...]
@@ -59,7 +58,8 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
     """GAM 1's SearchParameters, and what the later steps need of the question.
 
     `keywords` are normalised content words, `expanded` adds initials and synonyms, `search_text` is the question
-    without its opening and its date; `since`/`until` are UTC, None when open; `subjects` are the two things a
+    without its opening and its date; `since`/`until` are UTC, None when open, and
+    `landmarks` the packets that they are taken from ("before the MIT study"); `subjects` are the two things a
     comparison holds side by side; `ambiguous` says why the question cannot be looked up, "" when it can.
     """
 
@@ -72,6 +72,7 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     date_text: str = ""
+    landmarks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     model_words: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
@@ -88,31 +89,39 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
         return self.since is not None or self.until is not None
 
 
-def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> SearchParameters:
-    """Read a question (GAM 1). `now` is zone-aware; dates in words are days of `zone`."""
-    question = _VOCATIVE.sub("", " ".join(text.split()))
+def process_query(
+    text: str, facets: Facets, now: datetime, zone: tzinfo, landmarks: Sequence[Period] = ()
+) -> SearchParameters:
+    """Read a question (GAM 1). `now` is zone-aware; dates in words are days of `zone`.
+
+    `landmarks` are the times that the question sets by packets, placed in `plain_question(text)`.
+    """
+    question = plain_question(text)
     newest = datetime.fromisoformat(facets.last) if facets.last else None
-    periods = find_periods(question, now, zone, newest)
+    periods = _together(find_periods(question, now, zone, newest), landmarks)
     bare = _without(question, periods)
     meanings = expand_initials(bare)
     entities = recognise(bare, facets, meanings, _table().roles)
-    order = _order(question)
-    metrics = _metrics(bare)
-    topic_text = _opened(bare)
-    keywords = _keywords(topic_text if content_words(topic_text) else bare, entities)
-    kind = _kind(question) if keywords or not periods else "listing"
+    order, ranges = _order(bare), find_metrics(bare, _table().metrics)
+    metrics = tuple(one.range for one in ranges)
+    kind = _kind(bare)
+    asked = without_metrics(bare, ranges) if kind == "listing" else bare
+    topic_text = _opened(asked)
+    keywords = _keywords(topic_text if content_words(topic_text) else asked, entities, order, kind)
+    kind = kind if keywords or not periods else "listing"
     since, until = hull(periods)
     phrases = tuple(first or second for first, second in _PHRASE.findall(question))
     parameters = SearchParameters(
         text=question,
         kind=kind,
-        search_text=" ".join([topic_text, *meanings]).strip(" ?.!") or bare,
+        search_text=" ".join([topic_text, *meanings]).strip(" ?.!") or asked,
         keywords=keywords,
         expanded=_expanded(keywords, meanings),
         phrases=phrases,
         since=since,
         until=until,
         date_text=" and ".join(period.text for period in periods),
+        landmarks=tuple(dict.fromkeys(packet_id for period in periods for packet_id in period.packet_ids)),
         models=tuple(dict.fromkeys(name for names in entities.models.values() for name in names)),
         model_words=(*entities.models, *entities.unknown_models),
         topics=entities.topics,
@@ -124,6 +133,20 @@ def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> Sea
         subjects=_subjects(bare) if kind == "comparative" else (),
     )
     return msgspec.structs.replace(parameters, ambiguous=_ambiguous(parameters))
+
+
+def plain_question(text: str) -> str:
+    """The question in one line, without the name of whom it is put to."""
+    return _VOCATIVE.sub("", " ".join(text.split()))
+
+
+def _together(dates: list[Period], landmarks: Sequence[Period]) -> list[Period]:
+    """Dates and landmarks by their places; where two overlap the longer is meant."""
+    kept: list[Period] = []
+    for period in sorted([*dates, *landmarks], key=lambda one: one.start - one.end):
+        if not any(period.start < other.end and other.start < period.end for other in kept):
+            kept.append(period)
+    return sorted(kept, key=lambda one: one.start)
 
 
 @functools.cache
@@ -171,36 +194,23 @@ def _opened(question: str) -> str:
     return question
 
 
-def _keywords(topic_text: str, entities: Entities) -> tuple[str, ...]:
+def _keywords(topic_text: str, entities: Entities, order: Order, kind: Kind) -> tuple[str, ...]:
     """The words that say what the question is about; words about packets and asking are not, unless it is a name."""
-    request = set(_table().request_words)
+    asking = {"last"} if order == "latest" else set()
+    request = request_words().union(asking, _table().evolution_words if kind == "evolution" else ())
     return tuple(word for word in content_words(topic_text) if word not in request or word in entities.names)
+
+
+@functools.cache
+def request_words() -> frozenset[str]:
+    """Words about packets and asking, normalised: they are not what a question is about."""
+    return frozenset(_table().request_words)
 
 
 def _expanded(keywords: tuple[str, ...], meanings: list[str]) -> tuple[str, ...]:
     extra = [word for meaning in meanings for word in meaning.split() if word not in stop_words()]
     extra += [other for word in keywords for other in synonyms(word)]
     return tuple(dict.fromkeys([*keywords, *extra]))
-
-
-def _metrics(question: str) -> tuple[MetricRange, ...]:
-    """Ranges such as `critical thinking above 0.9`."""
-    lower, found = question.lower(), []
-    for name, spoken in _table().metrics.items():
-        for words in (name, *spoken):
-            for bound, comparator in _COMPARATOR.items():
-                match = re.search(rf"\b{re.escape(words)}\s+(?:score\s+|is\s+)?{comparator}\s*(\d*\.?\d+)", lower)
-                if match:
-                    value = float(match.group(1))
-                    low, high = bound != "maximum", bound != "minimum"
-                    found.append(
-                        MetricRange(name=name, minimum=value if low else None, maximum=value if high else None)
-                    )
-                    break
-            else:
-                continue
-            break
-    return tuple(found)
 
 
 def _focus(question: str, metrics: tuple[MetricRange, ...]) -> Focus:

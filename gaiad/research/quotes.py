@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from gaiad.research.assertions import read_assertion
+from gaiad.research.contradictions import compare
 from gaiad.research.evidence import Evidence, Term, sentence_credit
 from gaiad.research.sentences import Sentence, cut_at_word, lead_end, split
 from gaiad.research.words import rarity, stems
@@ -202,4 +204,13 @@ def _repeats(quote: Quote, other: Quote) -> bool:
         return quote.start < other.end and other.start < quote.end
     mine, its = stems(quote.text), stems(other.text)
     smaller = min(len(mine), len(its))
-    return smaller == 0 or len(mine & its) / smaller >= SAME_WORDS
+    return smaller == 0 or (len(mine & its) / smaller >= SAME_WORDS and not _disagrees(quote, other))
+
+
+def _disagrees(quote: Quote, other: Quote) -> bool:
+    """Whether two packets say in nearly the same words what cannot both be, or not quite the same."""
+    if quote.page.packet_id == other.page.packet_id:
+        return False
+    read = [[read_assertion(s.text, q.page.timestamp, q.page.speaker) for s in split(q.text)] for q in (quote, other)]
+    relations = (compare(one, another) for one in read[0] for another in read[1])
+    return any(relation is not None and relation.kind != "agreement" for relation in relations)

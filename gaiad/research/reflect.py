@@ -61,7 +61,7 @@ def evaluate_sufficiency(
     completeness, gaps = _completeness(parameters, selected)
     missing = [*_missing_terms(terms, selected, near), *gaps]
     if temporality == 0.0:
-        missing.append(f"anything {parameters.date_text}")
+        missing.append(nothing_then(parameters.date_text))
     evidence_strength = strength(terms, selected, found)
     paraphrase = covered <= NO_WORDS and near >= SAME_MEANING
     enough = evidence_strength >= SUFFICIENT and temporality > 0 and completeness >= 0.5
@@ -76,6 +76,11 @@ def evaluate_sufficiency(
         temporality=temporality,
         completeness=completeness,
     )
+
+
+def nothing_then(date_text: str) -> str:
+    """The missing aspect of a dated question when everything found is of another time."""
+    return f"anything {date_text}"
 
 
 def strength(terms: Sequence[Term], selected: Sequence[Evidence], found: Sequence[Evidence]) -> float:

@@ -9,6 +9,7 @@ from gaiad.research.citations import inline, shown
 class _Responses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_found: str
     suggestions: tuple[str, ...]
+    empty: str
     partial: str
     stopped_note: str
     partial_note: str
@@ -20,14 +21,15 @@ def _table() -> _Responses:
     return load("responses.toml", _Responses)
 
 
-def not_found(query: str) -> str:
+def not_found(query: str, *, empty: bool = False) -> str:
     """Failure mode 1, suggestions included."""
     lines = [_table().not_found.format(query=shown(query)), "", "Suggestions:"]
-    return "\n".join([*lines, *(f"- {suggestion}" for suggestion in _table().suggestions)])
+    return "\n".join([*lines, *(f"- {suggestion}" for suggestion in suggestions(empty=empty))])
 
 
-def suggestions() -> list[str]:
-    return list(_table().suggestions)
+def suggestions(*, empty: bool = False) -> list[str]:
+    """What to try next; in an `empty` archive there is one thing only."""
+    return [_table().empty] if empty else list(_table().suggestions)
 
 
 def partial(packet_ids: list[str]) -> str:

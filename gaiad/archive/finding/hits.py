@@ -50,9 +50,9 @@ def hits_of(connection: sqlite3.Connection, request: SearchRequest, found: Candi
 def _matched_words(lexical: LexicalScores, positions: Positions) -> list[list[str]]:
     """The query's words that stand on each page, sorted."""
     words: list[set[str]] = [set() for _ in positions]
-    for word, where, _ in lexical.shares:
-        for number in np.flatnonzero(np.isin(positions, where)).tolist():
-            words[number].add(word)
+    for term in lexical.terms:
+        for number in np.flatnonzero(np.isin(positions, term.positions)).tolist():
+            words[number].add(term.word)
     return [sorted(found) for found in words]
 
 

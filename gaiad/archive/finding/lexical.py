@@ -38,11 +38,21 @@ class Postings:
 
 
 @dataclass(frozen=True, slots=True)
+class TermPages:
+    """Where one term of the query stands: positions, rising, the weighted count in each, and the term's weight."""
+
+    word: str
+    positions: Positions
+    counts: Scores
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
 class LexicalScores:
-    """BM25 for every position of the catalogue (0 where no term stands) and the share of each term."""
+    """BM25 for every position of the catalogue (0 where no term stands), and where each term stands."""
 
     scores: Scores
-    shares: list[tuple[str, Positions, Scores]] = field(default_factory=list)
+    terms: list[TermPages] = field(default_factory=list)
 
 
 class Held:
@@ -83,21 +93,33 @@ class LexicalIndex:
         """BM25 of all terms over the pages that the rarest terms, within the budget, stand on."""
         held = self._current(connection)
         result = LexicalScores(np.zeros(len(catalogue), np.float32))
-        frequencies = {stem: _frequency(connection, held, stem) for term in terms for stem in term.stems}
+        forms = {term.stems[0]: term.forms for term in terms if term.forms}
+        frequencies = {
+            stem: sum(_frequency(connection, held, form) for form in (stem, *forms.get(stem, ())))
+            for term in terms
+            for stem in term.stems
+        }
         chosen: list[str] = []
         spent = 0
         for stem, word in _rarest_first(terms, frequencies):
             frequency = frequencies[stem]
             weight = inverse_frequency(frequency, catalogue.active_count)
             within = not chosen or spent + frequency <= self._budget
-            postings = held.postings.get(stem)
-            if postings is None:
-                postings = _read_postings(connection, held, stem) if within else _common(connection, stem, chosen)
+            every = [stem, *forms.get(stem, ())]
+            postings = _merged([self._postings(connection, held, form, chosen, within=within) for form in every])
             self._add(result, word, postings, weight, catalogue, all_pages=within)
             if within:
                 spent += frequency
-                chosen.append(stem)
+                chosen += every
         return result
+
+    def _postings(
+        self, connection: sqlite3.Connection, held: Held, stem: str, chosen: Sequence[str], *, within: bool
+    ) -> Postings:
+        known = held.postings.get(stem)
+        if known is not None:
+            return known
+        return _read_postings(connection, held, stem) if within else _common(connection, stem, chosen)
 
     def frequencies(self, connection: sqlite3.Connection, stems: Sequence[str]) -> dict[str, int]:
         """On how many pages each index term stands."""
@@ -138,7 +160,7 @@ class LexicalIndex:
             positions, counts = positions[keep], counts[keep]
         share = term_scores(counts, catalogue.length[positions], catalogue.mean_length, weight)
         result.scores[positions] += share
-        result.shares.append((word, positions, share))
+        result.terms.append(TermPages(word, positions, counts, weight))
 
 
 def _frequency(connection: sqlite3.Connection, held: Held, stem: str) -> int:
@@ -170,15 +192,30 @@ def _common(connection: sqlite3.Connection, stem: str, rare: Sequence[str]) -> P
     return Postings(ids, np.ones(len(ids), np.float32))
 
 
+def _merged(several: Sequence[Postings]) -> Postings:
+    """Postings of the forms of a word as those of one: a page has the count of all of them."""
+    several = [postings for postings in several if len(postings.ids)] or list(several[:1])
+    if len(several) == 1:
+        return several[0]
+    ids = np.concatenate([postings.ids for postings in several])
+    counts = np.concatenate([postings.counts for postings in several])
+    order = np.argsort(ids, kind="stable")
+    ids, counts = ids[order], counts[order]
+    first = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    return Postings(ids[first], np.add.reduceat(counts, first).astype(np.float32))
+
+
 def inverse_frequency(frequency: int, pages: int) -> float:
     """BM25's weight of a term that stands on `frequency` of `pages` pages; never negative."""
     return math.log(1 + (max(pages, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def term_scores(counts: Scores, lengths: Scores, mean_length: float, weight: float) -> Scores:
-    """BM25 of one term: `counts` in pages of `lengths` (any unit, the same as the mean's)."""
-    saturation = K1 * (1 - B + B * lengths / max(mean_length, 1.0))
-    scores: Scores = (weight * (K1 + 1) * counts / (counts + saturation)).astype(np.float32)
+def term_scores(
+    counts: Scores, lengths: Scores, mean_length: float, weight: float, k1: float = K1, b: float = B
+) -> Scores:
+    """BM25 of one term: `counts` in texts of `lengths` (any unit, the same as the mean's)."""
+    saturation = k1 * (1 - b + b * lengths / max(mean_length, 1.0))
+    scores: Scores = (weight * (k1 + 1) * counts / (counts + saturation)).astype(np.float32)
     return scores
 
 

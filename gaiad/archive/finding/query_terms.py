@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gaiad.archive.finding.word_forms import families
+
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 MAX_WORDS = 64
 """Distinct words of one query that take part; the rest of a longer text says little more about what is sought."""
@@ -31,10 +33,14 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
-    """A word as typed and the terms the index holds for it (more than one for such as `o'brien`)."""
+    """A word as typed and the terms the index holds for it (more than one for such as `o'brien`).
+
+    `forms` are the terms of its irregular forms: of `buy` that of `bought`.
+    """
 
     word: str
     stems: tuple[str, ...]
+    forms: tuple[str, ...] = ()
 
 
 class Stemmer:
@@ -48,6 +54,7 @@ class Stemmer:
         self._connection.execute("CREATE VIRTUAL TABLE stems USING fts5vocab ('words', 'instance')")
         self._lock = threading.Lock()
         self._known: dict[str, tuple[str, ...]] = {}
+        self._forms: dict[str, tuple[str, ...]] = {}
 
     def stems(self, words: Sequence[str]) -> list[tuple[str, ...]]:
         """The index terms of each word, in order; () for a word without letters or digits."""
@@ -59,6 +66,17 @@ class Stemmer:
                     unknown = list(dict.fromkeys(words))
                 self._learn(unknown)
             return [self._known[word] for word in words]
+
+    def forms(self, stem: str) -> tuple[str, ...]:
+        """The stems of a word's irregular forms, without its own; () for a regular word."""
+        if not self._forms:
+            found: dict[str, list[str]] = {}
+            for family in families():
+                stems = list(dict.fromkeys(stem for stems in self.stems(family) for stem in stems))
+                for one in stems:
+                    found.setdefault(one, []).extend(other for other in stems if other != one)
+            self._forms = {one: tuple(dict.fromkeys(others)) for one, others in found.items()}
+        return self._forms.get(stem, ())
 
     def close(self) -> None:
         with self._lock:
@@ -92,7 +110,8 @@ def parse_query(query: str, stemmer: Stemmer) -> list[QueryTerm]:
     distinct: dict[tuple[str, ...], QueryTerm] = {}
     for word, stems in zip(words, stemmer.stems(words), strict=True):
         if stems:
-            distinct.setdefault(stems, QueryTerm(word, stems))
+            forms = stemmer.forms(stems[0]) if len(stems) == 1 else ()
+            distinct.setdefault(tuple(sorted((*stems, *forms))), QueryTerm(word, stems, forms))
     return list(distinct.values())
 
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from gaiad.archive.dense.parts import Comparison
 from gaiad.archive.finding import filters as exact
-from gaiad.archive.finding import ranking, searching
+from gaiad.archive.finding import ranking, searching, surroundings
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.query_terms import QueryTerm
-from gaiad.archive.storing.catalogue import Catalogue, Positions
+from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
 from gaiad.schemas import SearchRequest
 
 Scores = NDArray[np.float32]
+_BARE = [section_code(name) for name in ("header", "behavior", "integrity")]
 _RELEVANT_SHARE = 0.5
 """In order of time only pages count that score at least this share of the best."""
 
@@ -117,13 +118,17 @@ class Contest:
         dense = dense_smoothed = np.zeros(len(positions), np.float32)
         if comparison is not None:
             cosines, dense, dense_smoothed = _dense_parts(catalogue, comparison, positions, links)
+        terms = found.lexical.terms
         pool = ranking.Pool(
             positions=positions,
             lexical=lexical[positions],
-            lexical_smoothed=smoothed[positions],
+            window=surroundings.window_scores(terms, catalogue, positions),
+            before=surroundings.before_scores(lexical, catalogue, positions),
+            session_words=surroundings.session_scores(terms, catalogue, positions),
             dense=dense,
-            dense_smoothed=dense_smoothed,
+            near=dense_smoothed - dense,
             session=catalogue.session[positions],
+            substance=_substance(catalogue, positions),
             named=searching.named_pages(catalogue, found.lexical, found.terms, request.people, positions),
             in_period=_in_period(request, catalogue, positions),
             matched=_preferred(self.connection, request, catalogue, positions),
@@ -157,6 +162,13 @@ def _dense_parts(
     everywhere = np.zeros(len(catalogue), np.float32)
     everywhere[positions] = scaled
     return cosines, scaled, ranking.smooth(everywhere, *links)[positions]
+
+
+def _substance(catalogue: Catalogue, positions: Positions) -> Scores:
+    """What each page can tell; nothing where only names and numbers of the packet itself stand."""
+    told = ranking.substance(catalogue.length[positions], catalogue.asks[positions])
+    told[np.isin(catalogue.section[positions], _BARE)] = 0.0
+    return told
 
 
 def _in_period(request: SearchRequest, catalogue: Catalogue, positions: Positions) -> Scores:

@@ -4,6 +4,7 @@ Scores are put on one scale before they are added: BM25 as a share of the best p
 from the pool's mean to its best. The parts of a fused score add up to it, which is what `--explain` prints.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float32]
 Positions = NDArray[np.int64]
 _NOTHING = 1e-30
+_SHORT_BYTES = 40
+_FULL_BYTES = 400
+_QUESTION_BYTES = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +23,14 @@ class Weights:
     """Shares of the fused score; a part whose weight is 0 plays no role."""
 
     bm25: float
+    window: float
+    before: float
     dense: float
+    near: float
     session: float
+    session_dense: float
     name: float
+    substance: float
     time: float
     match: float
     neighbour_1: float
@@ -30,14 +39,21 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The candidate pages: positions and, aligned with them, what each part has to say (0 to 1 unless said)."""
+    """The candidate pages: positions and, aligned with them, what each part has to say (0 to 1 unless said).
+
+    Scores of words are BM25 on any scale: of the page, of its window, of the pages before it, of its session. `dense`
+    is `above_mean`, `near` what smoothing adds to it from neighbours.
+    """
 
     positions: Positions
     lexical: Scores
-    lexical_smoothed: Scores
+    window: Scores
+    before: Scores
+    session_words: Scores
     dense: Scores
-    dense_smoothed: Scores
+    near: Scores
     session: NDArray[np.int32]
+    substance: Scores
     named: Scores
     in_period: Scores
     matched: Scores
@@ -103,22 +119,30 @@ def _best(scores: Scores) -> float:
     return best if best > _NOTHING else 1.0
 
 
+def substance(length: Scores, asks: NDArray[np.uint8]) -> Scores:
+    """How much a page can tell, 0 to 1: nothing to speak of in a few bytes, all from 400 on; half for a question.
+
+    A question mark for every 150 bytes makes a page a question.
+    """
+    size = np.minimum(np.log1p(length / _SHORT_BYTES) / math.log1p(_FULL_BYTES / _SHORT_BYTES), 1.0)
+    asking = np.minimum(asks * _QUESTION_BYTES / np.maximum(length, 1.0), 1.0)
+    told: Scores = np.maximum(size - 0.5 * asking, 0.0).astype(np.float32)
+    return told
+
+
 def fuse(pool: Pool, weights: Weights) -> Fused:
     """The weighted sum of all parts, each on its own 0 to 1 scale."""
-    lexical_best, dense_best = _best(pool.lexical_smoothed), _best(pool.dense_smoothed)
-    bm25 = np.float32(weights.bm25 / lexical_best) * pool.lexical
-    dense = np.float32(weights.dense / dense_best) * pool.dense
-    neighbours = np.float32(weights.bm25 / lexical_best) * (pool.lexical_smoothed - pool.lexical) + np.float32(
-        weights.dense / dense_best
-    ) * (pool.dense_smoothed - pool.dense)
-    own = bm25 + dense + neighbours
-    scale = _best(own)
+    session_dense = best_of_session(pool.dense, pool.session)
     parts = {
-        "bm25": bm25,
-        "dense": dense,
-        "neighbours": neighbours,
-        "session": np.float32(weights.session / scale) * best_of_session(own, pool.session),
+        "bm25": _part(weights.bm25, pool.lexical),
+        "window": _part(weights.window, pool.window),
+        "before": np.float32(weights.before / _best(pool.lexical)) * pool.before,
+        "dense": _part(weights.dense, pool.dense),
+        "near": np.float32(weights.near / _best(pool.dense)) * pool.near,
+        "session": _part(weights.session, pool.session_words),
+        "session_dense": _part(weights.session_dense, session_dense),
         "name": np.float32(weights.name) * pool.named,
+        "substance": np.float32(weights.substance) * pool.substance,
         "time": np.float32(weights.time) * pool.in_period,
         "match": np.float32(weights.match) * pool.matched,
     }
@@ -126,6 +150,11 @@ def fuse(pool: Pool, weights: Weights) -> Fused:
     for part in parts.values():
         total = total + part
     return Fused(total, parts)
+
+
+def _part(weight: float, scores: Scores) -> Scores:
+    """Scores as shares of the best one, weighted."""
+    return np.float32(weight / _best(scores)) * scores
 
 
 def order_by_score(total: Scores, positions: Positions) -> NDArray[np.int64]:

@@ -54,9 +54,14 @@ class Searcher:
         self._facets = FacetCache()
         self._weights = ranking.Weights(
             bm25=config.search.weight_bm25,
+            window=config.search.weight_window,
+            before=config.search.weight_before,
             dense=config.search.weight_dense,
+            near=config.search.weight_near,
             session=config.search.weight_session,
+            session_dense=config.search.weight_session_dense,
             name=config.search.weight_name,
+            substance=config.search.weight_substance,
             time=config.search.weight_time,
             match=config.search.weight_match,
             neighbour_1=config.search.neighbour_1,

@@ -131,9 +131,9 @@ def named_pages(
         word for name, yes in zip(catalogue.speakers, speaks, strict=False) if yes for word in name.casefold().split()
     }
     mentioned = np.zeros(len(catalogue), np.bool_)
-    for word, where, _ in lexical.shares:
-        if word in names:
-            mentioned[where] = True
+    for term in lexical.terms:
+        if term.word in names:
+            mentioned[term.positions] = True
     return np.where(speaks[catalogue.speaker[positions]], 1.0, np.where(mentioned[positions], 0.5, 0.0)).astype(
         np.float32
     )

@@ -32,26 +32,25 @@ def stage(home: Path, directory: Path, manifest: Manifest) -> Path:
     return ready
 
 
-def exchange(home: Path, stamp: str) -> Path:
-    """Move the tenants' folder aside and the staged one in; returns where the old one is. Nothing may be open in it."""
-    aside = home / f"before-restore-{stamp}"
-    living = home / "tenants"
+def exchange(home: Path, aside: Path) -> None:
+    """Move the tenants' folder into the folder `aside`, and the staged one in. Nothing may be open in it."""
+    living, old = home / "tenants", aside / "tenants"
     try:
-        living.rename(aside)
+        aside.mkdir(exist_ok=True, mode=0o700)
+        living.rename(old)
         try:
             (home / _READY).rename(living)
         except OSError:
-            aside.rename(living)
+            old.rename(living)
             raise
     except OSError as error:
         raise BadInput(f"{living}: cannot be exchanged ({error.strerror or error}); nothing was changed") from error
-    return aside
 
 
 def undo(home: Path, aside: Path) -> None:
     """Bring the old folder back after the new one could not be opened."""
     (home / "tenants").rename(home / _READY)
-    aside.rename(home / "tenants")
+    (aside / "tenants").rename(home / "tenants")
 
 
 def finish_interrupted(home: Path) -> None:

@@ -33,7 +33,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Columns over all pages, inactive ones included. `link_1[i]` is 1 when i+1 follows i in the same packet."""
+    """Columns over all pages, inactive ones included. `link_1[i]` is 1 when i+1 follows i in the same packet.
+
+    `asks` counts question marks; `session_length` adds up the bytes of a session's pages, by its number in `session`.
+    """
 
     version: Version
     ids: NDArray[np.int64]
@@ -44,10 +47,12 @@ class Catalogue:
     session: NDArray[np.int32]
     timestamp_ms: NDArray[np.int64]
     length: NDArray[np.float32]
+    asks: NDArray[np.uint8]
     active: NDArray[np.bool_]
     link_1: NDArray[np.float32]
     link_2: NDArray[np.float32]
     by_id: NDArray[np.int32]
+    session_length: NDArray[np.float32]
     speakers: tuple[str, ...]
     mean_length: float
     active_count: int
@@ -93,7 +98,7 @@ class CatalogueReader:
         self._read_sessions(connection, known.version.last_packet if known else 0)
         new = self._read_pages(connection, known.version.last_page if known else 0)
         old = known or _empty()
-        names = ("ids", "packet", "sequence", "section", "speaker", "session", "timestamp_ms", "length")
+        names = ("ids", "packet", "sequence", "section", "speaker", "session", "timestamp_ms", "length", "asks")
         columns: dict[str, Any] = {name: np.concatenate((getattr(old, name), new[name])) for name in names}
         ids = columns["ids"]
         by_id = np.full(int(ids[-1]) + 1 if len(ids) else 1, -1, np.int32)
@@ -108,6 +113,7 @@ class CatalogueReader:
             link_1=_links(columns["packet"], columns["sequence"], 1),
             link_2=_links(columns["packet"], columns["sequence"], 2),
             by_id=by_id,
+            session_length=np.bincount(columns["session"], columns["length"], len(self._sessions)).astype(np.float32),
             speakers=tuple(self._speakers),
             mean_length=float(columns["length"].mean()) if len(ids) else 1.0,
             active_count=int(active.sum()),
@@ -125,11 +131,11 @@ class CatalogueReader:
 
     def _read_pages(self, connection: sqlite3.Connection, after: int) -> dict[str, Any]:
         cursor = connection.execute(
-            'SELECT id, packet, sequence, section, speaker, timestamp_ms, "end" - start'
-            " FROM pages WHERE id > ? ORDER BY id",
+            'SELECT id, packet, sequence, section, speaker, timestamp_ms, "end" - start,'
+            " min(length(text) - length(replace(text, '?', '')), 255) FROM pages WHERE id > ? ORDER BY id",
             (after,),
         )
-        chunks: list[NDArray[np.int64]] = [np.zeros((0, 7), np.int64)]
+        chunks: list[NDArray[np.int64]] = [np.zeros((0, 8), np.int64)]
         while rows := cursor.fetchmany(_CHUNK_ROWS):
             codes = self._speakers
             coded = [
@@ -141,8 +147,9 @@ class CatalogueReader:
                     codes.setdefault(speaker, len(codes)),
                     time,
                     size,
+                    asks,
                 )
-                for page, packet, sequence, section, speaker, time, size in rows
+                for page, packet, sequence, section, speaker, time, size, asks in rows
             ]
             chunks.append(np.array(coded, np.int64))
         table = np.concatenate(chunks)
@@ -155,6 +162,7 @@ class CatalogueReader:
             "session": self._session_of_packet[table[:, 1]] if len(table) else np.zeros(0, np.int32),
             "timestamp_ms": table[:, 5].copy(),
             "length": np.maximum(table[:, 6], 1).astype(np.float32),
+            "asks": table[:, 7].astype(np.uint8),
         }
 
 
@@ -201,10 +209,12 @@ def _empty() -> Catalogue:
         session=small,
         timestamp_ms=numbers,
         length=decimals,
+        asks=np.zeros(0, np.uint8),
         active=np.zeros(0, np.bool_),
         link_1=decimals,
         link_2=decimals,
         by_id=np.full(1, -1, np.int32),
+        session_length=decimals,
         speakers=(),
         mean_length=1.0,
         active_count=0,

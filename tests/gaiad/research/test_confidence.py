@@ -20,6 +20,10 @@ def test_a_partial_answer_is_never_high() -> None:
     assert final(0.95, "PARTIAL", 3, 0) == PARTIAL_CAP
 
 
+def test_an_answer_whose_packets_contradict_each_other_is_never_high() -> None:
+    assert final(0.95, "SUCCESS", 3, 0, doubtful=True) < 0.75
+
+
 def test_citations_that_failed_lower_it() -> None:
     assert final(0.8, "SUCCESS", 3, 1) == 0.6
 

@@ -1,9 +1,18 @@
 """What a conversation repeats is no evidence: answers that only quote, and questions that were asked before."""
 
+from datetime import UTC, datetime
+
+import msgspec
 import pytest
 
-from gaiad.research.evidence import asks, only_quotes, repeats_question
-from gaiad.schemas import Page
+from gaiad.clock import FrozenClock
+from gaiad.config import load_config
+from gaiad.ports import Call
+from gaiad.research.evidence import asks, only_asked, only_quotes, repeats_question
+from gaiad.research.loop import Researcher
+from gaiad.schemas import Page, ResearchRequest
+
+NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 
 
 def page(text, speaker="user", model="extractive"):
@@ -58,3 +67,75 @@ def test_what_tells_something_stays(said, question):
 def test_what_reads_like_a_question_is_one():
     assert all(map(asks, ("Is it?", "what happened then", "Tell me about it", "and the price?")))
     assert not any(map(asks, ("It is.", "", "  ", "Whatever you like.")))
+
+
+QUESTION = "What is the P5 synergy protocol?"
+
+
+def said(text, speaker, turn="turn_1", sequence=0):
+    fields = {"page_id": f"{turn}/{sequence}", "packet_id": turn, "sequence": sequence}
+    return msgspec.structs.replace(page(text, speaker, "qwen"), **fields)
+
+
+async def research(memory, pages, passed_over=()):
+    archive = memory(pages)
+    plain = archive.search
+
+    async def search(request, call):
+        found = await plain(request, call)
+        hits = [msgspec.structs.replace(hit, adjacent=[h for h in found.hits if beside(h, hit)]) for hit in found.hits]
+        return msgspec.structs.replace(found, hits=hits)
+
+    archive.search = search
+    researcher = Researcher(archive, FrozenClock(NOW), load_config((), {}).research)
+    return await researcher.research(ResearchRequest(query=QUESTION), Call(), None, passed_over)
+
+
+def beside(one, other):
+    return one.packet_id == other.packet_id and one.page_id != other.page_id
+
+
+async def test_a_question_asked_again_is_never_evidence_though_an_answer_follows_it(memory):
+    result = await research(memory, [said(QUESTION, "user"), said("It joins five nodes.", "assistant", sequence=1)])
+    assert QUESTION not in result.answer.split("query:")[0]
+    assert result.confidence_band != "HIGH"
+
+
+async def test_what_a_model_said_before_is_never_high_alone_and_ranks_below_a_packet(memory):
+    own = said("The P5 synergy protocol is a dance of five foxes.", "assistant")
+    alone = await research(memory, [own])
+    assert alone.confidence_band != "HIGH"
+    if alone.citations:
+        assert "own earlier words" in alone.note
+    packet = msgspec.structs.replace(own, page_id="tp/0", packet_id="tp-1", speaker="")
+    both = await research(memory, [own, packet])
+    assert both.confidence_band == "HIGH"
+    assert both.source_packets[0] == "tp-1"
+
+
+async def test_turns_that_stand_in_the_history_do_not_take_the_place_of_packets(memory):
+    turns = [said("The P5 synergy protocol, the P5 synergy protocol.", "user", f"turn_{n}") for n in range(40)]
+    packet = said("The P5 synergy protocol binds five nodes for good, as the council wrote.", "", "tp-1")
+    result = await research(memory, [*turns, packet], {turn.packet_id for turn in turns})
+    assert result.source_packets == ["tp-1"]
+    assert (await research(memory, turns, {turn.packet_id for turn in turns})).status == "NOT_FOUND"
+
+
+async def test_a_persons_own_question_to_gaiad_is_no_statement(memory):
+    mine = said("What does the P5 synergy protocol cost the garden in Lisbon, roof and cellar counted?", "user")
+    assert (await research(memory, [mine])).status == "NOT_FOUND"
+    packet = msgspec.structs.replace(mine, page_id="tp/0", packet_id="tp-1", speaker="")
+    assert (await research(memory, [mine, packet])).source_packets == ["tp-1"]
+    statement = said(
+        "The P5 synergy protocol cost the garden in Lisbon forty, roof and cellar counted. Is that much?", "user"
+    )
+    assert (await research(memory, [statement])).source_packets == ["turn_1"]
+
+
+def test_a_persons_own_question_stays_for_whoever_asks_what_was_asked():
+    mine = page("What does the garden in Lisbon cost a year?")
+    assert only_asked(mine, "What did we decide last week?")
+    assert not only_asked(mine, "What did I ask yesterday?")
+    assert not only_asked(mine, "What did we talk about yesterday?")
+    assert not only_asked(page("What does it cost?", "assistant"), "What was decided?")
+    assert not only_asked(page("It costs 40. Is that much?"), "What was decided?")

@@ -7,7 +7,11 @@ from gaiad.schemas import Facets
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 FACETS = Facets(
-    models={"Gemini 2.5 Pro": 3}, topics={"Enumeration protocol": 2}, people={"Joseph": 2}, packets=5, pages=50
+    models={"Gemini 2.5 Pro": 3},
+    topics={"Enumeration protocol": 2},
+    people={"Joseph": 2, "prime": 9},
+    packets=5,
+    pages=50,
 )
 
 
@@ -44,6 +48,12 @@ def test_what_was_said_before_is_looked_up_and_the_reason_is_told(message, why):
         "Translate 'good morning' into French",
         "How do I reverse a list in Python?",
         "Thanks, that helps",
+        "Is 91 a prime number?",
+        "do you go on holiday?",
+        "write me a poem again",
+        "What is the weather today?",
+        "How do TCP packets get lost?",
+        "Is 'I go' in the past tense?",
     ],
 )
 def test_what_stands_by_itself_is_not(message):

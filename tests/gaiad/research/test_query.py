@@ -28,6 +28,11 @@ def read(text: str) -> SearchParameters:
         ("How has the Transmission Packet schema evolved?", "evolution"),
         ("History of Transmission Packet schema", "evolution"),
         ("How did the schema change?", "evolution"),
+        ("How did our view of RAG develop since October?", "evolution"),
+        ("Trace the development of the Codex", "evolution"),
+        ("What do RAG and GAM have in common?", "comparative"),
+        ("What are the similarities between RAG and GAM?", "comparative"),
+        ("All conversations with Claude", "listing"),
         ("Compare RAG vs GAM architecture", "comparative"),
         ("Difference between RAG and GAM", "comparative"),
         ("Compare how Gemini and Claude handled the RAG debate", "comparative"),
@@ -97,6 +102,7 @@ def test_quoted_phrases_are_kept_as_written() -> None:
         ("Compare how Gemini and Claude handled the RAG debate", ("Gemini", "Claude")),
         ("How do Gemini and Claude differ on retrieval?", ("Gemini", "Claude")),
         ("Compare Gemini with Claude on latency", ("Gemini", "Claude")),
+        ("What do RAG and GAM have in common?", ("RAG", "GAM")),
     ],
 )
 def test_the_two_sides_of_a_comparison(text: str, subjects: tuple[str, str]) -> None:
@@ -111,6 +117,8 @@ def test_the_two_sides_of_a_comparison(text: str, subjects: tuple[str, str]) -> 
         ("When was noun bias first mentioned?", "earliest"),
         ("When did we last talk about RAG?", "latest"),
         ("What is the latest version of the schema?", "latest"),
+        ("What was the last packet about GAM?", "latest"),
+        ("What was the first conversation about the schema?", "earliest"),
         ("What was her first job?", "relevance"),
         ("What happened last week?", "relevance"),
     ],
@@ -126,6 +134,18 @@ def test_metric_ranges() -> None:
     assert read("list packets with sycophancy level below .3").metrics == (
         MetricRange(name="sycophancy_level", maximum=0.3),
     )
+
+
+def test_a_listing_is_about_what_is_left_beside_its_metric_range() -> None:
+    parameters = read("Which sessions about the schema have a critical thinking score of at least 90%?")
+    assert parameters.keywords == ("schema",)
+    assert parameters.metrics == (MetricRange(name="critical_thinking", minimum=0.9),)
+
+
+def test_words_that_ask_how_something_went_are_not_what_it_is_about() -> None:
+    assert read("How did our view of RAG develop since October?").keywords == ("rag",)
+    assert read("What was the last packet about GAM?").keywords == ("gam",)
+    assert "develop" in read("Who will develop the film?").keywords
 
 
 def test_behaviour_questions_look_at_the_behaviour_profile() -> None:

@@ -23,7 +23,12 @@ def test_stop_words_go_unless_nothing_else_remains(stems):
 
 
 def test_words_of_one_stem_count_once(stems):
-    assert parse_query("run running runs", stems) == [QueryTerm("run", ("run",))]
+    assert parse_query("walk walking walks", stems) == [QueryTerm("walk", ("walk",))]
+
+
+def test_irregular_forms_of_a_word_are_looked_for_together(stems):
+    assert parse_query("buying", stems) == [QueryTerm("buying", ("bui",), ("bought",))]
+    assert [term.word for term in parse_query("buys bought chairs", stems)] == ["buys", "chairs"]
 
 
 def test_possessives_and_diacritics(stems):

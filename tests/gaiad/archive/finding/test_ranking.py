@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 from gaiad.archive.finding import ranking
 
 WEIGHTS = ranking.Weights(
-    bm25=1.0, dense=0.8, session=0.3, name=0.25, time=0.25, match=0.25, neighbour_1=0.5, neighbour_2=0.25
+    bm25=1.0,
+    window=0.9,
+    before=0.2,
+    dense=0.8,
+    near=0.4,
+    session=0.3,
+    session_dense=0.2,
+    name=0.25,
+    substance=0.3,
+    time=0.25,
+    match=0.25,
+    neighbour_1=0.5,
+    neighbour_2=0.25,
 )
 share = st.floats(0, 1, width=32)
 pages = st.lists(
@@ -28,10 +40,13 @@ def make_pool(rows):
     return ranking.Pool(
         positions=np.arange(len(rows), dtype=np.int64),
         lexical=lexical,
-        lexical_smoothed=lexical + np.array(near, np.float32),
+        window=lexical + np.array(near, np.float32),
+        before=np.array(near, np.float32),
+        session_words=lexical,
         dense=dense,
-        dense_smoothed=dense + np.array(dense_near, np.float32),
+        near=np.array(dense_near, np.float32),
         session=np.array(session, np.int32),
+        substance=dense,
         named=np.array(named, np.float32),
         in_period=np.array(period, np.float32),
         matched=np.array(matched, np.float32),

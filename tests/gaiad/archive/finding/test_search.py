@@ -123,12 +123,44 @@ async def test_neighbours_come_on_request(talks):
     assert [near.page_id[-1] for near in hit.adjacent] == ["1", "2"]
 
 
-async def test_a_neighbour_lifts_a_page(talks, embedder):
+async def test_neighbours_lift_a_page_that_has_none_of_the_words(talks, embedder):
     await talks.embed_all(embedder)
-    pages = [
-        hit.page_id[-2:] for hit in (await talks.find("kittens adopted", embedder)).hits if hit.packet_id == "tp-1"
-    ]
-    assert pages[:2] == ["-0", "-1"]
+    hits = {hit.page_id[-2:]: hit for hit in (await talks.find("kittens adopted", embedder, explain=True)).hits[:3]}
+    assert [hit.packet_id for hit in hits.values()] == ["tp-1"] * 3
+    between = hits["-1"].explanation
+    assert between.matched_terms == []
+    assert "bm25" not in between.boosts
+    assert between.boosts["window"] > 0
+    assert between.boosts["before"] > 0
+
+
+async def test_a_page_of_a_session_that_is_about_it_comes_before_others(shelf):
+    shelf.packet("tp-1", [*["filler of no matter"] * 5, "the orchard"], session="s-1")
+    shelf.packet("tp-2", [*["filler of no matter"] * 5, "the orchard"], session="s-2")
+    shelf.packet("tp-3", ["an orchard of old pears, an orchard of plums", "filler of no matter"], session="s-2")
+    found = await shelf.packets("orchard", mode="hybrid", limit=3)
+    assert found[:2] == ["tp-3", "tp-2"]
+
+
+async def test_a_question_gives_way_to_its_answer(shelf):
+    shelf.packet("tp-1", [("transcript", "Ada", "Where did you buy the red lantern, at the market in the old town?")])
+    shelf.packet("tp-2", [("transcript", "Ben", "We bought the red lantern at the market beside the old town hall.")])
+    assert await shelf.packets("red lantern market town", mode="hybrid") == ["tp-2", "tp-1"]
+
+
+async def test_names_and_numbers_of_a_packet_have_no_substance(shelf):
+    text = "lantern market hall and some more words about the evening beside the river in the old town"
+    shelf.packet("tp-1", [("header", "", text), ("behavior", "", text), ("content", "", text)])
+    hits = (await shelf.find("lantern", mode="hybrid", explain=True)).hits
+    assert hits[0].section == "content"
+    assert ["substance" in hit.explanation.boosts for hit in hits] == [True, False, False]
+
+
+async def test_irregular_forms_find_each_other(shelf):
+    shelf.packet("tp-1", ["they bought a red lantern"])
+    shelf.packet("tp-2", ["they drew a red lantern"])
+    for mode in ("bm25", "hybrid"):
+        assert (await shelf.packets("what did they buy", mode=mode))[:1] == ["tp-1"]
 
 
 async def test_the_explained_parts_add_up_to_the_score(talks, embedder):

@@ -53,7 +53,7 @@ async def test_a_backup_taken_while_packets_come_in_is_whole_and_restores(
     assert (await other.counts())["packets"] == len(restored) + 1
     assert (await other.search(SearchRequest(query="lantern", mode="bm25"), call)).hits
     await other.ingest_documents([("y.xml", make_packet("TP-NEW"))], call)
-    before = sqlite3.connect(Path(report["previous"]) / "local" / "archive.db")
+    before = sqlite3.connect(Path(report["previous"]) / "tenants" / "local" / "archive.db")
     assert before.execute("SELECT packet_id FROM packets").fetchall() == [("TP-OLD",)]
     before.close()
 

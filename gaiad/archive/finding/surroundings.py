@@ -1,0 +1,81 @@
+"""What stands around a page, by the query's words: in the five pages of its window, before it, and in its session.
+
+Computed for the candidates of one query from the terms' places (decision 18): nothing of it is stored, so that a page
+that comes later changes no other page's row. Cost follows candidates and postings, not the size of the archive.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaiad.archive.finding.lexical import TermPages, inverse_frequency, term_scores
+from gaiad.archive.storing.catalogue import Catalogue, Positions
+
+Scores = NDArray[np.float32]
+_STEPS = (-2, -1, 1, 2)
+_SESSION_K1 = 1.2
+_SESSION_B = 0.75
+"""A session is long and of any length: BM25's usual constants, other than those of pages."""
+
+
+def window_scores(terms: Sequence[TermPages], catalogue: Catalogue, positions: Positions) -> Scores:
+    """BM25 of each page read together with the two before and the two after it in its packet."""
+    total = np.zeros(len(positions), np.float32)
+    if not len(positions):
+        return total
+    beside = [_beside(catalogue, positions, step) for step in _STEPS]
+    where = np.concatenate([positions, *(place for place, _ in beside)])
+    there = np.concatenate([np.ones(len(positions), np.float32), *(inside for _, inside in beside)])
+    shape = (1 + len(_STEPS), len(positions))
+    length = (catalogue.length[where] * there).reshape(shape).sum(axis=0)
+    mean = float(length.mean())
+    for term in terms:
+        counts = (_counts(term, where) * there).reshape(shape).sum(axis=0)
+        total += term_scores(counts, length, mean, term.weight)
+    return total
+
+
+def before_scores(lexical: Scores, catalogue: Catalogue, positions: Positions) -> Scores:
+    """The scores of the two pages before each page in its packet: what follows a match often answers it."""
+    total = np.zeros(len(positions), np.float32)
+    for step in (-2, -1):
+        where, there = _beside(catalogue, positions, step)
+        total += lexical[where] * there
+    return total
+
+
+def session_scores(terms: Sequence[TermPages], catalogue: Catalogue, positions: Positions) -> Scores:
+    """BM25 of the whole session of each page, as one document among all sessions."""
+    total = np.zeros(len(positions), np.float32)
+    sessions = len(catalogue.session_length)
+    wanted, place = np.unique(catalogue.session[positions], return_inverse=True)
+    length, mean = catalogue.session_length[wanted], float(catalogue.session_length.mean()) if sessions else 1.0
+    scores = np.zeros(len(wanted), np.float32)
+    for term in terms:
+        counts = np.bincount(catalogue.session[term.positions], term.counts, sessions).astype(np.float32)
+        weight = inverse_frequency(int(np.count_nonzero(counts)), sessions)
+        scores += term_scores(counts[wanted], length, mean, weight, _SESSION_K1, _SESSION_B)
+    total += scores[place]
+    return total
+
+
+def _beside(catalogue: Catalogue, positions: Positions, step: int) -> tuple[Positions, Scores]:
+    """The positions `step` away, and 1 where those are pages of the same packet, else 0."""
+    links = catalogue.link_1 if abs(step) == 1 else catalogue.link_2
+    where = np.clip(positions + step, 0, max(len(catalogue) - 1, 0))
+    first = np.minimum(positions, positions + step)
+    inside = (first >= 0) & (first < len(links))
+    there = np.zeros(len(positions), np.float32)
+    there[inside] = links[first[inside]]
+    return where, there
+
+
+def _counts(term: TermPages, positions: Positions) -> Scores:
+    """The term's count in each of the pages, 0 where it does not stand."""
+    found = np.zeros(len(positions), np.float32)
+    if len(term.positions):
+        slots = np.minimum(np.searchsorted(term.positions, positions), len(term.positions) - 1)
+        here = term.positions[slots] == positions
+        found[here] = term.counts[slots[here]]
+    return found

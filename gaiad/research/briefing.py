@@ -1,0 +1,201 @@
+"""From a finished research run to JIT's BriefingContext: which pages, facts and open questions, within how many tokens.
+
+Everything but the counting is pure. What does not fit is left out in a fixed order (summary, open questions,
+then page by page its excerpt and facts, each within its share), so the same run and limit give the same briefing.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gaiad.generation import Segment
+from gaiad.memory_schemas import BriefingContext, BriefingEvidence, PageHeader
+from gaiad.ports import Call, Tokenizer
+from gaiad.research.citations import inline, shown
+from gaiad.research.sentences import cut_at_word
+from gaiad.research.trail import Trail
+from gaiad.schemas import Citation, Hit, Page, ResearchResult, Retriever
+
+EXCERPT_MAX = 600
+# Where a limit binds, the summary has at most this share of it, and the open questions what is left up to theirs: what
+# is said without its evidence proves nothing.
+_SUMMARY_SHARE, _QUESTIONS_SHARE = 0.4, 0.6
+_WORD = re.compile(r"\S+")
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A page for the briefing, before its labels are known; `facts` are quotes from it."""
+
+    page_id: str
+    excerpt: str
+    score: float
+    retriever: Retriever
+    facts: tuple[str, ...] = ()
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing before it is held to its limit of tokens; `pages` best first."""
+
+    summary: str = ""
+    questions: tuple[str, ...] = ()
+    pages: tuple[Found, ...] = ()
+    reflections: int = 0
+
+
+def named_page(page: Page) -> Found:
+    """A page that the request names by its id."""
+    end = cut_at_word(page.text, 0, EXCERPT_MAX) if len(page.text) > EXCERPT_MAX else len(page.text)
+    return Found(page_id=page.page_id, excerpt=page.text[:end], score=1.0, retriever="page_id")
+
+
+def draft(trail: Trail, result: ResearchResult, hits: Mapping[str, Hit], max_pages: int) -> Draft:
+    """What a run that came to its end has to tell, on at most `max_pages` pages; `hits` are what was found, by page."""
+    reflections = sum(one.reflection is not None for one in trail.rounds)
+    if result.status == "CLARIFY":
+        return Draft(questions=(result.answer,), reflections=reflections)
+    if result.status == "NOT_FOUND":
+        questions = _once((trail.request.query, *_missing(result)))
+        return Draft(summary=result.answer.split("\n")[0], questions=questions, reflections=reflections)
+    scores = {item.page.page_id: item.relevance for item in trail.evidence}
+    cited: dict[str, list[Citation]] = {}
+    for citation in result.citations:
+        cited.setdefault(citation.page_id, []).append(citation)
+    selected = trail.rounds[-1].selected if trail.rounds else []
+    wanted = list(dict.fromkeys((*cited, *(item.page.page_id for item in selected))))
+    pages = tuple(_found(page_id, hits.get(page_id), cited.get(page_id, ()), scores) for page_id in wanted[:max_pages])
+    more = len(wanted) - len(pages)
+    left_out = [f"{more} more pages bear on this; raise maxPages = {max_pages} to see them."] if more else []
+    listed = result.answer.split("\n")[:-1]  # the last line is for people at a terminal
+    summary = "\n".join(listed[: max_pages + 1]) if result.kind == "listing" else result.answer
+    return Draft(summary=summary, questions=_once((*_missing(result), *left_out)), pages=pages, reflections=reflections)
+
+
+def _found(page_id: str, hit: Hit | None, citations: Sequence[Citation], scores: Mapping[str, float]) -> Found:
+    excerpt = hit.excerpt if hit else " ".join(citations[0].quote.split()) if citations else ""
+    return Found(
+        page_id=page_id,
+        excerpt=excerpt,
+        score=round(min(1.0, scores.get(page_id, 1.0)), 4),
+        retriever=best_retriever(hit),
+        facts=tuple(f"{shown(each.quote)} {inline(each.packet_id)}" for each in citations),
+    )
+
+
+def best_retriever(hit: Hit | None) -> Retriever:
+    """The one that ranked the page best, words before meaning; `metadata` for a page that filters alone found."""
+    if hit is None:
+        return "metadata"
+    ranks = hit.explanation.retrievers if hit.explanation else {}
+    seen = [name for name in hit.retrievers if name in ranks]
+    return min(seen, key=lambda name: (ranks[name].rank, name), default=(hit.retrievers or ["metadata"])[0])
+
+
+def _missing(result: ResearchResult) -> tuple[str, ...]:
+    return tuple(f"Nothing was found on: {aspect}" for aspect in result.missing_aspects)
+
+
+def _once(questions: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(questions))
+
+
+# ------------------------------------------------------------------------------------------------------ within a limit
+
+
+async def briefing(
+    drafted: Draft, headers: Mapping[str, PageHeader], limit: int | None, tokenizer: Tokenizer, call: Call
+) -> BriefingContext:
+    """The draft as BriefingContext, of at most `limit` tokens in all its texts; labels are from `headers` by page id.
+
+    When it does not fit whole, it says so in an open question. Raises what the tokenizer raises.
+    """
+    texts = [drafted.summary, *drafted.questions]
+    texts += [text for page in drafted.pages for text in (page.excerpt, *page.facts)]
+    costs = dict(zip(texts, await _count(tokenizer, texts, call), strict=True))
+    room = _Room(costs, limit, tokenizer, call)
+    asked = drafted.questions
+    if limit is not None and sum(costs[text] for text in texts) > limit:
+        note = f"Cut at maxOutputTokens = {limit}."
+        (costs[note],) = await _count(tokenizer, [note], call)
+        asked = (note, *asked)
+    summary = await room.put(drafted.summary, _SUMMARY_SHARE, cut=True)
+    questions = await _while_they_fit(room, asked, _QUESTIONS_SHARE)
+    facts: list[str] = []
+    evidence: list[BriefingEvidence] = []
+    for page in drafted.pages:
+        excerpt = await room.put(page.excerpt, cut=True)
+        if not excerpt:
+            break
+        evidence.append(_evidence(page, excerpt, headers[page.page_id]))
+        facts += await _while_they_fit(room, page.facts)
+        if len(excerpt) < len(page.excerpt):
+            break
+    return BriefingContext(
+        executive_summary=summary,
+        key_facts=facts,
+        open_questions=questions,
+        evidence=evidence,
+        tokens_used=room.used,
+        reflection_steps=drafted.reflections,
+        pages_used=len(evidence),
+    )
+
+
+async def _while_they_fit(room: "_Room", texts: Sequence[str], share: float = 1.0) -> list[str]:
+    kept: list[str] = []
+    for text in texts:
+        if not await room.put(text, share):
+            break
+        kept.append(text)
+    return kept
+
+
+class _Room:
+    """The limit, and how much of it is used."""
+
+    def __init__(self, costs: Mapping[str, int], limit: int | None, tokenizer: Tokenizer, call: Call) -> None:
+        self._costs = costs
+        self._limit = limit
+        self._tokenizer = tokenizer
+        self._call = call
+        self.used = 0
+
+    async def put(self, text: str, share: float = 1.0, *, cut: bool = False) -> str:
+        """The text, or with `cut` its beginning, where it fits into this share of the limit with what is there; ""."""
+        if self._limit is None or self.used + self._costs[text] <= int(self._limit * share):
+            self.used += self._costs[text]
+            return text
+        if not cut:
+            return ""
+        kept, cost = await _cut(text, int(self._limit * share) - self.used, self._tokenizer, self._call)
+        self.used += cost
+        return kept
+
+
+async def _cut(text: str, limit: int, tokenizer: Tokenizer, call: Call) -> tuple[str, int]:
+    """The longest beginning of whole words with at most `limit` tokens, and its tokens."""
+    ends = [match.end() for match in _WORD.finditer(text)]
+    best, cost, low, high = "", 0, 0, len(ends) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        (tokens,) = await _count(tokenizer, [text[: ends[middle]]], call)
+        if tokens <= limit:
+            best, cost, low = text[: ends[middle]], tokens, middle + 1
+        else:
+            high = middle - 1
+    return best, cost
+
+
+async def _count(tokenizer: Tokenizer, texts: Sequence[str], call: Call) -> list[int]:
+    return await tokenizer.count([[Segment(text)] for text in texts], call) if texts else []
+
+
+def _evidence(page: Found, excerpt: str, header: PageHeader) -> BriefingEvidence:
+    return BriefingEvidence(
+        page_id=page.page_id,
+        excerpt=excerpt,
+        relevance_score=page.score,
+        retriever_type=page.retriever,
+        classification=header.classification,
+        policy_tags=header.policy_tags,
+    )

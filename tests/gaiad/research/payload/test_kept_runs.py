@@ -1,0 +1,143 @@
+"""Runs in a real database file: kept whole, found again, listed, and what happens when they cannot be kept."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gaiad.clock import FrozenClock
+from gaiad.config import ResearchConfig
+from gaiad.errors import NotFound, Unavailable
+from gaiad.ids import IdMaker
+from gaiad.ledger.tenant_files import TenantFiles
+from gaiad.ports import Call
+from gaiad.research.loop import Researcher
+from gaiad.research.payload import kept_runs
+from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
+from gaiad.schemas import PacketSummary, ResearchRequest, ResearchResult
+
+CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+QUESTION = "Where is the float switch wired?"
+DOUBTFUL = "How did the float switch evolve?"
+
+
+class House:
+    """A researcher over a small archive that keeps its runs in `tmp_path`."""
+
+    def __init__(self, folder: Path, archive: Any) -> None:
+        self.archive = archive
+        self.clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+        self.files = TenantFiles(folder, MIGRATIONS, APPLICATION_ID)
+        self.runs = KeptRuns(archive, self.files, self.clock, IdMaker(self.clock))
+
+    async def ask(self, query: str, tenant: str = "local") -> ResearchResult:
+        self.clock.advance(1)
+        researcher = Researcher(self.archive, self.clock, CONFIG, self.runs)
+        return await researcher.research(ResearchRequest(query=query, tenant=tenant), Call(tenant=tenant))
+
+
+@pytest.fixture
+async def house(tmp_path: Path, memory: Any, page: Any) -> AsyncIterator[House]:
+    pages = [page("The float switch is wired in series."), page("A pump hums.", "tp-2")]
+    made = House(tmp_path / "research", memory(pages))
+    yield made
+    await made.files.close()
+
+
+async def test_a_run_is_found_again_as_it_was(house: House) -> None:
+    result = await house.ask(QUESTION)
+    found = await house.runs.run(result.research_id, Call())
+    assert found.result == result
+    assert found.error == ""
+    assert found.run.started_at == "2025-12-15T12:00:01Z"
+    assert (found.run.status, found.run.outcome, found.run.sources) == ("complete", "SUCCESS", 1)
+    assert found.payload.metadata.status == "complete"
+
+
+async def test_runs_come_newest_first_and_only_of_their_tenant(house: House) -> None:
+    first, second = await house.ask(QUESTION), await house.ask(QUESTION)
+    foreign = await house.ask(QUESTION, "work")
+    assert [row.research_id for row in await house.runs.newest(Call(), 9)] == [second.research_id, first.research_id]
+    assert [row.research_id for row in await house.runs.newest(Call(), 1)] == [second.research_id]
+    assert [row.tenant for row in await house.runs.newest(Call("work"), 9)] == ["work"]
+    assert await house.runs.newest(Call("nobody"), 9) == []
+    with pytest.raises(NotFound, match="`gaiad research list` shows the newest"):
+        await house.runs.run(foreign.research_id, Call())
+    with pytest.raises(NotFound, match="ids begin with res_"):
+        await house.runs.run("tp-1", Call())
+
+
+async def test_doubtful_runs_are_to_be_reviewed_and_found_by_their_index(house: House) -> None:
+    sure, doubtful, nothing = await house.ask(QUESTION), await house.ask(DOUBTFUL), await house.ask("Who is Zebulon?")
+    assert (sure.status, nothing.status) == ("SUCCESS", "NOT_FOUND")
+    assert doubtful.status == "PARTIAL"
+    assert [row.research_id for row in await house.runs.newest(Call(), 9, to_review=True)] == [doubtful.research_id]
+
+    def plan(connection: sqlite3.Connection) -> str:
+        query = f"EXPLAIN QUERY PLAN SELECT query FROM runs WHERE {kept_runs._TO_REVIEW} ORDER BY research_id DESC"
+        return " ".join(str(row[-1]) for row in connection.execute(query))
+
+    assert "runs_to_review" in await house.files.read("local", plan, "")
+
+
+async def test_a_source_is_read_whole_and_says_when_it_was_revised(house: House) -> None:
+    result = await house.ask(QUESTION)
+    text = await house.runs.source(result.research_id, "src_001", Call())
+    assert (text.content, text.packet_id, text.changed) == ("The float switch is wired in series.", "tp-1", False)
+    summaries = house.archive.packet_summaries
+
+    async def revised(packet_ids: list[str], call: Call) -> list[PacketSummary]:
+        return [replace(summary, sha256="other") for summary in await summaries(packet_ids, call)]
+
+    house.archive.packet_summaries = revised
+    assert (await house.runs.source(result.research_id, "src_001", Call())).changed
+
+
+async def test_a_source_that_is_not_there_is_not_found(house: House) -> None:
+    result = await house.ask(QUESTION)
+    with pytest.raises(NotFound, match="has no source 'src_009'"):
+        await house.runs.source(result.research_id, "src_009", Call())
+    with pytest.raises(NotFound, match="no run is called 'res_none'"):
+        await house.runs.source("res_none", "src_001", Call())
+
+    async def gone(packet_ids: list[str], call: Call) -> list[PacketSummary]:
+        raise NotFound("no such packet")
+
+    house.archive.packet_summaries = gone
+    with pytest.raises(NotFound, match="'tp-1' of src_001 is no longer in the archive"):
+        await house.runs.source(result.research_id, "src_001", Call())
+
+
+async def test_a_run_that_cannot_be_written_is_answered_all_the_same(house: House) -> None:
+    async def full(tenant: str, work: Any) -> None:
+        raise Unavailable("the disk is full")
+
+    house.files.write = full  # type: ignore[method-assign, assignment]
+    result = await house.ask(QUESTION)
+    assert result.status == "SUCCESS"
+    assert (result.research_id, result.degraded) == ("", ["the run was not kept: the disk is full"])
+
+
+async def test_a_defect_in_the_payload_is_told_and_costs_no_answer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("src_001")
+
+    monkeypatch.setattr(kept_runs, "build_payload", broken)
+    result = await house.ask(QUESTION)
+    assert result.status == "SUCCESS"
+    assert result.degraded == ["the run was not kept: unexpected KeyError: 'src_001'"]
+
+
+async def test_a_packet_that_is_gone_by_then_is_no_source(house: House) -> None:
+    async def gone(packet_id: str, focus: str, call: Call) -> None:
+        raise NotFound("no such packet")
+
+    house.archive.section_pages = gone
+    result = await house.ask(QUESTION)
+    assert (await house.runs.run(result.research_id, Call())).payload.sources == []
