@@ -6,6 +6,7 @@ in `audit_reading.py`.
 """
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,6 +62,7 @@ class AuditLog:
 
     def __init__(self, file: DatabaseFile, noted: NotedHead | None, clock: Clock, trouble: str) -> None:
         self.file = file
+        self._head_file = file.path.parent / HEAD_NAME
         self.trouble = trouble
         self._noted = noted
         self._clock = clock
@@ -106,6 +108,40 @@ class AuditLog:
     def newest(self, kinds: tuple[str, ...]) -> Row | None:
         """The last row of any of these kinds."""
         return self.file.read(lambda connection: newest_row(connection, kinds))
+
+    def names(self, kinds: tuple[str, ...], full_id: str) -> bool:
+        """Whether a row of any of these kinds names this id."""
+        where = f"kind IN ({', '.join('?' * len(kinds))}) AND instr(body, ?) > 0"
+
+        def look(connection: sqlite3.Connection) -> bool:
+            return connection.execute(f"SELECT 1 FROM audit WHERE {where}", (*kinds, full_id)).fetchone() is not None
+
+        return self.file.read(look)
+
+    def holds(self, head: Head) -> bool:
+        """Whether this chain goes through that row, so that it is that one or continues it."""
+
+        def look(connection: sqlite3.Connection) -> bool:
+            found = connection.execute("SELECT sha256 FROM audit WHERE number = ?", (head.number,)).fetchone()
+            return not head.number or found == (head.sha256,)
+
+        return self.file.read(look)
+
+    def replace(self, source: Path, aside: Path) -> None:
+        """Go on with another chain, a closed copy that fits; rows and note of this one are kept in the folder `aside`.
+
+        Raises Conflict, Unavailable; OSError when the note cannot be moved.
+        """
+        aside.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.file.backup(aside / DATABASE_NAME)
+        if self._head_file.exists():
+            shutil.copyfile(self._head_file, aside / HEAD_NAME)
+        self.file.replace(source)
+        if self._noted is None:
+            self._head_file.unlink(missing_ok=True)
+            self._noted = NotedHead(self._head_file)
+        self._noted.begin_anew(self.file.read(_head))
+        self.trouble = ""
 
     def close(self) -> None:
         """Finish what is being written."""

@@ -41,6 +41,12 @@ def verify_home(home: Path, expected_sha256: str = "") -> Verdict:
     return verdict
 
 
+def verify_copy(folder: Path) -> Verdict:
+    """Walk along an audit that has no note of its head, as a backup's. Raises NotFound, Conflict."""
+    with _translated(folder), _reading(folder) as connection:
+        return walk(_rows(connection), None, "")
+
+
 def _noted_head(home: Path) -> tuple[Head | None, str]:
     """The note of the head, or why there is none to hold the end against."""
     try:

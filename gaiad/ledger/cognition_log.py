@@ -4,17 +4,14 @@ One database file a tenant, so that forgetting a tenant is deleting a file. What
 here it is bytes under three names: its full id, the eight digits that are shown (GCP 4.1.1), and its turn.
 """
 
-import asyncio
 import sqlite3
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from gaiad.clock import Clock, to_iso
 from gaiad.errors import BadInput, NotFound
+from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.store.database import Migration
 from gaiad.store.file import DatabaseFile
 
@@ -33,44 +30,52 @@ CREATE INDEX packets_by_turn ON packets (turn_id);
 CREATE INDEX packets_by_session ON packets (session_id, full_id);
 """
 
-T = TypeVar("T")
+
+MIGRATION_2: Migration = """
+ALTER TABLE packets ADD COLUMN model TEXT NOT NULL DEFAULT '';
+CREATE INDEX packets_by_session_and_model ON packets (session_id, model, full_id);
+"""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of a model. `full_id` sorts by time; `body` is JSON."""
+    """One call of a model. `full_id` sorts by time; `body` is JSON.
+
+    `model` is the fingerprint of the model whose conversation the packet carries on, "" for one that was asked beside
+    a turn and has no history.
+    """
 
     full_id: str
     short_id: str
     turn_id: str
     session_id: str
     body: bytes
+    model: str = ""
 
 
 class CognitionLog:
     """Files `<folder>/<tenant>.db`, opened at first use; safe from any thread."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder
         self._clock = clock
-        self._files: dict[str, DatabaseFile] = {}
-        self._opening = threading.Lock()
+        self._files = TenantFiles(folder, [MIGRATION_1, MIGRATION_2], _APPLICATION_ID)
 
     async def add(self, tenant: str, record: Record) -> None:
         """Keep the record; durable when this returns."""
-        row = (*msgspec.structs.astuple(record)[:4], to_iso(self._clock.now()), record.body)
+        row = (*msgspec.structs.astuple(record)[:4], to_iso(self._clock.now()), record.body, record.model)
 
         def insert(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO packets VALUES (?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO packets VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
-        await self._run(lambda: self._file(tenant).write(insert))
+        await self._files.write(tenant, insert)
 
     async def find(self, tenant: str, name: str) -> Record:
-        """The record called `name`: a full id, the digits shown, or a turn's id (its last call).
+        """The record called `name`: a full id, the digits shown, or a turn's id (its last call, of those that carry the
+        session on when there are any).
 
         Raises NotFound, BadInput when the digits fit several.
         """
         for column in ("full_id", "short_id", "turn_id"):
-            rows = await self._rows(tenant, f"{column} = ? ORDER BY full_id DESC", (name,))
+            rows = await self._rows(tenant, f"{column} = ? ORDER BY model = '', full_id DESC", (name,))
             if column == "short_id" and len(rows) > 1:
                 choices = ", ".join(row.full_id for row in rows)
                 raise BadInput(f"{name}: {len(rows)} packets show these digits; name one in full: {choices}")
@@ -83,40 +88,35 @@ class CognitionLog:
         where = "session_id = ?" if session_id else "? = ''"
         return await self._rows(tenant, f"{where} ORDER BY full_id DESC LIMIT ?", (session_id, limit))
 
+    async def last_of_model(self, tenant: str, session_id: str, model: str) -> Record | None:
+        """The last call that carries a session's conversation with a model on, None when there was none."""
+        where = "session_id = ? AND model = ? ORDER BY full_id DESC LIMIT 1"
+        return next(iter(await self._rows(tenant, where, (session_id, model))), None)
+
+    def file(self, tenant: str) -> DatabaseFile:
+        """The tenant's file, made when there is none. Raises BadInput, Conflict."""
+        return self._files.file(tenant)
+
     def files(self) -> dict[str, DatabaseFile]:
-        """What a backup copies, by the path under the home: every tenant's file, opened for it."""
-        found = sorted(self._folder.glob("*.db"))
-        return {f"{self._folder.name}/{path.name}": self._file(path.stem) for path in found}
+        """What a backup copies, by the path under the home."""
+        return self._files.files()
 
     async def close(self) -> None:
         """Finish what is being written."""
-        with self._opening:
-            files, self._files = list(self._files.values()), {}
-        for file in files:
-            await asyncio.to_thread(file.close)
+        await self._files.close()
 
     async def _rows(self, tenant: str, where: str, values: tuple[object, ...]) -> list[Record]:
         def select(connection: sqlite3.Connection) -> list[Record]:
             found = connection.execute(
-                f"SELECT full_id, short_id, turn_id, session_id, body FROM packets WHERE {where}", values
+                f"SELECT full_id, short_id, turn_id, session_id, body, model FROM packets WHERE {where}", values
             )
-            return [Record(full_id=r[0], short_id=r[1], turn_id=r[2], session_id=r[3], body=bytes(r[4])) for r in found]
+            return [_record(row) for row in found]
 
-        if not self._path(tenant).exists():
-            return []
-        return await self._run(lambda: self._file(tenant).read(select))
+        return await self._files.read(tenant, select, [])
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.to_thread(work)
 
-    def _file(self, tenant: str) -> DatabaseFile:
-        with self._opening:
-            if tenant not in self._files:
-                self._files[tenant] = DatabaseFile.open(self._path(tenant), [MIGRATION_1], _APPLICATION_ID, readers=1)
-            return self._files[tenant]
-
-    def _path(self, tenant: str) -> Path:
-        """Raises BadInput for a name that is none of a file in the folder."""
-        if not tenant or tenant.startswith(".") or "/" in tenant or "\0" in tenant:
-            raise BadInput(f"tenant {tenant!r}: use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit")
-        return self._folder / f"{tenant}.db"
+def _record(row: tuple[str, str, str, str, bytes, str]) -> Record:
+    full_id, short_id, turn_id, session_id, body, model = row
+    return Record(
+        full_id=full_id, short_id=short_id, turn_id=turn_id, session_id=session_id, body=bytes(body), model=model
+    )

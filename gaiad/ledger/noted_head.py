@@ -50,6 +50,12 @@ class NotedHead:
                 os.pwrite(self._descriptor, f"{head.number:020d} {head.sha256}\n".encode("ascii"), 0)
                 self._number = head.number
 
+    def begin_anew(self, head: Head) -> None:
+        """Write down `head` also when a later one is noted: another chain was put in the place of the old one."""
+        with self._lock:
+            self._number = -1
+        self.note(head)
+
     def close(self) -> None:
         with self._lock:
             if self._descriptor >= 0:

@@ -1,12 +1,11 @@
 """Chooses one sequence's next token from the logits llama.cpp has for it. Child processes only."""
 
-import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gaiad.generation import Sampling
+from gaiad.generation import SAMPLING_RANGES, Sampling, out_of_range
 from gaiad.models.child.alphabet import alphabet_of
 from gaiad.models.child.bindings import library
 from gaiad.models.child.masking import Gate, GrammarFault, apply
@@ -15,25 +14,16 @@ from gaiad.models.child.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LONGEST_WINDOW = 4096
+_HIGHEST_SEED = 2**32 - 1
 
 
 def sampling_problem(seed: int, sampling: Sampling) -> str:
     """What is wrong with the settings, in words that name value and remedy; "" when nothing is."""
-    ranges = (
-        ("seed", seed, 0, 2**32 - 1),
-        ("temperature", sampling.temperature, 0.0, 10.0),
-        ("top_k", sampling.top_k, 0, 2**31 - 1),
-        ("top_p", sampling.top_p, 0.0, 1.0),
-        ("min_p", sampling.min_p, 0.0, 1.0),
-        ("repeat_penalty", sampling.repeat_penalty, 0.01, 10.0),
-        ("frequency_penalty", sampling.frequency_penalty, -10.0, 10.0),
-        ("presence_penalty", sampling.presence_penalty, -10.0, 10.0),
-        ("repeat_window", sampling.repeat_window, 0, _LONGEST_WINDOW),
-    )
-    for name, value, low, high in ranges:
-        if not math.isfinite(value) or not low <= value <= high:
-            return f"{name} is {value:g}; give a number from {low:g} to {high:g}"
+    if not 0 <= seed <= _HIGHEST_SEED:
+        return f"seed is {seed}; give a number from 0 to {_HIGHEST_SEED}"
+    for name in SAMPLING_RANGES:
+        if problem := out_of_range(name, getattr(sampling, name)):
+            return problem
     return ""
 
 

@@ -58,13 +58,20 @@ def write_tiny_llama(path: Path, shape: LlamaShape = TINY_LLAMA) -> Path:
 
 def half_billion(environment: Mapping[str, str]) -> Path:
     """The 0.5 B-shaped model, about 650 MB; written on the first call, which takes a while and says so on stderr."""
-    path = models_folder(environment) / f"{HALF_BILLION.name}-q8_0.gguf"
+    return made_once(environment, HALF_BILLION)
+
+
+def made_once(environment: Mapping[str, str], shape: LlamaShape) -> Path:
+    """The model of that shape where other models lie, under the shape's name; written on the first call, with a word
+    of it on stderr.
+    """
+    path = models_folder(environment) / f"{shape.name}-q8_0.gguf"
     if not path.exists():
         sys.stderr.write(f"making {path} once, for measurements (650 MB of noise); delete it whenever you like\n")
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
         try:
-            write_llama_gguf(partial, HALF_BILLION)
+            write_llama_gguf(partial, shape)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)

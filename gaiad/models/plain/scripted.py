@@ -35,10 +35,11 @@ from gaiad.generation import Generated, GenerateRequest, TextDelta
 from gaiad.models.child.text_stream import TextStream
 from gaiad.models.plain.call_watch import pause
 from gaiad.models.plain.requests import check_request
-from gaiad.models.tokens.word_tokenizer import WordTokenizer, count_words, cut_words, joined, role_lines
+from gaiad.models.tokens.word_tokenizer import WordCount, WordTokenizer, count_words, cut_words, joined, role_lines
 from gaiad.ports import Call
 from gaiad.schemas import ModelStatus
 
+_SEEN = 100
 _ERRORS: dict[str, type[GaiadError]] = {
     "unavailable": Unavailable,
     "worker_died": WorkerDied,
@@ -93,7 +94,7 @@ def _check(replies: Sequence[ScriptedReply], where: str) -> None:
 
 
 class ScriptedModel:
-    """The Model port on a script. `seen` holds the requests it got, in order. A token is a word or a mark."""
+    """The Model port on a script. `seen` holds the last requests it got, in order. A token is a word or a mark."""
 
     def __init__(self, name: str, replies: Sequence[ScriptedReply], clock: Clock, path: str = "") -> None:
         _check(replies, path or name)
@@ -157,11 +158,12 @@ class ScriptedModel:
         check_request(request)
         call.check(self._clock.monotonic())
         self.seen.append(request)
+        del self.seen[:-_SEEN]
         prompt = joined(request.segments or role_lines(request.messages))
         reply = self._next(prompt)
         begun = self._clock.monotonic()
         first: float | None = None
-        stream, texts = TextStream(request.stop), list[str]()
+        stream, texts, count = TextStream(request.stop), list[str](), WordCount()
         text = cut_words(reply.text, request.max_tokens)
         for piece in [*_pieces(text, reply.chunk_characters), ""]:
             if piece or not text:
@@ -170,7 +172,7 @@ class ScriptedModel:
             shown = stream.feed(piece.encode("utf-8", "replace")) if piece else stream.finish()
             if shown:
                 texts.append(shown)
-                yield TextDelta(text=shown, tokens=count_words("".join(texts)))
+                yield TextDelta(text=shown, tokens=count.feed(shown))
             if stream.stopped is not None:
                 break
         if reply.error:

@@ -68,7 +68,7 @@ class ModelPool:
     def model(self, name: str) -> PooledModel:
         """The model called `name` behind the port. Raises NotFound."""
         pooled = self._models[self.name_of(name)]
-        return PooledModel(pooled, self.generate, pooled.window)
+        return PooledModel(pooled, self.generate, self.load)
 
     def name_of(self, name: str = "", role: str = "") -> str:
         """The model called `name`, or the one that serves `role`. Raises NotFound naming what there is."""
@@ -79,6 +79,11 @@ class ModelPool:
         if name not in self._models:
             raise NotFound(f"no model is called {name!r}; there are {', '.join(self._models)}")
         return name
+
+    def name_with(self, fingerprint: str) -> str:
+        """The model that has this fingerprint, whether or not a role has it; "" when none has."""
+        made = ((name, model.served) for name, model in self._models.items())
+        return next((name for name, served in made if served is not None and served.fingerprint == fingerprint), "")
 
     @asynccontextmanager
     async def use(self, name: str, call: Call) -> AsyncIterator[ServedModel]:
@@ -98,6 +103,7 @@ class ModelPool:
         """As Model.generate, on the model called `name`, which is woken when it sleeps."""
         async with self.use(name, call) as model, aclosing(model.generate(request, call)) as pieces:
             async for piece in pieces:
+                self._models[name].heard_at = self._shop.clock.monotonic()
                 yield piece
 
     @asynccontextmanager

@@ -14,7 +14,10 @@ _log = get_logger("gaiad.models")
 
 
 class Pooled:
-    """Asleep until `wake`. `trouble` says why it cannot be made at all; `make` tries again."""
+    """Asleep until `wake`. `trouble` says why it cannot be made at all; `make` tries again.
+
+    `heard_at` is the monotonic second of the last text it wrote, None before any.
+    """
 
     def __init__(self, name: str, config: ModelConfig, *, pinned: bool = False) -> None:
         self.name = name
@@ -25,6 +28,7 @@ class Pooled:
         self.trouble = "not made yet"
         self.running = 0
         self.last_used = 0.0
+        self.heard_at: float | None = None
         self.window = 0
         self._expected = self._largest = 0
 

@@ -27,6 +27,24 @@ def count_words(text: str) -> int:
     return sum(1 for _ in _WORD.finditer(text))
 
 
+class WordCount:
+    """Words and punctuation marks of a text that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._whole = 0
+        self._open = ""  # what follows the last blank: a word may go on
+
+    def feed(self, text: str) -> int:
+        """As `count_words` of everything so far."""
+        head, blank, rest = text.rpartition(" ")
+        if blank:
+            self._whole += count_words(self._open + head)
+            self._open = rest
+        else:
+            self._open += text
+        return self._whole + count_words(self._open)
+
+
 def cut_words(text: str, limit: int) -> str:
     """The beginning of `text` with at most `limit` words and punctuation marks, white space between them kept."""
     for number, match in enumerate(_WORD.finditer(text)):

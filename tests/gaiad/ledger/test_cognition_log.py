@@ -1,10 +1,12 @@
+import sqlite3
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from gaiad.clock import FrozenClock
 from gaiad.errors import BadInput, NotFound
-from gaiad.ledger.cognition_log import CognitionLog, Record
+from gaiad.ledger.cognition_log import MIGRATION_1, CognitionLog, Record
 
 
 @pytest.fixture
@@ -75,3 +77,28 @@ async def test_looking_makes_no_file(log, tmp_path):
     with pytest.raises(NotFound):
         await log.find("nobody", "cog_0001")
     assert not [*tmp_path.rglob("*.db")]
+
+
+async def test_a_file_from_before_models_were_kept_is_read_and_carries_nothing_on(tmp_path):
+    file = tmp_path / "local.db"
+    connection = sqlite3.connect(file)
+    connection.executescript(MIGRATION_1)
+    connection.execute("INSERT INTO packets VALUES ('cog_0001', 'aaaaaaaa', 'turn_1', 's', '2025-12-01', x'7B7D')")
+    connection.execute("PRAGMA user_version = 1")
+    connection.execute(f"PRAGMA application_id = {0x67616963}")
+    connection.commit()
+    connection.close()
+    log = CognitionLog(tmp_path, FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
+    assert (await log.find("local", "cog_0001")).body == b"{}"
+    assert await log.last_of_model("local", "s", "print-1") is None
+    await log.add("local", Record(full_id="c2", short_id="b", turn_id="t", session_id="s", body=b"{}", model="print-1"))
+    found = await log.last_of_model("local", "s", "print-1")
+    assert found is not None
+    assert found.full_id == "c2"
+    await log.close()
+
+
+async def test_a_turn_is_its_last_call_that_carries_the_session_on(log):
+    for number, model in ((1, "print-1"), (2, "print-1"), (3, "")):
+        await log.add("local", msgspec.structs.replace(record(number, short=f"0000000{number}"), model=model))
+    assert (await log.find("local", "turn_1")).full_id == "cog_0002"

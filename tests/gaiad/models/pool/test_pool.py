@@ -65,6 +65,8 @@ async def test_roles_that_share_a_file_share_its_worker(open_pool, tiny_llama):
     rows = {row.role: row for row in pool.statuses()}
     assert rows["prime"].pid == rows["lite"].pid != 0
     assert rows["codemind"].kind == "extractive"
+    assert pool.name_with(pool.model("a").fingerprint) == "a"
+    assert pool.name_with("of nobody") == ""
     assert rows["prime"].slots == 4
     assert rows["prime"].memory_bytes > 0
 
@@ -251,3 +253,51 @@ async def test_a_remote_model_shows_how_many_it_is_asked_at_once(open_pool):
     known = {"far": ModelConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="m", parallel=3)}
     pool = await open_pool(PLENTY, None, known)
     assert (row(pool, "far").slots, row(pool, "far").running, row(pool, "far").waiting) == (3, 0, 0)
+
+
+async def test_the_council_sees_whether_a_model_has_room_and_when_it_wrote(open_pool, tiny_llama):
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama, parallel=1)})
+    model = pool.model("a")
+    await pool.load("a", Call())
+    assert (model.state, model.has_room, model.heard_at) == ("ready", True, None)
+    request = GenerateRequest(segments=[Segment("Once")], max_tokens=40, seed=1, sampling=Sampling())
+    async with contextlib.aclosing(model.generate(request, Call())) as pieces:
+        await anext(pieces)
+        assert not model.has_room
+        assert model.heard_at is not None
+        assert await model.beat(Call()) > 0.0  # past the one that is answered
+    assert model.has_room
+
+
+async def test_a_beat_wakes_nobody_and_waking_does(open_pool, tiny_llama):
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)})
+    model = pool.model("a")
+    await pool.load("a", Call())
+    await pool.unload("a")
+    with pytest.raises(Unavailable, match="a: sleeps"):
+        await model.beat(Call())
+    assert (model.state, model.has_room) == ("sleeping", False)
+    await model.wake(Call())
+    assert model.state == "ready"
+    assert await model.beat(Call()) > 0.0
+
+
+async def test_a_model_without_weights_beats_and_has_always_room(open_pool):
+    model = (await open_pool(PLENTY)).model("extractive")
+    assert (model.state, model.has_room) == ("ready", True)
+    assert await model.beat(Call()) >= 0.0
+
+
+async def test_a_server_that_is_not_reached_has_no_beat(open_pool):
+    known = {"far": ModelConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="m")}
+    model = (await open_pool(PLENTY, {"prime": "far"}, known)).model("far")
+    with pytest.raises(Unavailable, match="far: "):
+        await model.beat(Call())
+
+
+async def test_a_broken_model_has_no_beat_and_says_why(open_pool, tmp_path):
+    (tmp_path / "bad.gguf").write_bytes(b"no model")
+    model = (await open_pool(PLENTY, {"prime": "bad"}, {"bad": gguf(tmp_path / "bad.gguf")})).model("bad")
+    assert (model.state, model.has_room) == ("failed", False)
+    with pytest.raises(Unavailable, match=r"bad\.gguf"):
+        await model.beat(Call())

@@ -73,7 +73,8 @@ async def test_two_deaths_from_outside_blame_nobody(tokens, bpe):
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(dies())
         for _ in range(2):
-            await asyncio.sleep(0.3)
+            await until(lambda: tokens.status().state == "ready")
+            await asyncio.sleep(0.3)  # now the child has the request
             await killed(tokens, signal.SIGKILL)
         await counting
     assert (await tokenizer.count(LONG, Call()))[0] > 400_000
@@ -96,7 +97,8 @@ async def test_who_crashes_it_twice_is_refused_and_the_others_are_served(tokens,
         served = group.create_task(is_served())
         counting = group.create_task(crashes())
         for _ in range(2):
-            await asyncio.sleep(0.3)
+            await until(lambda: tokens.status().state == "ready")
+            await asyncio.sleep(0.3)  # now the child has the request
             await killed(tokens, signal.SIGSEGV)
         await counting
     assert served.result() == [6] * 10 + [7] * 30
@@ -162,7 +164,8 @@ async def test_who_wants_to_be_alone_waits_for_those_inside_and_stops_newcomers(
             async with gate.together(Call(deadline=CLOCK.monotonic() + 0.05)):
                 pass
         leave.set()
-    assert order == ["stays", "a", "a done", "b", "b done", "newcomer"]
+    first, second = sorted([("a", "a done"), ("b", "b done")], key=lambda pair: order.index(pair[0]))
+    assert order == ["stays", *first, *second, "newcomer"]
 
 
 class Hours:

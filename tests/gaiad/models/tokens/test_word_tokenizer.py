@@ -2,12 +2,14 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gaiad
 from gaiad.clock import SystemClock
 from gaiad.errors import BadInput, Cancelled
 from gaiad.generation import ChatMessage, Segment
-from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordTokenizer, count_words, cut_words
+from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordCount, WordTokenizer, count_words, cut_words
 from gaiad.ports import Call
 
 CLOCK = SystemClock("UTC")
@@ -70,3 +72,10 @@ def test_cutting_keeps_the_white_space_between_and_counts_as_counting_does():
     text = "One,  two\nthree."
     assert [cut_words(text, limit) for limit in range(6)] == ["", "One", "One,", "One,  two", "One,  two\nthree", text]
     assert all(count_words(cut_words(text, limit)) == min(limit, 5) for limit in range(7))
+
+
+@given(st.lists(st.text(alphabet="ab ,.-\n\tü", max_size=6), max_size=12))
+def test_counted_in_pieces_it_is_the_same_as_counted_whole(pieces: list[str]) -> None:
+    count = WordCount()
+    found = [count.feed(piece) for piece in pieces]
+    assert found == [count_words("".join(pieces[: number + 1])) for number in range(len(pieces))]

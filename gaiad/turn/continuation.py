@@ -1,0 +1,143 @@
+"""The turn after an approved command was run: Verify alone, with plan, answer and result as its work (decision 13).
+
+It is a turn like any other, of the same session, in its log and its memory. What it asks of models is one stage; when
+that fails the work directory goes back to what it was, and the person is told.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from msgspec import structs
+
+from council.course import Rulebook
+from council.depth import DepthChoice
+from council.roles import ROLES, Role
+from gaiad.approval_schemas import Approval
+from gaiad.chat_schemas import ChatRequest
+from gaiad.clock import Clock
+from gaiad.council_schemas import HistoryNote, RunningTurn, TurnRecord
+from gaiad.errors import NotFound
+from gaiad.ids import IdMaker
+from gaiad.memory_schemas import SessionTurn
+from gaiad.ports import Call
+from gaiad.turn.cognition import Assembler
+from gaiad.turn.company import Company
+from gaiad.turn.council_turn import CouncilTurn, Event
+from gaiad.turn.executed import Executed, command_line, result_text
+from gaiad.turn.gathering import Gathered, Names
+from gaiad.turn.minutes import Minutes
+from gaiad.turn.remembering import Keeper
+from gaiad.turn.stage_packets import StagePackets
+from gaiad.turn.story import Story, risk_of
+from prompts.packet import WorkItem
+from prompts.work import work_room
+
+_WHY = "a command that it proposed was approved and run"
+_SHOWN_CHARACTERS = 3000
+_RESULT_TOKENS = 1024
+
+
+class Continuation:
+    """One for the daemon; holds nothing between turns."""
+
+    def __init__(self, assembler: Assembler, keeper: Keeper, company: Company, ids: IdMaker, clock: Clock) -> None:
+        self._assembler = assembler
+        self._keeper = keeper
+        self._company = company
+        self._ids = ids
+        self._clock = clock
+
+    async def events(
+        self, executed: Executed, names: Names, turns: list[SessionTurn], call: Call
+    ) -> AsyncGenerator[Event, None]:
+        """As TurnTaker.take's. Raises as that."""
+        yield "turn", {"session_id": names.session_id, "turn_id": names.turn_id}
+        room = self._company.room
+        running = RunningTurn(turn_id=names.turn_id, session_id=names.session_id, depth="", stage="", role="")
+        room.begin(call.tenant, running)
+        try:
+            async with aclosing(self._verified(executed, names, turns, call)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            room.end(names.turn_id)
+
+    async def _verified(
+        self, executed: Executed, names: Names, turns: list[SessionTurn], call: Call
+    ) -> AsyncGenerator[Event, None]:
+        company, approval = self._company, executed.approval
+        record = await self._proposed_in(approval, call)
+        gathered = self._gathered(approval, record, names, turns)
+        rules = _verifying(company.rules)
+        choice = DepthChoice(depth="full", why=_WHY)
+        story = Story(gathered, choice, rules, self._keeper.now(), risk_of(approval.risk_level), company.kept)
+        story.executed = executed
+        turn = CouncilTurn(
+            company,
+            self._packets(gathered, rules),
+            self._keeper,
+            story,
+            Minutes(company, self._keeper, story, call.tenant, may_execute=False),
+            self._clock,
+            call.until(self._clock.monotonic() + company.config.full_deadline_s),
+            work=_work(approval, record),
+            acted_by=_role(approval.proposed_by),
+        )
+        async with aclosing(turn.events()) as events:
+            async for event in events:
+                yield event
+
+    async def _proposed_in(self, approval: Approval, call: Call) -> TurnRecord | None:
+        """The turn that proposed the command; None when its log is gone."""
+        try:
+            return await self._company.turn_log.find(call.tenant, approval.turn_id)
+        except NotFound:
+            return None
+
+    def _gathered(
+        self, approval: Approval, record: TurnRecord | None, names: Names, turns: list[SessionTurn]
+    ) -> Gathered:
+        """Nothing is looked up: what counts is in the work. The persona is that turn's, as long as there is one."""
+        registry = self._assembler.registry
+        known = record is not None and record.persona in registry.personas
+        persona = record.persona if known and record else registry.persona_in_force()
+        message = f"I approve {command_line(approval)}. Verify what it did."
+        return Gathered(
+            request=ChatRequest(message=message, session_id=names.session_id, persona=persona),
+            names=names,
+            turns=turns,
+            registry=registry,
+            persona=persona,
+            chosen_persona="",
+            chosen_project="",
+            note=HistoryNote(sought=False, why="it goes on after an approval"),
+            needed=False,
+            found=None,
+            context=[],
+            notes=[],
+            may_execute=False,
+            unasked=None,
+            took_ms=0.0,
+        )
+
+    def _packets(self, gathered: Gathered, rules: Rulebook) -> StagePackets:
+        stages = rules.stages.stages
+        room = work_room([stages["refine"].max_tokens, stages["act"].max_tokens, _RESULT_TOKENS])
+        return StagePackets(self._assembler, self._keeper, gathered, rules.stages, room, self._ids, self._clock)
+
+
+def _verifying(rules: Rulebook) -> Rulebook:
+    """The rules of a turn that does nothing but verify."""
+    return structs.replace(rules, stages=structs.replace(rules.stages, chains={"full": ("verify",)}))
+
+
+def _work(approval: Approval, record: TurnRecord | None) -> list[WorkItem]:
+    """Plan and answer of the turn that proposed it, and what the command did."""
+    said = [] if record is None else record.blocks
+    wanted = [block for block in said if block.get("marker") in ("PLAN", "RESPONSE")]
+    work = [WorkItem(marker=block["marker"], text=block["text"], role=block["role"]) for block in wanted]
+    return [*work, WorkItem(marker="EXECUTE", text=result_text(approval, _SHOWN_CHARACTERS), role="shell")]
+
+
+def _role(name: str) -> Role | None:
+    return next((role for role in ROLES if role == name), None)

@@ -1,0 +1,151 @@
+"""A turn's look into the archive (GAM, Integration Point 2): whether the message needs it, what was found, which pages.
+
+What a persona may do bounds it: without the grant `research` it is one search. Nothing here asks a model that writes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from gaiad.chat_schemas import ChatRequest
+from gaiad.clock import Clock
+from gaiad.council_schemas import HistoryNote
+from gaiad.errors import NotFound
+from gaiad.memory_schemas import SessionTurn
+from gaiad.ports import Archive, Call
+from gaiad.research.familiar import familiar
+from gaiad.research.history_need import history_need
+from gaiad.research.loop import QUERY_MAX_CHARS, Researcher
+from gaiad.research.reflect import nothing_then
+from gaiad.schemas import ResearchRequest, ResearchResult
+from prompts.packet import CognitionPacket, ContextItem
+
+RESEARCH = "research"  # the grant (constants/grants.toml)
+_STANDING_CHARACTERS = 1.5  # of history for each token of the MTU: fewer than fit beside context, so that they do stand
+OnEvent = Callable[[str, dict[str, Any]], None]
+
+
+class LookedBack(NamedTuple):
+    """`found` is None when the archive was not asked, or was asked in vain about a message that did not ask for it;
+    `needed` says whether it did.
+    """
+
+    note: HistoryNote
+    needed: bool
+    found: ResearchResult | None
+
+
+class LookingBack:
+    """One for the daemon; it holds nothing between turns."""
+
+    def __init__(self, archive: Archive, researcher: Researcher, clock: Clock) -> None:
+        self._archive = archive
+        self._researcher = researcher
+        self._clock = clock
+
+    async def look(
+        self,
+        request: ChatRequest,
+        standing: frozenset[str],
+        *,
+        quotes_only: bool,
+        several: bool,
+        call: Call,
+        on_event: OnEvent,
+        keep: bool = True,
+    ) -> LookedBack:
+        """Ask the archive when the message needs it; for a model that only quotes always. `several` searches, or one.
+
+        `standing` are the turns that the model reads anyway; they are not looked for. `on_event` is called at once with
+        everything the research tells; with `keep` false the run is not kept. Raises as Researcher.research.
+        """
+        asked = _asked(request.message)
+        try:
+            facets = await self._archive.facets(call)
+        except NotFound:  # a tenant that nobody has spoken in yet
+            return LookedBack(HistoryNote(sought=False, why="nothing is remembered yet"), False, None)
+        why = history_need(asked, facets, self._clock.now(), self._clock.zone)
+        needed = bool(why)
+        if quotes_only:  # it reads no history
+            why, standing = why or "a model without weights can only quote", frozenset()
+        elif not why:
+            known = await familiar(self._archive, asked, standing, call)
+            why = f"speaks of what the archive holds: {', '.join(known)}" if known else ""
+        if not why:
+            return LookedBack(HistoryNote(sought=False, why=""), False, None)
+        searches = 0 if several else 1  # 0 is as set
+        question = ResearchRequest(query=asked, tenant=call.tenant, now=request.now, max_iterations=searches)
+        found = await self._researcher.research(question, call, on_event, standing, keep=keep)
+        note = HistoryNote(sought=True, why=why, research_id=found.research_id)
+        if not (needed or quotes_only or found.citations):
+            return LookedBack(note, False, None)
+        note = structs.replace(note, status=found.status, packets=found.source_packets)
+        return LookedBack(note, needed, found)
+
+    async def context(self, found: ResearchResult | None, pages: int, call: Call) -> list[ContextItem]:
+        """The pages the research cites, best first, `pages` at most."""
+        if found is None:
+            return []
+        cited = dict.fromkeys(citation.page_id for citation in found.citations)
+        return [
+            ContextItem(
+                packet_id=page.packet_id,
+                page_id=page.page_id,
+                text=page.text,
+                timestamp=page.timestamp,
+                topic=page.topic,
+            )
+            for page in await self._archive.pages(list(cited)[:pages], call)
+        ]
+
+
+def standing_turns(turns: Sequence[SessionTurn], mtu: int) -> frozenset[str]:
+    """The ids of those last turns that surely stand in the history of a packet of `mtu` tokens."""
+    left = mtu * _STANDING_CHARACTERS
+    standing = set()
+    for turn in reversed(turns):
+        left -= len(turn.user) + len(turn.answer)
+        if left < 0:
+            break
+        standing.add(turn.turn_id)
+    return frozenset(standing)
+
+
+def pages_that_stay(previous: CognitionPacket | None) -> list[ContextItem]:
+    """The pages of the session's last packet, for a turn that asks for no others (decision 6)."""
+    return [item for item in previous.context if not item.summary] if previous else []
+
+
+def missing_notes(found: ResearchResult | None) -> list[str]:
+    """What an answer does not speak of, for the person; one that says nothing was found says it by itself."""
+    if found is None or found.status != "PARTIAL":
+        return []
+    when = str(found.parameters.get("date_text", ""))
+    then = nothing_then(when)
+    others = [aspect for aspect in found.missing_aspects if aspect != then]
+    notes = [f"nothing was found {when}; what was found is from another time"] if then in found.missing_aspects else []
+    return [*notes, *([f"missing from what was found: {', '.join(others)}"] if others else [])]
+
+
+def degraded_notes(found: ResearchResult | None) -> list[str]:
+    """What could not take part in the search, for the person."""
+    return [f"the archive was searched with less than usual: {reason}" for reason in found.degraded] if found else []
+
+
+def one_search_note(persona: str, found: ResearchResult | None) -> list[str]:
+    """A line when one search did not do and the persona may not make more."""
+    if found is None or found.status not in ("PARTIAL", "NOT_FOUND"):
+        return []
+    return [
+        f"persona {persona!r} has one search a turn, and it was not enough; "
+        f'give the persona tools = ["{RESEARCH}"] or choose another'
+    ]
+
+
+def _asked(message: str) -> str:
+    """What the archive is asked: the message, of a long one its two ends, where questions stand."""
+    if len(message) <= QUERY_MAX_CHARS:
+        return message
+    half = QUERY_MAX_CHARS // 2 - 1
+    return f"{message[:half]}\n{message[-half:]}"

@@ -1,0 +1,269 @@
+"""What happened in a turn, gathered while it happens, told at its end: to the person, the memory and the turn log."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from council.course import End, Rulebook
+from council.depth import DepthChoice
+from gaiad.chat_schemas import ChatAnswer, ChatBlock, ChatRequest
+from gaiad.council_schemas import EscalationRecord, StageRecord, TurnRecord, VoteRecord
+from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
+from gaiad.models.pool.pooled_model import PooledModel
+from gaiad.turn.acting import RESPONSE, Acting
+from gaiad.turn.cognition import Prepared
+from gaiad.turn.executed import Executed
+from gaiad.turn.gathering import CHOSEN_PERSONA, CHOSEN_PROJECT, Gathered
+from gaiad.turn.stage_call import CUT, StageCall
+from prompts.packet import RiskLevel
+from prompts.request import Built
+
+AWAITING_APPROVAL = "AWAITING_APPROVAL"
+STATUS_OF = {
+    "unverified": "UNVERIFIED",
+    "asks_person": "ASKS_PERSON",
+    "awaits_approval": AWAITING_APPROVAL,
+    "reverted": "REVERTED",
+    "refused": "REFUSED",
+}
+CANCELLED, FAILED = "CANCELLED", "FAILED"
+UNANSWERED = "unanswered"  # in a turn's metadata
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """One marked block of the turn and the role that wrote it."""
+
+    marker: str
+    text: str
+    role: str
+
+
+class Story:
+    """`shown` is the answer as the person sees it now, or with `answered` False what is said in place of one; `model`
+    and `packet_id` are those of the last Act. `executed` is the command that a continuation turn verifies. `kept` is
+    how the memory keeps blocks, by marker (decision 16).
+    """
+
+    def __init__(
+        self,
+        gathered: Gathered,
+        choice: DepthChoice,
+        rules: Rulebook,
+        started: str,
+        risk: RiskLevel,
+        kept: Mapping[str, str],
+    ) -> None:
+        self.request: ChatRequest = gathered.request
+        self.gathered = gathered
+        self.rules = rules
+        self.kept = kept
+        self.choice = choice
+        self.started = started
+        self.risk = risk
+        self.shown = ""
+        self.answered = True
+        self.cited: list[str] = []
+        self.blocks: list[Told] = []
+        self.stages: list[StageRecord] = []
+        self.votes: list[VoteRecord] = []
+        self.escalations: list[EscalationRecord] = []
+        self.notes: list[str] = []
+        self.act_notes: list[str] = []
+        self.confidence: float | None = None
+        self.model: PooledModel | None = None
+        self.base: Prepared | None = None
+        self.packet_id = ""
+        self.acted: Built | None = None
+        self.executed: Executed | None = None
+        self.status = CANCELLED
+        self.end: End | None = None
+
+    def block(self, marker: str, text: str, role: str) -> Told:
+        """A block that is there to stay."""
+        told = Told(marker=marker, text=text, role=role)
+        self.blocks.append(told)
+        return told
+
+    def show(self, text: str) -> str:
+        """More of the answer, as the person sees it."""
+        self.shown += text
+        return text
+
+    def acts(self, stage: StageCall) -> None:
+        """This call writes the answer; what was to be said of one before it is void."""
+        self.act_notes = []
+        self.model, self.acted = stage.model, stage.built
+        self.packet_id = stage.built.packet.packet_id
+
+    def citable(self) -> set[str]:
+        """The packets that a text may cite: those in its context, and those the research cites."""
+        context = [] if self.acted is None else self.acted.packet.context
+        found = self.gathered.found
+        return {item.packet_id for item in context} | {c.packet_id for c in (found.citations if found else ())}
+
+    def read(self, stage: StageCall, acting: Acting) -> None:
+        """What is to be said of how the answer was written."""
+        stage.notes += acting.notes
+        if acting.removed:
+            named = ", ".join(dict.fromkeys(acting.removed))
+            self.act_notes.append(f"citations of packets that were not in the context were removed: {named}")
+        if stage.reply is not None and stage.reply.reason == "length":
+            self.act_notes.append(f"the reply ended at its limit of {stage.asked.max_tokens} tokens")
+        if stage.failure == CUT and not acting.stopped:
+            self.act_notes.append(CUT)
+
+    def sizes(self, stage: StageCall) -> dict[str, Any]:
+        """The packet of a stage, for whoever watches."""
+        manifest = stage.built.manifest
+        return {
+            "packet_id": stage.built.packet.packet_id,
+            "stage": stage.task.stage,
+            "mtu": manifest.mtu,
+            "total_tokens": manifest.total_tokens,
+            "persona": self.gathered.persona,
+            "engine": engine_name(stage.model.name, stage.model.kind),
+            "history": self.gathered.note,
+        }
+
+    def ended(self, end: End) -> None:
+        """How it came out; an answer has the status of what was found in the archive, if that was asked, and one that
+        was cut at its deadline is PARTIAL.
+        """
+        self.end = end
+        found = self.gathered.note.status or "SUCCESS"
+        found = "PARTIAL" if CUT in self.act_notes and found == "SUCCESS" else found
+        self.status = STATUS_OF.get(end.ending, found)
+
+    def sources(self) -> list[str]:
+        """The packets that the answer cites; what only stood in the context is no source. None without an answer."""
+        return self.cited if self.answered else []
+
+    def turn(self, ended_at: str) -> SessionTurn:
+        """What the memory keeps: what was said, and the blocks that become pages."""
+        names = self.gathered.names
+        texts = [told for told in self._in_order() if self.kept.get(told.marker) == "page" and told.text]
+        model = self.model
+        return SessionTurn(
+            session_id=names.session_id,
+            turn_id=names.turn_id,
+            messages=[
+                TurnMessage(role="user", content=self.request.message),
+                *([TurnMessage(role="assistant", content=self.shown)] if self.shown else []),
+            ],
+            started_at=self.started,
+            ended_at=ended_at,
+            persona=self.gathered.persona,
+            model="" if model is None else model.name,
+            fingerprint="" if model is None else model.fingerprint,
+            status=self.status,
+            blocks=[TurnBlock(marker=told.marker, text=told.text, role=told.role) for told in texts],
+            sources=self.sources(),
+            metadata={**self._chosen(), **self._events()},
+        )
+
+    def _chosen(self) -> dict[str, Any]:
+        """What a person chose for the session, so that its next turn has it too."""
+        chosen = {CHOSEN_PERSONA: self.gathered.chosen_persona, CHOSEN_PROJECT: self.gathered.chosen_project}
+        return {what: name for what, name in chosen.items() if name}
+
+    def _events(self) -> dict[str, Any]:
+        """An INTERRUPT is remembered as an event and not as a page (decision 16), and so is that there is no answer."""
+        reasons = [told.text for told in self.blocks if told.marker == "INTERRUPT" and "INTERRUPT" in self.kept]
+        unanswered = {} if self.answered else {UNANSWERED: True}
+        return {**({"interrupts": reasons} if reasons else {}), **unanswered}
+
+    def record(self, ended_at: str) -> TurnRecord:
+        """What the turn log keeps."""
+        names, end = self.gathered.names, self.end
+        return TurnRecord(
+            turn_id=names.turn_id,
+            session_id=names.session_id,
+            depth=self.choice.depth,
+            depth_why=self.choice.why,
+            stages=self.stages,
+            votes=self.votes,
+            status=self.status,
+            end_why="" if end is None else end.why,
+            reduced_quorum=end is not None and end.reduced_quorum,
+            message=self.request.message,
+            persona=self.gathered.persona,
+            started_at=self.started,
+            ended_at=ended_at,
+            risk_level=self.risk,
+            escalations=self.escalations,
+            blocks=[msgspec.to_builtins(told) for told in self._in_order()],
+            notes=[*self.gathered.notes, *self.act_notes, *self.notes],
+            history=self.gathered.note,
+        )
+
+    def answer(self) -> ChatAnswer:
+        """What the person gets."""
+        names, end, base = self.gathered.names, self.end, self.base
+        return ChatAnswer(
+            session_id=names.session_id,
+            turn_id=names.turn_id,
+            packet_id=self.packet_id,
+            blocks=[ChatBlock(marker=told.marker, text=told.text) for told in self._in_order() if told.text],
+            answer=self.shown,
+            sources=self.sources(),
+            status=self.status,
+            engine="" if self.model is None else engine_name(self.model.name, self.model.kind),
+            persona=self.gathered.persona,
+            history=self.gathered.note,
+            timings={
+                "prepare_ms": round(self.gathered.took_ms + (base.took_ms if base else 0.0), 3),
+                **self._summed(_TIMES),
+            },
+            tokens=self._tokens(),
+            notes=[*self.gathered.notes, *self.act_notes, *self.notes],
+            depth=self.choice.depth,
+            depth_why=self.choice.why,
+            reduced_quorum=end is not None and end.reduced_quorum,
+            answered=self.answered,
+            end_why="" if end is None else end.why,
+            votes=self.votes,
+            escalations=self.escalations,
+        )
+
+    def _in_order(self) -> list[Told]:
+        """The last plan, and the answer where Act was: before its thoughts for later and what was verified of it."""
+        plans = [told for told in self.blocks if told.marker == "PLAN"]
+        blocks = [told for told in self.blocks if told.marker != "PLAN" or told is plans[-1]]
+        answer = [Told(marker=RESPONSE, text=self.shown, role=self._actor())] if self.shown else []
+        place = next((i for i, told in enumerate(blocks) if told.marker in _AFTER_ANSWER), len(blocks))
+        return [*blocks[:place], *answer, *blocks[place:]]
+
+    def _actor(self) -> str:
+        return next((row.role for row in reversed(self.stages) if row.stage == "act"), self.request.role)
+
+    def _summed(self, names: tuple[str, ...]) -> dict[str, float]:
+        return {name: round(sum(getattr(row, name) for row in self.stages), 3) for name in names}
+
+    def _tokens(self) -> dict[str, int]:
+        return {
+            "prompt": sum(row.prompt_tokens for row in self.stages),
+            "cached": sum(row.cached_tokens for row in self.stages),
+            "reply": sum(row.tokens for row in self.stages),
+        }
+
+
+_AFTER_ANSWER = ("THOUGHT_SEED", "VERIFY")
+_TIMES = ("queue_ms", "prefill_ms", "decode_ms")
+
+
+def engine_name(name: str, kind: str) -> str:
+    """What wrote the answer, for its footer (decision 4)."""
+    return name if name == kind else f"{name} ({kind})"
+
+
+def risk_of(word: str) -> RiskLevel:
+    """A risk as it was written down; what cannot be read is high."""
+    known: dict[str, RiskLevel] = {"low": "low", "med": "med"}
+    return known.get(word, "high")
+
+
+def as_event(told: Told) -> dict[str, Any]:
+    """A block on its way to the person."""
+    found: dict[str, Any] = msgspec.to_builtins(told)
+    return found

@@ -1,0 +1,190 @@
+"""The edges of a turn: blocks it may not write, time it does not have, what stands in the log when it is cut."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from gaiad.chat_schemas import ChatRequest
+from gaiad.clock import SystemClock
+from gaiad.errors import DeadlineExceeded, GaiadError, TokenBudgetError
+from gaiad.ledger.turn_log import CUT_OFF
+from gaiad.models.plain.scripted import ScriptedReply
+from gaiad.ports import Call
+from gaiad.turn.as_it_happens import AsItHappens
+from tests.makers.council_house import ROLES, House
+
+PLANS, ACTS, VERIFIES = "think step by step", "Answer the user now", "step by step. Write one VERIFY"
+PLAN = 'PLAN: {"confidence": 0.9, "steps": ["Say it"]}'
+GOOD = 'VERIFY: {"outcome": "success", "summary": "so it is"}'
+BAD = GOOD.replace("success", "fail")
+PLAIN = "RESPONSE: It is Zephyrine."
+
+
+def says(answer, verdict=GOOD):
+    replies = [
+        ScriptedReply(text=PLAN, match="PLAN: block|errors, gaps"),
+        ScriptedReply(text=verdict, match=VERIFIES),
+        *answer,
+        ScriptedReply(text=PLAIN),
+    ]
+    return dict.fromkeys(ROLES, replies)
+
+
+@pytest.fixture
+async def open_house(tmp_path, open_archive, config):
+    @asynccontextmanager
+    async def opened(*answer, verdict=GOOD, **settings):
+        archive = await open_archive()
+        clock, said = SystemClock("UTC"), says(list(answer), verdict)
+        house = await House(tmp_path / "house", archive, clock, config, said, **settings).open()
+        try:
+            yield house
+        finally:
+            await house.close()
+
+    (tmp_path / "house").mkdir()
+    return opened
+
+
+@pytest.mark.parametrize(
+    "opening",
+    ["EXECUTE: ", "EXECUTE : ", "**EXECUTE:** ", "##### EXECUTE: ", "__EXECUTE__: ", "\u200bEXECUTE: ", "**PLAN**: "],
+)
+async def test_a_block_that_the_answer_may_not_have_stops_it_however_it_is_spelled(open_house, opening):
+    bad = f'RESPONSE: I will see.\n{opening}{{"argv": ["touch", "x"], "why": "y"}}\n'
+    async with open_house(ScriptedReply(text=bad, match=ACTS)) as house:
+        answer, turn = await house.say("hello", depth="fast")
+        assert [row.verdict for row in turn.stages] == ["interrupted", "ok"]
+        assert (answer.answer, turn.votes) == ("It is Zephyrine.", [])
+
+
+async def test_a_message_that_fits_no_packet_is_no_roles_fault(open_house):
+    async with open_house() as house:
+        with pytest.raises(TokenBudgetError, match="too many"):
+            await house.say("word " * 6000)
+        (turn,) = await house.turn_log.newest("local", 5)
+        assert (turn.status, turn.stages) == ("FAILED", [])
+        assert house.reflected == []
+
+
+async def test_the_deadline_holds_while_the_archive_is_asked(open_house):
+    async with open_house(deadline_s=1.0, full_deadline_s=1.0) as house:
+
+        async def never(*_arguments, **_more):
+            call = _arguments[3]
+            while True:
+                await asyncio.sleep(0.02)
+                call.check(house.clock.monotonic())
+
+        house.assembler.gather = never
+        with pytest.raises(DeadlineExceeded):
+            await house.say("hello")
+        (turn,) = await house.turn_log.newest("local", 5)
+        assert turn.status == "FAILED"
+        assert "deadline" in turn.end_why
+        assert house.room.running == {}
+
+
+async def test_who_waits_for_an_earlier_turn_is_told_when_it_takes_too_long(open_house):
+    slow = ScriptedReply(text="RESPONSE: " + "so it goes on and on ", match=ACTS, delay_ms=400.0, chunk_characters=4)
+    async with open_house(slow, full_deadline_s=0.5, deadline_s=30.0) as house:
+        first = asyncio.ensure_future(house.say("hello", depth="fast"))
+        await asyncio.sleep(0.2)
+        with pytest.raises(DeadlineExceeded, match="busy with earlier turns"):
+            await house.say("and now?", depth="fast")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_a_turn_that_is_left_has_a_row_for_the_stage_it_was_at(open_house):
+    slow = ScriptedReply(text=PLAIN, match=ACTS, delay_ms=60.0, chunk_characters=3)
+    async with open_house(slow) as house:
+        events = house.taker.take(ChatRequest(message="hello", session_id="s", depth="full"), Call())
+        async for name, _ in events:
+            if name == "delta":
+                break
+        await events.aclose()
+        (turn,) = await house.turn_log.newest("local", 5)
+        assert [(row.stage, row.verdict) for row in turn.stages] == [
+            ("plan", "ok"), ("refine", "ok"), ("act", "cancelled")
+        ]  # fmt: skip
+        assert turn.status == "CANCELLED"
+
+
+async def test_the_log_knows_the_stages_that_were_done_while_the_turn_goes_on(open_house):
+    slow = ScriptedReply(text=PLAIN, match=ACTS, delay_ms=100.0, chunk_characters=3)
+    async with open_house(slow) as house:
+        taking = asyncio.ensure_future(house.say("hello"))
+        async with asyncio.timeout(10):
+            while "refine" not in [row.stage for row in (await _newest(house)).stages]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        turn = await _newest(house)
+        assert turn.status == "RUNNING"
+        await taking
+
+
+async def test_a_turn_that_a_killed_daemon_cut_off_is_taken_again_under_its_key(open_house):
+    async with open_house(ScriptedReply(error="worker_died", match=ACTS, times=1)) as house:
+        with pytest.raises(GaiadError):
+            await house.say("hello", idempotency_key="k", depth="fast")
+        (turn,) = await house.turn_log.newest("local", 1)
+        await house.turn_log.put("local", type(turn)(**{**_fields(turn), "status": CUT_OFF}))
+        answer, again = await house.say("hello", idempotency_key="k", depth="fast")
+        assert (again.turn_id, again.status, answer.notes) == (turn.turn_id, "SUCCESS", [])
+
+
+async def _newest(house):
+    found = await house.turn_log.newest("local", 1)
+    return found[0] if found else SimpleNamespace(stages=[])
+
+
+def _fields(struct):
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+async def test_the_newest_turn_comes_first_whatever_its_id(open_house):
+    async with open_house() as house:
+        for number in range(4):
+            await house.say(f"hello {number}", depth="fast", idempotency_key=f"key {number}" if number % 2 else "")
+        assert [turn.message for turn in await house.turn_log.newest("local", 4)] == [
+            f"hello {number}" for number in (3, 2, 1, 0)
+        ]
+
+
+async def test_thoughts_of_an_answer_that_failed_its_verification_are_not_kept(open_house):
+    seeding = ScriptedReply(text=f"{PLAIN}\nTHOUGHT_SEED: Ask more.", match=ACTS)
+    async with open_house(seeding, verdict=BAD) as house:
+        answer, _ = await house.say("hello")
+        assert (answer.status, house.seeds) == ("REVERTED", [])
+
+
+async def test_a_failed_answer_is_marked_as_such_in_the_next_packet(open_house):
+    async with open_house(verdict=BAD) as house:
+        await house.say("hello")
+        _, turn = await house.say("and now?", depth="fast")
+        from gaiad.turn.remembering import decode_sent
+
+        packet = decode_sent(await house.cognition.find("local", turn.stages[0].packet_id)).packet
+        assert "failed its verification" in packet.history[-1].text
+
+
+async def test_an_interrupt_is_remembered_as_an_event_and_no_page(open_house):
+    loop = ScriptedReply(text="RESPONSE: " + "again and again and " * 60, match=ACTS)
+    async with open_house(loop) as house:
+        await house.say("hello", depth="fast")
+        (turn,) = await house.archive.session_turns("s", Call())
+        assert "repeats" in turn.metadata["interrupts"][0]
+        assert [block.marker for block in turn.blocks] == ["RESPONSE"]
+
+
+async def test_work_that_is_cancelled_ends_its_stream():
+    async def work(tell):
+        tell("begun", {})
+        raise asyncio.CancelledError
+
+    happening = AsItHappens("work", work)
+    async with asyncio.timeout(2):
+        with pytest.raises(GaiadError, match="work was cancelled"):
+            [event async for event in happening.events()]
