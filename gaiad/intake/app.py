@@ -6,18 +6,22 @@ The same table of routes (`http.py`) is served on both listeners; they differ in
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from socket import socket
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from gaiad.errors import BadInput, DeadlineExceeded, NotFound
+from gaiad.chat_schemas import ChatRequest, RedactionCount
+from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, NotFound
 from gaiad.intake.auth import Caller
 from gaiad.intake.doors import FOREIGN_ORIGIN, Door
 from gaiad.intake.error_answers import JSON, error_body, error_response
+from gaiad.intake.sockets import BACKLOG
 from gaiad.intake.sse import STREAM, STREAMS, encode_event, end_streams
+from gaiad.intake.under_way import ENDING_S, REQUESTS, Requests
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
+from gaiad.schemas import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from gaiad.service import Service
@@ -77,9 +81,47 @@ class Exchange:
         except web.RequestPayloadError as error:
             raise BadInput(f"{self.request.path}: the body cannot be unpacked: {error}; send it plain") from error
         try:
-            return msgspec.json.decode(content or b"{}", type=kind)
+            return self._said(msgspec.json.decode(content or b"{}", type=kind))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(f"{self.request.path}: the body does not fit: {error}") from error
+
+    def _said(self, body: T) -> T:
+        """`body`, a turn's with the channel of the caller: what the page says was said there, whatever it claims."""
+        if self.channel is None or not isinstance(body, ChatRequest):
+            return body
+        return msgspec.structs.replace(body, channel=self.channel)
+
+    @property
+    def channel(self) -> Literal["web_chat"] | None:
+        """Where what comes with this request was said, when the credential decides it: the page's does."""
+        return self.caller.channel or None
+
+    @property
+    def scrubbed(self) -> bool:
+        """Whether this caller reads what is stored scrubbed only: the page does, unless [redaction] says otherwise."""
+        return self.channel is not None and self.service.conversations.scrubs(self.channel)
+
+    async def shown(self, stored: object) -> object:
+        """What is stored as this caller may read it (decision 16)."""
+        return stored if not self.scrubbed else (await self._shown(stored))[0]
+
+    async def shown_reply(self, reply: Reply) -> Reply:
+        """An answer that may hold stored words; `redactions` in it tells how many of which kind were taken out."""
+        if not self.scrubbed or isinstance(reply, web.StreamResponse):
+            return reply
+        status, body = reply if isinstance(reply, Answer) else (200, reply)
+        value, redactions = await self._shown(body)
+        return Answer(status, {**value, "redactions": redactions} if redactions else value)
+
+    async def _shown(self, stored: object) -> tuple[Any, list[RedactionCount]]:
+        assert self.channel is not None
+        tenant = self._calls[-1].tenant if self._calls else DEFAULT_TENANT
+        return await self.service.conversations.shown(stored, self.channel, tenant)
+
+    def require_unscrubbed(self, what: str) -> None:
+        """Raise Forbidden for a caller that may not read what is stored as it is."""
+        if self.scrubbed:
+            raise Forbidden(f"{what}; the page reads scrubbed what is stored (redaction.channels.web_chat)")
 
     def call(self, tenant: str) -> Call:
         """A call for `tenant`, cancelled when the client departs. Raises Forbidden when the caller may not use it."""
@@ -87,6 +129,14 @@ class Exchange:
         call = Call(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
         self._calls.append(call)
         return call
+
+    async def tenants(self) -> list[str]:
+        """The tenants that it is about: `?tenant=`, without it all that the caller may use."""
+        if asked := self.request.query.get("tenant", ""):
+            return [asked]
+        if not self.caller.owner:
+            return sorted(self.caller.tenants)
+        return (await self.service.status(self.call(DEFAULT_TENANT))).tenants or [DEFAULT_TENANT]
 
     def cancel(self) -> None:
         """Nobody waits for the answer any more."""
@@ -102,7 +152,11 @@ Handler = Callable[[Exchange], Awaitable[Reply]]
 
 
 class Route(NamedTuple):
-    """`public` needs no credential; `owner` names what only the owner may do; `timed` false has no time limit."""
+    """`public` needs no credential; `owner` names what only the owner may do; `timed` false has no time limit.
+
+    A caller whose channel is scrubbed gets every answer scrubbed that is not `plain`: routed by its handler already, or
+    without words of packets, sessions, turns or the council. One that streams sees to it itself (`Exchange.shown`).
+    """
 
     method: str
     path: str
@@ -110,6 +164,7 @@ class Route(NamedTuple):
     owner: str = ""
     public: bool = False
     timed: bool = True
+    plain: bool = False
 
 
 # ------------------------------------------------------------------------------------------------------ application
@@ -120,7 +175,9 @@ def build_app(service: "Service", door: Door, routes: Sequence[Route]) -> web.Ap
     limits = service.config.http
     app = web.Application(client_max_size=limits.max_body_bytes)
     app[STREAMS] = set()
+    app[REQUESTS] = Requests()
     app.on_shutdown.append(end_streams)
+    app.on_shutdown.append(_end_requests)
     app.on_response_prepare.append(_add_headers)
     for route in routes:
         app.router.add_route(route.method, route.path, _Endpoint(service, door, route).answer)
@@ -131,12 +188,23 @@ def build_app(service: "Service", door: Door, routes: Sequence[Route]) -> web.Ap
     return app
 
 
+async def _end_requests(app: web.Application) -> None:
+    await app[REQUESTS].end()
+
+
 async def start_listener(app: web.Application, listener: socket, stop_grace_s: float) -> web.AppRunner:
     """Serve `app` on `listener` until the runner's cleanup, which waits `stop_grace_s` for running requests."""
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=stop_grace_s)
+    app[REQUESTS].patience_s = stop_grace_s
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=ENDING_S / 2)
     await runner.setup()
-    await web.SockSite(runner, listener).start()
+    await web.SockSite(runner, listener, backlog=BACKLOG).start()
     return runner
+
+
+async def stop_listener(runner: web.AppRunner, left_s: float) -> None:
+    """The runner's cleanup with another time for running requests than it was started with."""
+    runner.app[REQUESTS].patience_s = left_s
+    await runner.cleanup()
 
 
 class _Endpoint:
@@ -150,6 +218,7 @@ class _Endpoint:
         self._max_body_bytes = service.config.http.max_body_bytes
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        request.app[REQUESTS].add()
         started = self._service.clock.monotonic()
         response = await self._guarded(request, started)
         took_ms = round((self._service.clock.monotonic() - started) * 1000, 2)
@@ -167,7 +236,9 @@ class _Endpoint:
                 if self._route.owner:
                     caller.require_owner(self._route.owner)
                 exchange = Exchange(self._service, request, caller, deadline, self._max_body_bytes)
-                return _respond(await self._route.handler(exchange))
+                with self._door.under_way(caller):
+                    reply = await self._route.handler(exchange)
+                    return _respond(reply if self._route.plain else await exchange.shown_reply(reply))
         except asyncio.CancelledError:
             self._service.metrics.count("requests_abandoned")
             _cancel(exchange)
@@ -230,8 +301,24 @@ async def _preflight(exchange: Exchange) -> Reply:
 _PREFLIGHT = Route("OPTIONS", "/{anything:.*}", _preflight, public=True)
 
 
+_HEADERS = {
+    "Server": "gaiad",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    ),
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    response.headers["X-Content-Type-Options"] = "nosniff"
+    """What keeps a browser strict; and that nothing is kept where a route does not say otherwise."""
+    response.headers.update(_HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
     if origin := request.get(FOREIGN_ORIGIN):
         response.headers["Access-Control-Allow-Origin"] = origin
         response.headers["Vary"] = "Origin"

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from gaiad.errors import ConfigError, Forbidden, Unauthorized
 
@@ -22,11 +23,17 @@ _TOKEN_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A credential: the owner may do everything; others only use their tenants."""
+    """A credential: the owner may do everything; others only use their tenants.
+
+    `channel` is where everything this caller says was said ("" where the request itself tells), `session` the one of
+    the page's it belongs to.
+    """
 
     name: str
     owner: bool
     tenants: frozenset[str] = frozenset()
+    channel: Literal["", "web_chat"] = ""
+    session: str = ""
 
     def may_use(self, tenant: str) -> bool:
         return self.owner or tenant in self.tenants
@@ -81,8 +88,9 @@ class Tokens:
     def load(self) -> None:
         """Read the file, making it with one owner's token when there is none. Raises ConfigError, keeping the last."""
         if not self._path.exists():
-            _write_private(self._path, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
-        self._callers = _parse_tokens(_read_private(self._path), self._path)
+            replace_private(self._path, secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n")
+        text = read_private(self._path, "remove it and the next start makes one")
+        self._callers = _parse_tokens(text, self._path)
 
     def caller(self, presented: str) -> Caller | None:
         """Whose token it is, comparing with every one in constant time."""
@@ -109,29 +117,38 @@ def _parse_tokens(text: str, path: Path) -> list[tuple[bytes, Caller]]:
     return callers
 
 
-def _write_private(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
+# -------------------------------------------------------------------------------------------------- private files
 
 
-def _read_private(path: Path) -> str:
+def replace_private(path: Path, content: bytes) -> None:
+    """Make `path` a file of ours with `content`, mode 0600, whole or not at all. Raises OSError."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def read_private(path: Path, remedy: str) -> str:
+    """The text of a file only we can read. Raises ConfigError, ending in `remedy`, for any other."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be read ({error.strerror}); remove it and the next start makes one"
-        ) from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise ConfigError(f"{path}: is not a regular file; move it away and the next start makes one")
+        raise ConfigError(f"{path}: is not a regular file; {remedy}")
     with os.fdopen(descriptor, encoding="ascii", errors="surrogateescape") as file:
         if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            raise ConfigError(f"{path}: others can read it; make new tokens (remove the file) or chmod 600 it")
+            raise ConfigError(f"{path}: others can read it, so it counts no longer; {remedy}")
         return file.read()
 
 

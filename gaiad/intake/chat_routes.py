@@ -40,6 +40,15 @@ class SessionBody(Input, frozen=True):
     tenant: str = DEFAULT_TENANT
 
 
+class PagesBody(Input, frozen=True):
+    """At most `limit` pages of a session numbered above `after`."""
+
+    session_id: str
+    after: int = -1
+    limit: _Limit = 200
+    tenant: str = DEFAULT_TENANT
+
+
 async def chat(exchange: Exchange) -> Reply:
     """The answer whole, or with `Accept: text/event-stream` the turn as it happens, `done` last."""
     request = await exchange.body(ChatRequest)
@@ -78,6 +87,10 @@ async def newest(exchange: Exchange) -> Reply:
     return {"packets": await exchange.service.conversations.packets(call, body.limit, body.session_id)}
 
 
+async def personas(exchange: Exchange) -> Reply:
+    return {"personas": exchange.service.conversations.personas()}
+
+
 async def sessions(exchange: Exchange) -> Reply:
     body = await exchange.body(SessionsBody)
     return {"sessions": await exchange.service.conversations.sessions(exchange.call(body.tenant), body.limit)}
@@ -85,17 +98,28 @@ async def sessions(exchange: Exchange) -> Reply:
 
 async def session(exchange: Exchange) -> Reply:
     body = await exchange.body(SessionBody)
-    turns = await exchange.service.conversations.turns(body.session_id, exchange.call(body.tenant), body.limit)
+    call = exchange.call(body.tenant)
+    turns = await exchange.service.conversations.turns(body.session_id, call, body.limit, exchange.channel)
     return {"session_id": body.session_id, "turns": turns}
+
+
+async def session_pages(exchange: Exchange) -> Reply:
+    """JIT's pages of a session: header, memo and exact text of each."""
+    body = await exchange.body(PagesBody)
+    call = exchange.call(body.tenant)
+    pages = await exchange.service.session_pages(body.session_id, body.after, body.limit, call)
+    return {"session_id": body.session_id, "pages": pages}
 
 
 def table() -> list[Route]:
     return [
-        Route("POST", "/chat", chat, timed=False),
+        Route("POST", "/chat", chat, timed=False, plain=True),
         Route("POST", "/cognition/render", render),
         Route("POST", "/cognition/show", show),
         Route("POST", "/cognition/list", newest),
         Route("POST", "/cognition/replay", replay, timed=False),
+        Route("GET", "/personas", personas),
         Route("POST", "/sessions/list", sessions),
-        Route("POST", "/sessions/show", session),
+        Route("POST", "/sessions/show", session, plain=True),
+        Route("POST", "/sessions/pages", session_pages),
     ]

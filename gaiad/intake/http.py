@@ -1,20 +1,29 @@
 """The routes: each decodes a struct, checks the tenant by making a call, asks the service and hands back its answer."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
 
 import gaiad
 from gaiad.errors import BadInput, NotFound
-from gaiad.events import Event
-from gaiad.intake import chat_routes, model_routes
+from gaiad.intake import (
+    approval_routes,
+    chat_routes,
+    council_routes,
+    event_routes,
+    governance_routes,
+    memory_routes,
+    model_routes,
+    research_routes,
+    seed_routes,
+    turn_routes,
+)
 from gaiad.intake.app import Answer, Exchange, Reply, Route
 from gaiad.intake.error_answers import error_body
-from gaiad.intake.sse import EventStream, last_event_id, wants_events
+from gaiad.intake.sse import EventStream, wants_events
 from gaiad.schemas import DEFAULT_TENANT, IngestRequest, Input, Job, PacketFilter, ResearchRequest, SearchRequest
 from gaiad.tasks import TaskGroup
 
@@ -113,24 +122,15 @@ async def _ended_job(exchange: Exchange, job: Job, after: int, patience_s: float
     return job
 
 
-async def _tenants(exchange: Exchange) -> list[str]:
-    """The tenants a request without `?tenant=` is about."""
-    if asked := exchange.request.query.get("tenant", ""):
-        return [asked]
-    if not exchange.caller.owner:
-        return sorted(exchange.caller.tenants)
-    return (await exchange.service.status(exchange.call(DEFAULT_TENANT))).tenants or [DEFAULT_TENANT]
-
-
 async def list_jobs(exchange: Exchange) -> Reply:
-    jobs = [job for tenant in await _tenants(exchange) for job in await exchange.service.jobs(exchange.call(tenant))]
+    jobs = [job for tenant in await exchange.tenants() for job in await exchange.service.jobs(exchange.call(tenant))]
     return {"jobs": sorted(jobs, key=lambda job: job.job_id, reverse=True)}
 
 
 async def _job(exchange: Exchange) -> Job:
     """The job in the path, in whichever of the caller's tenants it is."""
     job_id = exchange.request.match_info["job_id"]
-    for tenant in await _tenants(exchange):
+    for tenant in await exchange.tenants():
         try:
             return await exchange.service.job(job_id, exchange.call(tenant))
         except NotFound:
@@ -191,13 +191,16 @@ async def research(exchange: Exchange) -> Reply:
     request = await exchange.body(ResearchRequest)
     call = exchange.call(request.tenant)
     if not wants_events(exchange.request):
-        return await exchange.service.research(request, call)
+        return await exchange.service.research(request, call, channel=exchange.channel)
     async with EventStream(exchange.request) as stream, TaskGroup("research") as tasks:
         events: asyncio.Queue[tuple[str, object]] = asyncio.Queue()
 
+        def tell(name: str, data: dict[str, Any]) -> None:
+            events.put_nowait((name, data))
+
         async def run() -> None:
             try:
-                result = await exchange.service.research(request, call, lambda *event: events.put_nowait(event))
+                result = await exchange.service.research(request, call, tell, exchange.channel)
                 events.put_nowait(("result", result))
             except Exception as error:  # noqa: BLE001  (told to the reader; an unexpected one is logged with its id)
                 events.put_nowait(("error", error_body(error, exchange.request.path)[1]))
@@ -206,7 +209,7 @@ async def research(exchange: Exchange) -> Reply:
         kind = ""
         while kind not in ("result", "error"):
             kind, data = await events.get()
-            await stream.send(kind, data)
+            await stream.send(kind, await exchange.shown(data))
     return stream.response
 
 
@@ -221,7 +224,8 @@ async def show_packet(exchange: Exchange) -> Reply:
 
 
 async def export_packet(exchange: Exchange) -> Reply:
-    """The original bytes; a browser is told to save them, never to show them."""
+    """The original bytes; a browser is told to save them, never to show them. Not for a scrubbed reader."""
+    exchange.require_unscrubbed("an original is whole or it is none: gaiad packets export ID writes it")
     request = await exchange.body(PacketBody)
     content, media_type = await exchange.service.original(
         request.packet_id, request.revision, exchange.call(request.tenant)
@@ -239,36 +243,19 @@ async def quarantine(exchange: Exchange) -> Reply:
     return {"quarantined": await exchange.service.quarantined(exchange.call(tenant))}
 
 
-# ----------------------------------------------------------------------------------------------------------- events
-
-
-async def events(exchange: Exchange) -> Reply:
-    """What happens, as it happens, in the tenants the caller may use; goes on after `Last-Event-ID`."""
-    async with EventStream(exchange.request) as stream:
-        async for event in _visible(exchange):
-            await stream.send(event.kind, event, event.id)
-    return stream.response
-
-
-async def _visible(exchange: Exchange) -> AsyncIterator[Event]:
-    async for event in exchange.service.hub.follow(last_event_id(exchange.request)):
-        if event.missed or exchange.caller.may_use(event.tenant):
-            yield event
-
-
 def table() -> list[Route]:
     """Every route of the API, the same on both listeners."""
     job = "/jobs/{job_id}"
     return [
         Route("GET", "/healthz", healthz, public=True),
-        Route("GET", "/status", status),
+        Route("GET", "/status", status, plain=True),
         Route("POST", "/ingest", ingest),
         Route("GET", "/jobs", list_jobs),
         Route("GET", job, show_job),
         Route("GET", f"{job}/outcomes", job_outcomes),
         Route("POST", f"{job}/cancel", cancel_job),
         Route("POST", "/search", search),
-        Route("POST", "/research", research),
+        Route("POST", "/research", research, plain=True),
         Route("POST", "/packets/list", list_packets),
         Route("POST", "/packets/show", show_packet),
         Route("POST", "/packets/export", export_packet),
@@ -276,13 +263,20 @@ def table() -> list[Route]:
         Route("GET", "/quarantine", quarantine),
         Route("POST", "/reindex", reindex, owner="reindex"),
         Route("POST", "/sweep", sweep, owner="sweep"),
-        Route("POST", "/backup", backup, owner="backup", timed=False),
-        Route("POST", "/restore", restore, owner="restore", timed=False),
+        Route("POST", "/backup", backup, owner="backup", timed=False, plain=True),
+        Route("POST", "/restore", restore, owner="restore", timed=False, plain=True),
         Route("POST", "/stop", stop, owner="stop"),
-        Route("GET", "/config", settings, owner="reading the settings"),
-        Route("POST", "/config/reload", reload_settings, owner="reloading the settings"),
-        Route("GET", "/doctor", doctor, owner="doctor", timed=False),
-        Route("GET", "/events", events, timed=False),
+        Route("GET", "/config", settings, owner="reading the settings", plain=True),
+        Route("POST", "/config/reload", reload_settings, owner="reloading the settings", plain=True),
+        Route("GET", "/doctor", doctor, owner="doctor", timed=False, plain=True),
+        *event_routes.table(),
         *model_routes.table(),
         *chat_routes.table(),
+        *council_routes.table(),
+        *turn_routes.table(),
+        *approval_routes.table(),
+        *governance_routes.table(),
+        *research_routes.table(),
+        *memory_routes.table(),
+        *seed_routes.table(),
     ]

@@ -15,12 +15,15 @@ from aiohttp.web import AppRunner, SockSite
 
 from gaiad.config import load_config
 from gaiad.errors import Conflict
-from gaiad.intake.app import build_app, start_listener
+from gaiad.intake.app import build_app, start_listener, stop_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
-from gaiad.intake.doors import Door, TcpDoor, UnixDoor
+from gaiad.intake.doors import Door, PageCookie, TcpDoor, UnixDoor
 from gaiad.intake.http import table
-from gaiad.intake.sockets import Adopted, PortTaken, listen_tcp, listen_unix, url_of
+from gaiad.intake.sockets import BACKLOG, Adopted, PortTaken, listen_tcp, listen_unix, url_of
+from gaiad.intake.web_login import SESSIONS_NAME, WebLogins
+from gaiad.intake.web_routes import WebRoutes, page_files
 from gaiad.logs import get_logger
+from gaiad.stopping import Stopping
 from gaiad.tasks import TaskGroup
 
 if TYPE_CHECKING:
@@ -31,24 +34,29 @@ _LOOK_S = 2.0  # how long a removed socket file may be missing
 
 
 async def open_listeners(
-    stack: AsyncExitStack, service: "Service", path: Path, tokens: Tokens, adopted: Adopted
+    stack: AsyncExitStack, service: "Service", path: Path, tokens: Tokens, adopted: Adopted, stopping: Stopping
 ) -> tuple[Path, str]:
     """Serve until `stack` closes; the socket's path and the URL ("" for none). Raises Conflict when either is taken."""
     own = None if adopted.unix is not None else _OwnSocket(path)
     if own is not None:
         stack.callback(own.close)
     unix, path = _unix(path, own, adopted)
+    logins = WebLogins(service.place.home / SESSIONS_NAME, service.clock)
+    service.note("web", logins.load())
+    cookie = PageCookie(logins)
     doors: list[tuple[Door, socket]] = [(UnixDoor(PeerCheck(lambda: service.config.access.uids)), unix)]
     tcp = _tcp(service, adopted)
     if tcp is not None:
         stack.callback(tcp.close)
         check = TokenCheck(tokens, tcp.getsockname()[1], service.config.http.allowed_origins)
-        doors.append((TcpDoor(check), tcp))
-    grace_s, routes = service.config.daemon.stop_grace_s, table()
+        doors.append((TcpDoor(check, cookie), tcp))
+    routes = [*table(), *WebRoutes(logins, cookie, page_files()).table()]
+    grace_s = service.config.daemon.stop_grace_s
     runners = [await start_listener(build_app(service, door, routes), listener, grace_s) for door, listener in doors]
 
     async def close() -> None:
-        await asyncio.gather(*(runner.cleanup() for runner in runners))
+        left_s = stopping.left_s()
+        await asyncio.gather(*(stop_listener(runner, left_s) for runner in runners))
 
     stack.push_async_callback(close)
     if own is not None:
@@ -77,7 +85,7 @@ class _OwnSocket:
                 continue
             for site in runner.sites:
                 await site.stop()
-            await SockSite(runner, self.listener.socket).start()
+            await SockSite(runner, self.listener.socket, backlog=BACKLOG).start()
             service.note("socket", "")
             _log.warning("socket_made_again", path=str(self._path), reason="the file had been removed")
 

@@ -71,8 +71,8 @@ async def pin(exchange: Exchange) -> Reply:
 def table() -> list[Route]:
     return [
         Route("POST", "/generate", generate, timed=False),
-        Route("GET", "/models", list_models),
-        Route("POST", "/models/load", load, owner="loading a model", timed=False),
-        Route("POST", "/models/unload", unload, owner="unloading a model", timed=False),
-        Route("POST", "/models/pin", pin, owner="pinning a model"),
+        Route("GET", "/models", list_models, plain=True),
+        Route("POST", "/models/load", load, owner="loading a model", timed=False, plain=True),
+        Route("POST", "/models/unload", unload, owner="unloading a model", timed=False, plain=True),
+        Route("POST", "/models/pin", pin, owner="pinning a model", plain=True),
     ]

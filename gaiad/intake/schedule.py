@@ -25,6 +25,7 @@ class _Entry(NamedTuple):
     hour: int = 0
     minute: int = 0
     zone: tzinfo | None = None
+    at_start: bool = False
 
 
 class Schedule:
@@ -38,10 +39,14 @@ class Schedule:
         self._entries: list[_Entry] = []
         self._scheduler: AsyncIOScheduler | None = None
 
-    def daily(self, name: str, at: str, zone: str, work: Work) -> None:
-        """Run `work` every day at `at` (HH:MM) in the IANA `zone`, "" for the machine's. Raises ConfigError."""
+    def daily(self, name: str, at: str, zone: str, work: Work, *, at_start: bool = False) -> None:
+        """Run `work` every day at `at` (HH:MM) in the IANA `zone`, "" for the machine's. Raises ConfigError.
+
+        With `at_start` also once at the beginning, for a machine that is never on at that time.
+        """
         hour, minute = _time_of_day(name, at)
-        self._add(_Entry(name, work, hour=hour, minute=minute, zone=load_zone(zone) if zone else None))
+        where = load_zone(zone) if zone else None
+        self._add(_Entry(name, work, hour=hour, minute=minute, zone=where, at_start=at_start))
 
     def every(self, name: str, seconds: float, work: Work) -> None:
         """Run `work` every `seconds`, first after that long."""
@@ -85,6 +90,9 @@ class Schedule:
             max_instances=1,
             misfire_grace_time=None,
         )
+
+        if entry.at_start:
+            scheduler.add_job(self._visible(entry.name, entry.work), id=f"{entry.name} at start")
 
     def _visible(self, name: str, work: Work) -> Callable[[], Awaitable[None]]:
         async def run() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from gaiad.errors import Conflict
 from gaiad.home import make_private_directory
 
-BACKLOG = 128
+BACKLOG = 1024
 _FIRST_ADOPTED = 3
 _PROBE_TIMEOUT_S = 1.0
 

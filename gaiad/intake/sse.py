@@ -11,8 +11,12 @@ from aiohttp import web
 from gaiad.tasks import TaskGroup
 
 KEEP_ALIVE_S = 15.0
+KEEP_ALIVE = b": keep-alive\n\n"
+PATIENCE_S = 30.0
+"""How long a reader that comes back where it stopped may take nothing at all."""
 STREAM = web.RequestKey("stream", web.StreamResponse)
 STREAMS = web.AppKey("streams", set["asyncio.Task[Any]"])
+_LONGEST_ID = 18  # digits; more would not be taken for a number
 _LINE_BREAK = re.compile(r"[\r\n]")
 
 
@@ -22,15 +26,15 @@ def wants_events(request: web.Request) -> bool:
 
 
 def last_event_id(request: web.Request) -> int | None:
-    """Where to go on: Last-Event-ID, else `?after=`; None is from now on."""
+    """Where to go on: Last-Event-ID, else `?after=`; None is from now on, also for what can be no number of ours."""
     text = request.headers.get("Last-Event-ID") or request.query.get("after", "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID else None
 
 
-def encode_event(event: str, data: object, identifier: int | None = None) -> bytes:
+def encode_event(event: str, data: object, identifier: int | str | None = None) -> bytes:
     """One event with `data` as JSON on its single line."""
     name = _LINE_BREAK.sub(" ", event).encode()
-    head = b"" if identifier is None else b"id: %d\n" % identifier
+    head = b"" if identifier is None else f"id: {identifier}\n".encode()
     return head + b"event: " + name + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 
@@ -66,7 +70,7 @@ class EventStream:
         await self._tasks.stop()
         return isinstance(error, ConnectionResetError)
 
-    async def send(self, event: str, data: object, identifier: int | None = None) -> None:
+    async def send(self, event: str, data: object, identifier: int | str | None = None) -> None:
         """Send one event with `data` as JSON. Raises ConnectionResetError when the reader has gone."""
         await self.response.write(encode_event(event, data, identifier))
 
@@ -74,9 +78,36 @@ class EventStream:
         try:
             while True:
                 await asyncio.sleep(KEEP_ALIVE_S)
-                await self.response.write(b": keep-alive\n\n")
+                await self.response.write(KEEP_ALIVE)
         except ConnectionResetError:
             return
+
+
+class PatientStream(EventStream):
+    """For streams that a reader can go on with: one that takes nothing for `PATIENCE_S` is left, and costs no more."""
+
+    def __init__(self, request: web.Request) -> None:
+        super().__init__(request)
+        self._sent = 0
+
+    async def send(self, event: str, data: object, identifier: int | str | None = None) -> None:
+        """As EventStream.send; also raises ConnectionResetError when the reader does not read."""
+        content = encode_event(event, data, identifier)
+        self._sent += len(content)
+        await self.response.write(content)
+
+    async def _keep_alive(self) -> None:
+        transport, taken, stalled_s = self._request.transport, 0, 0.0
+        while transport is not None and not transport.is_closing():
+            waiting = transport.get_write_buffer_size()
+            stalled_s = stalled_s + KEEP_ALIVE_S if waiting and self._sent - waiting <= taken else 0.0
+            taken = self._sent - waiting
+            if stalled_s >= PATIENCE_S:
+                transport.abort()
+                return
+            await asyncio.sleep(KEEP_ALIVE_S)
+            if not transport.get_write_buffer_size() and not transport.is_closing():
+                await self.response.write(KEEP_ALIVE)
 
 
 async def end_streams(app: web.Application) -> None:

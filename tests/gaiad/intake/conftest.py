@@ -29,6 +29,13 @@ from gaiad.schemas import (
 )
 
 
+class Unscrubbed:
+    """Conversations of a house in which nothing is scrubbed."""
+
+    def scrubs(self, channel: str) -> bool:
+        return False
+
+
 class MemoryService:
     """What intake uses of the service. Search takes `search_takes_s`; files ingested are kept with their content."""
 
@@ -39,6 +46,7 @@ class MemoryService:
         self.metrics = Metrics()
         self.folders: list[tuple[Path, str]] = []
         self.notes: dict[str, str] = {}
+        self.conversations = Unscrubbed()
         self.calls: list[Call] = []
         self.ingested: list[tuple[str, str, bytes]] = []  # tenant, path, content
         self.batches: list[int] = []
@@ -77,7 +85,9 @@ class MemoryService:
         await asyncio.sleep(self.search_takes_s)
         return SearchResponse(hits=[], took_ms=0.0, degraded=[call.tenant])
 
-    async def research(self, request: ResearchRequest, call: Call, on_event: Any = None) -> ResearchResult:
+    async def research(
+        self, request: ResearchRequest, call: Call, on_event: Any = None, channel: str | None = None
+    ) -> ResearchResult:
         self.calls.append(call)
         if on_event is not None:
             on_event("searching", {"iteration": 1})

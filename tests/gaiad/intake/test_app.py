@@ -323,6 +323,14 @@ async def test_events_go_on_after_the_last_one_read(api: Api, service: Any) -> N
         assert (await read_events(response, 1))[0][0] == "4"
 
 
+async def test_a_last_event_id_that_no_event_can_have_is_from_now_on(api: Api, service: Any) -> None:
+    service.hub.publish("tick", "local", number=0)
+    async with api.unix.get("/events", headers={"Last-Event-ID": "9" * 5000}) as response:
+        assert response.status == 200
+        service.hub.publish("tick", "local", number=1)
+        assert (await read_events(response, 1))[0][0] == "2"
+
+
 async def test_events_of_other_tenants_are_not_shown(api: Api, service: Any) -> None:
     service.hub.publish("tick", "local", secret=True)
     service.hub.publish("tick", "work", secret=False)

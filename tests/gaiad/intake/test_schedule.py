@@ -68,6 +68,22 @@ async def test_what_was_registered_before_the_start_runs_after_it(notes: dict[st
     schedule.stop()
 
 
+async def test_daily_work_can_also_run_at_the_start(schedule: Schedule) -> None:
+    ran: list[str] = []
+
+    async def work() -> None:
+        ran.append("ran")
+
+    schedule.daily("later", "04:00", "", work)
+    await asyncio.sleep(0.05)
+    assert ran == []
+    schedule.daily("now", "04:00", "", work, at_start=True)
+    await asyncio.sleep(0.05)
+    assert ran == ["ran"]
+    assert schedule._scheduler is not None
+    assert {job.id for job in schedule._scheduler.get_jobs()} == {"later", "now"}, "the one at the start is done"
+
+
 @pytest.mark.parametrize("at", ["24:00", "4", "04:60", "four", "-1:00", ""])
 async def test_a_time_that_is_none_is_refused(schedule: Schedule, at: str) -> None:
     async def work() -> None: ...

@@ -1,0 +1,33 @@
+"""The routes of commands that wait for a person (decision 13): look, approve, deny. Each within its tenant."""
+
+from gaiad.approval_schemas import ApprovalsBody, ApproveBody, DenyBody
+from gaiad.intake.app import Exchange, Reply, Route
+
+
+async def listed(exchange: Exchange) -> Reply:
+    body = await exchange.body(ApprovalsBody)
+    call = exchange.call(body.tenant)
+    approving = exchange.service.approving
+    found = await approving.listed(call, body.limit, every_state=body.all)
+    return {"approvals": found, "refusal": approving.refusal}
+
+
+async def approve(exchange: Exchange) -> Reply:
+    """The approval as it stands; with `wait` (as it is unless the body says otherwise) once the command is verified."""
+    body = await exchange.body(ApproveBody)
+    call = exchange.call(body.tenant)
+    return await exchange.service.approving.approve(body.id, body.sha256, call, exchange.caller.name, wait=body.wait)
+
+
+async def deny(exchange: Exchange) -> Reply:
+    body = await exchange.body(DenyBody)
+    return await exchange.service.approving.deny(body.id, exchange.call(body.tenant), exchange.caller.name)
+
+
+def table() -> list[Route]:
+    """A command and its verification have deadlines of their own."""
+    return [
+        Route("POST", "/approvals/list", listed),
+        Route("POST", "/approvals/approve", approve, timed=False),
+        Route("POST", "/approvals/deny", deny),
+    ]

@@ -1,0 +1,104 @@
+"""The routes of research runs: begin one and follow it, one with its payload, the newest, a source's whole text.
+
+What is begun here goes on though its caller leaves, as the page does with every reload.
+"""
+
+from contextlib import aclosing
+
+from gaiad.errors import BadInput, NotFound
+from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.sse import EventStream, last_event_id
+from gaiad.payload_schemas import ResearchRun
+from gaiad.schemas import DEFAULT_TENANT, Input, ResearchRequest
+
+_LIMIT, _MOST = 20, 1000
+
+
+class TenantBody(Input, frozen=True):
+    tenant: str = DEFAULT_TENANT
+
+
+async def start(exchange: Exchange) -> Reply:
+    """Begin a run and name it; `GET /research/ID/events` follows it. It has the time of a request."""
+    request = await exchange.body(ResearchRequest)
+    return {"research_id": exchange.service.start_research(request, exchange.call(request.tenant))}
+
+
+async def cancel(exchange: Exchange) -> Reply:
+    """Break a begun run off; `cancelled` is false when there is nothing to break off any more."""
+    call = exchange.call((await exchange.body(TenantBody)).tenant)
+    research_id = exchange.request.match_info["research_id"]
+    return {"research_id": research_id, "cancelled": exchange.service.research_runs.cancel(research_id, call)}
+
+
+async def _run(exchange: Exchange) -> ResearchRun:
+    """The run in the path, in whichever of the caller's tenants it is."""
+    research_id = exchange.request.match_info["research_id"]
+    for tenant in await exchange.tenants():
+        try:
+            return await exchange.service.research_runs.run(research_id, exchange.call(tenant))
+        except NotFound:
+            continue
+    raise NotFound(f"no run is called {research_id!r}; `gaiad research list` shows the newest")
+
+
+async def show_run(exchange: Exchange) -> Reply:
+    return await _run(exchange)
+
+
+async def events(exchange: Exchange) -> Reply:
+    """What a run told as it went, then what it tells, until its end: `result` or `error`.
+
+    Goes on after `Last-Event-ID`. Of an older run only the end is told.
+    """
+    research_id, after = exchange.request.match_info["research_id"], last_event_id(exchange.request) or 0
+    for tenant in await exchange.tenants():
+        try:
+            told = await exchange.service.research_runs.follow(research_id, after, exchange.call(tenant))
+        except NotFound:
+            continue
+        async with aclosing(told), EventStream(exchange.request) as stream:
+            async for event in told:
+                await stream.send(event.name, await exchange.shown(event.data), event.number)
+        return stream.response
+    raise NotFound(f"no run is called {research_id!r}; `gaiad research list` shows the newest")
+
+
+async def show_source(exchange: Exchange) -> Reply:
+    """The whole text of one source: the payload holds its first 10,000 characters."""
+    run, source_id = (await _run(exchange)).run, exchange.request.match_info["source_id"]
+    return await exchange.service.research_runs.source(run.research_id, source_id, exchange.call(run.tenant))
+
+
+async def list_runs(exchange: Exchange) -> Reply:
+    """`?limit=N&review=1`: the last N, of `review` only those that are PARTIAL or answered with low confidence."""
+    limit, review = _limit(exchange.request.query.get("limit", "")), exchange.request.query.get("review", "")
+    if review not in ("", "0", "1"):
+        raise BadInput(f"review={review!r}: write 1 for the runs to review, or leave it out")
+    runs = exchange.service.research_runs
+    found = [
+        row
+        for tenant in await exchange.tenants()
+        for row in await runs.newest(exchange.call(tenant), limit, to_review=review == "1")
+    ]
+    return {"runs": sorted(found, key=lambda row: row.research_id, reverse=True)[:limit]}
+
+
+def _limit(text: str) -> int:
+    if not text:
+        return _LIMIT
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= _MOST):
+        raise BadInput(f"limit={text!r}: give a number from 1 to {_MOST}")
+    return int(text)
+
+
+def table() -> list[Route]:
+    run = "/research/{research_id}"
+    return [
+        Route("POST", "/research/start", start),
+        Route("POST", f"{run}/cancel", cancel),
+        Route("GET", "/research", list_runs),
+        Route("GET", run, show_run),
+        Route("GET", f"{run}/events", events, timed=False),
+        Route("GET", f"{run}/sources/{{source_id}}", show_source),
+    ]

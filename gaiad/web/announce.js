@@ -1,0 +1,9 @@
+// Says to a screen reader what happened, once, without moving the focus.
+
+const LONGEST = 1200;
+
+export function announce(words, { urgent = false } = {}) {
+  const place = document.getElementById(urgent ? "said-now" : "said");
+  place.textContent = "";
+  setTimeout(() => (place.textContent = words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words), 60);
+}

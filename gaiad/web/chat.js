@@ -1,0 +1,299 @@
+// The chat: the turns of a session, those that run followed as they happen, and what is said sent once.
+
+import { get, post } from "./api.js";
+import { announce } from "./announce.js";
+import { Composer } from "./composer.js";
+import { isAway, noticed, onReturn } from "./connection.js";
+import { button, el, fill } from "./dom.js";
+import { newKey, putIn, takeOut, unsent } from "./outbox.js";
+import { tenant } from "./state.js";
+import { follow } from "./stream.js";
+import { apply, newTurn, rememberedTurn, withLost } from "./turn_model.js";
+import { TurnView } from "./turn_view.js";
+import { doingNow } from "./turn_steps.js";
+
+const NEAR_END_PX = 120;
+const SETTLING_MS = 1500;
+const LOGGED = 200; // as many as memory gives
+
+/** One chat view; `open(session)` shows a session, "" a new one. */
+export class Chat {
+  constructor(sessions) {
+    this.sessions = sessions;
+    this.session = null;
+    this.views = new Map(); // turn id -> TurnView
+    this.streams = new Map(); // turn id -> Following
+    this.composer = new Composer((text, options) => this.say({ key: newKey(), session: this.session, text, options }));
+    this.turns = el("div", { class: "turns" });
+    this.waiting = el("div", { class: "waiting" });
+    this.newest = button("Newest", () => this.toEnd(true), { class: "to-end small", hidden: true });
+    this.scroller = el("div", { class: "scroller", onscroll: () => this.scrolled() }, el("div", { class: "column" }, this.turns, this.waiting));
+    this.node = el("div", { class: "chat" }, el("h1", { class: "unseen" }, "Chat"), this.scroller, el("div", { class: "dock" }, this.newest, this.composer.node));
+    this.atEnd = true;
+    this.endedAt = 0;
+    new ResizeObserver(() => this.grown()).observe(this.turns);
+    onReturn(() => {
+      this.drawWaiting();
+      if (this.turns.querySelector(".unopened")) this.reopen();
+    });
+  }
+
+  async open(session) {
+    if (session === this.session) return this.composer.focus();
+    this.leave();
+    this.session = session;
+    this.sessions.choose(session);
+    this.composer.open(session);
+    fill(this.turns, session ? el("p", { class: "quiet" }, "Opening…") : welcome((words) => this.composer.put(words)));
+    this.drawWaiting();
+    this.composer.focus();
+    if (!session) this.greet().catch(noticed);
+    try {
+      const past = session ? await this.past(session) : [];
+      const { turns: running } = await get(`/turns/running?tenant=${encodeURIComponent(tenant())}`);
+      if (this.session !== session) return;
+      if (session) fill(this.turns);
+      const ids = new Set(running.map((one) => one.turn_id));
+      for (const turn of past) if (!ids.has(turn.turnId)) this.add(turn);
+      for (const one of running) {
+        this.sessions.mark(one.session_id, true);
+        if (one.session_id === session) this.listen(this.add(newTurn(one.message, { turnId: one.turn_id, sessionId: session, startedAt: one.started_at, running: true })));
+      }
+      this.toEnd(true);
+    } catch (error) {
+      noticed(error);
+      if (session && this.session === session) fill(this.turns, el("p", { class: "problem unopened" }, error.message, " ", button("Try again", () => this.reopen(), { class: "small" })));
+    }
+    this.resume();
+  }
+
+  /** Who has no packet yet is told so, for then there is nothing to ask about. */
+  async greet() {
+    const { packets } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+    const shown = this.turns.querySelector(".welcome");
+    if (packets || !shown) return;
+    fill(shown, el("h2", {}, "Nothing is remembered yet."), el("p", {}, "Put packets into the inbox of gaiad's home, or run ", el("code", {}, "gaiad ingest FOLDER"), ". What is said here is remembered too."));
+  }
+
+  reopen() {
+    const { session } = this;
+    this.session = null;
+    return this.open(session);
+  }
+
+  leave() {
+    for (const stream of this.streams.values()) stream.stop();
+    this.streams.clear();
+    this.views.clear();
+  }
+
+  /** What memory keeps of a session, and what the turn log alone knows: turns that were stopped or cut off. */
+  async past(session) {
+    const asked = [
+      post("/sessions/show", { session_id: session, tenant: tenant() }).catch((error) => {
+        if (error.status === 404) return { turns: [] }; // nothing is remembered of it yet
+        throw error;
+      }),
+      post("/turns/list", { session_id: session, limit: LOGGED, tenant: tenant() }),
+    ];
+    const [{ turns }, { turns: records }] = await Promise.all(asked);
+    return withLost(turns.map(rememberedTurn), records);
+  }
+
+  /** What turns say of other things, as of commands that wait, may have changed. */
+  redraw() {
+    for (const view of this.views.values()) view.update();
+  }
+
+  /** A turn was taken here without this page: after an approval, or from the command line. */
+  async refresh() {
+    const { session } = this;
+    if (!session || this.streams.size) return;
+    for (const turn of await this.past(session)) {
+      if (this.session !== session || this.views.has(turn.turnId)) continue;
+      const end = this.nearEnd();
+      this.add(turn);
+      if (end) this.toEnd(true);
+    }
+  }
+
+  add(turn) {
+    this.turns.querySelector(".welcome")?.remove();
+    const view = new TurnView(turn, { onStop: (one) => this.stop(one), onAgain: (one) => this.again(one) });
+    if (turn.turnId) this.views.set(turn.turnId, view);
+    this.turns.append(view.node);
+    return view;
+  }
+
+  // -- saying something
+
+  /** Send an entry of the outbox; it leaves it when the daemon has it. */
+  async say(entry) {
+    putIn({ ...entry, state: "sending" });
+    const turn = newTurn(entry.text, { running: true, startedAt: new Date().toISOString(), key: entry.key, options: entry.options });
+    const here = entry.session === this.session;
+    const view = here ? this.add(turn) : null;
+    this.drawWaiting();
+    if (here) this.toEnd(true);
+    try {
+      const request = { message: entry.text, session_id: entry.session, idempotency_key: entry.key, tenant: tenant(), ...entry.options };
+      const { turn_id, session_id } = await post("/turns/start", request);
+      takeOut(entry.key);
+      Object.assign(turn, { turnId: turn_id, sessionId: session_id });
+      this.sessions.begin(session_id, entry.text);
+      this.sessions.mark(session_id, true);
+      if (view && entry.session === this.session) this.began(view, session_id);
+      this.sessions.load().catch(noticed);
+    } catch (error) {
+      noticed(error);
+      view?.node.remove();
+      if (error.away || error.signedOut || error.status >= 500) putIn({ ...entry, state: "waiting" });
+      else this.refused(entry, error);
+    }
+    this.drawWaiting();
+  }
+
+  began(view, session) {
+    const { turn } = view;
+    if (this.views.has(turn.turnId)) view.node.remove(); // sent before, and running already
+    else {
+      this.views.set(turn.turnId, view);
+      this.listen(view);
+    }
+    if (!this.session) {
+      this.session = this.composer.session = session;
+      if (/^(#\/chat\/?)?$/.test(location.hash)) history.replaceState(null, "", `#/chat/${encodeURIComponent(session)}`);
+      this.sessions.choose(session);
+    }
+  }
+
+  /** What the daemon will not take is the person's to change. */
+  refused(entry, error) {
+    takeOut(entry.key);
+    if (entry.session === this.session) this.composer.put(entry.text);
+    this.turns.append(el("p", { class: "problem", role: "alert" }, error.message));
+    this.toEnd(true);
+  }
+
+  /** A reload came between sending and hearing that it was taken: the key makes a second time harmless. */
+  resume() {
+    for (const entry of unsent()) if (entry.state === "sending" && entry.session === this.session) this.say(entry);
+  }
+
+  drawWaiting() {
+    const entries = unsent().filter((entry) => entry.state === "waiting" && entry.session === this.session);
+    fill(this.waiting, entries.map((entry) => this.unsentRow(entry)));
+  }
+
+  unsentRow(entry) {
+    const drop = () => {
+      takeOut(entry.key);
+      this.drawWaiting();
+    };
+    const edit = () => {
+      drop();
+      this.composer.put(entry.text);
+    };
+    const send = () => {
+      takeOut(entry.key);
+      this.say(entry);
+    };
+    return el(
+      "div",
+      { class: "unsent" },
+      el("p", { class: "asked" }, entry.text),
+      el("p", { class: "unsent-row" }, el("span", {}, `${isAway() ? "Not sent: gaiad is away." : "Not sent yet."} It is sent only when you press Send.`), button("Send", send, { class: "small strong" }), button("Edit", edit, { class: "small" }), button("Discard", drop, { class: "small ghost" })),
+    );
+  }
+
+  // -- a turn that runs
+
+  listen(view) {
+    const { turn } = view;
+    let told = "";
+    const path = `/turns/events?turn=${encodeURIComponent(turn.turnId)}&tenant=${encodeURIComponent(tenant())}&after=0`;
+    const onEvent = ({ name, data }) => {
+      apply(turn, name, data);
+      view.update();
+      const doing = name === "stage" ? `${doingNow(turn)}.` : "";
+      if (doing && doing !== told) announce((told = doing));
+      if (turn.running) return false;
+      this.ended(view);
+      return true;
+    };
+    const onState = (state, detail) => {
+      if (state !== "refused") return;
+      noticed(detail);
+      if (detail.signedOut) return;
+      const lost = detail.status === 404 ? "gaiad was restarted before this answer was whole." : detail.message;
+      apply(turn, "error", { code: detail.code, message: lost });
+      view.update();
+      this.ended(view);
+    };
+    this.streams.set(turn.turnId, follow(path, { onEvent, onState }));
+  }
+
+  ended(view) {
+    const { turn } = view;
+    this.streams.delete(turn.turnId);
+    this.endedAt = Date.now();
+    this.sessions.mark(turn.sessionId, false);
+    this.sessions.load().catch(noticed);
+    if (turn.broken) announce(turn.error?.message ?? "The answer ended before its end.", { urgent: true });
+    else announce(`${turn.answered ? "Answer" : "No answer"}: ${turn.answer}`);
+  }
+
+  async stop(turn) {
+    try {
+      await post("/turns/cancel", { turn: turn.turnId, tenant: tenant() });
+    } catch (error) {
+      noticed(error);
+      announce(error.message, { urgent: true });
+    }
+  }
+
+  /** Stop the newest turn that runs here; whether there was one. */
+  stopNewest() {
+    const running = [...this.views.values()].filter((view) => view.turn.running).at(-1);
+    if (running) this.stop(running.turn);
+    return Boolean(running);
+  }
+
+  again(turn) {
+    this.say({ key: newKey(), session: turn.sessionId || this.session, text: turn.message, options: turn.options ?? { persona: "", depth: "" } });
+  }
+
+  // -- where one reads
+
+  nearEnd() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    return scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+  }
+
+  toEnd(jump = false) {
+    this.scroller.scrollTo({ top: this.scroller.scrollHeight, behavior: jump ? "instant" : "auto" });
+    this.scrolled();
+  }
+
+  scrolled() {
+    this.atEnd = this.nearEnd();
+    this.newest.hidden = this.atEnd;
+  }
+
+  /** Who reads at the end stays there while an answer grows; opening what stands there already moves nothing. */
+  grown() {
+    if (this.atEnd && (this.streams.size || Date.now() - this.endedAt < SETTLING_MS)) this.toEnd();
+    else this.newest.hidden = this.nearEnd();
+  }
+}
+
+function welcome(put) {
+  const tries = ["What did we decide last week, and what is still open?", "Summarise what the archive says about …", "Plan the next step, and check it before you answer."];
+  return el(
+    "div",
+    { class: "welcome" },
+    el("h2", {}, "What would you like to know?"),
+    el("p", {}, "The council answers from what it remembers, names the packets it used, and keeps what is said here."),
+    el("ul", {}, tries.map((words) => el("li", {}, button(words, () => put(words), { class: "try" })))),
+  );
+}

@@ -1,0 +1,85 @@
+// Finds in a packet's pages what an answer quotes or says: the quote where it stands, else the nearest sentence. Pure.
+
+const QUOTED = /[“"„«]([^“”"„«»]{8,})[”"“»]/g;
+const SENTENCE = /[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)/g;
+const WORD = /[\p{L}\p{N}]{3,}/gu;
+const LEAST_SHARED = 0.34;
+
+/**
+ * {page, start, end, exact} in `pages` for a passage, or null; `whole` when it is a page without a place in it.
+ *
+ * `passage` is {page_id, start, end, quote} (characters of a page, from a citation), {page_id} alone, or {said}: the text before
+ * a citation, of which a quoted part is looked for first.
+ */
+export function findPassage(pages, passage) {
+  if (!passage) return null;
+  const named = pages.find((page) => page.page_id === passage.page_id);
+  if (named && passage.end !== undefined && named.redacted) return inScrubbed(named, passage);
+  if (named && passage.end !== undefined) {
+    const characters = [...named.text];
+    const start = characters.slice(0, passage.start).join("").length;
+    return { page: named, start, end: start + characters.slice(passage.start, passage.end).join("").length, exact: true };
+  }
+  if (named) return { page: named, start: 0, end: named.text.length, exact: true, whole: true };
+  return passage.said ? ofSaid(pages, passage.said) : null;
+}
+
+function ofSaid(pages, said) {
+  const claim = claimOf(said);
+  const last = (claim.match(SENTENCE) ?? [claim]).at(-1).trim();
+  const quotes = [...claim.matchAll(QUOTED)].map((match) => match[1]).reverse();
+  for (const words of [...quotes, claim, last]) {
+    const found = verbatim(pages, words);
+    if (found) return found;
+  }
+  return nearest(pages, last) ?? nearest(pages, claim);
+}
+
+/** In a page of which words were taken out, characters do not count any more: the quote itself does, scrubbed alike. */
+function inScrubbed(page, { quote, start }) {
+  let best = -1;
+  for (let at = quote ? page.text.indexOf(quote) : -1; at >= 0; at = page.text.indexOf(quote, at + 1)) {
+    if (best < 0 || Math.abs(at - start) < Math.abs(best - start)) best = at;
+  }
+  if (best >= 0) return { page, start: best, end: best + quote.length, exact: true };
+  return verbatim([page], quote) ?? nearest([page], quote) ?? { page, start: 0, end: page.text.length, exact: true, whole: true };
+}
+
+/** What stands between the citation before and this one, without its emphasis. */
+function claimOf(said) {
+  const parts = said.split(/\[Packet:[^\]\n]*\]/).map((part) => part.replace(/[*`]/g, "").trim());
+  return parts.filter((part) => part.length >= 8).at(-1) ?? "";
+}
+
+/** Where the words stand in a page, whatever white space is between them. */
+function verbatim(pages, words) {
+  const wanted = words.trim().replace(/[.,;:!?]+$/, "");
+  if (wanted.length < 8) return null;
+  const pattern = new RegExp(wanted.split(/\s+/).map(escaped).join("\\s+"), "iu");
+  for (const page of pages) {
+    const match = pattern.exec(page.text);
+    if (match) return { page, start: match.index, end: match.index + match[0].length, exact: true };
+  }
+  return null;
+}
+
+function nearest(pages, claim) {
+  const wanted = wordsOf(claim);
+  if (wanted.size < 3) return null;
+  let best = null;
+  for (const page of pages) {
+    for (const match of page.text.matchAll(SENTENCE)) {
+      const words = wordsOf(match[0]);
+      const shared = [...words].filter((word) => wanted.has(word)).length;
+      const score = shared / Math.sqrt(wanted.size * Math.max(words.size, 1));
+      if (shared >= 3 && score > (best?.score ?? LEAST_SHARED)) {
+        const lead = match[0].length - match[0].trimStart().length;
+        best = { score, page, start: match.index + lead, end: match.index + match[0].trimEnd().length, exact: false };
+      }
+    }
+  }
+  return best && { page: best.page, start: best.start, end: best.end, exact: false };
+}
+
+const wordsOf = (text) => new Set((text.toLowerCase().match(WORD) ?? []).map((word) => word.replace(/(ing|ed|es|s)$/, "")));
+const escaped = (word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

@@ -1,0 +1,169 @@
+// A research run as it unfolds: each search, what it found, whether that was enough, and the answer with its quotes.
+//
+// It runs in the daemon; the page follows it by its id, which it keeps, so that a reload goes on with it.
+
+import { post } from "./api.js";
+import { announce } from "./announce.js";
+import { noticed } from "./connection.js";
+import { meter } from "./charts.js";
+import { button, el, fill } from "./dom.js";
+import { openPacket } from "./packet.js";
+import { showText } from "./rich_text.js";
+import { keep, recall, tenant } from "./state.js";
+import { follow } from "./stream.js";
+import { foundLine, reflectedLine, searchingLine } from "./turn_model.js";
+import { packetButton } from "./turn_steps.js";
+import { counted, day, duration } from "./words.js";
+
+const STATUS = { SUCCESS: "answered", PARTIAL: "answered in part", NOT_FOUND: "not found", CLARIFY: "needs a clearer question" };
+const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }) };
+
+const begunKey = () => `research.begun.${tenant()}`;
+const breakOff = (researchId) => post(`/research/${encodeURIComponent(researchId)}/cancel`, { tenant: tenant() }).catch(noticed);
+
+export class Research {
+  constructor() {
+    this.question = el("input", { type: "text", id: "question", placeholder: "What shall be found out?", "aria-label": "Question to the archive", autocomplete: "off", oninput: () => keep("question", this.question.value) });
+    this.question.value = recall("question", "");
+    this.go = el("button", { type: "submit", class: "strong" }, "Research");
+    this.cancel = button("Stop", () => this.stop(), { hidden: true });
+    this.steps = el("ol", { class: "run", "aria-label": "Steps" });
+    this.result = el("div", { class: "result" });
+    this.node = el(
+      "div",
+      { class: "page" },
+      el("header", { class: "page-head" }, el("h1", {}, "Research"), el("p", { class: "quiet" }, "Searches again until what it found is enough; every sentence of the answer names its packet.")),
+      el("form", { class: "search-form", onsubmit: (event) => this.submitted(event) }, el("div", { class: "search-line" }, this.question, this.go, this.cancel)),
+      this.steps,
+      this.result,
+    );
+    this.last = recall(`research.${tenant()}`);
+  }
+
+  open() {
+    const begun = this.under ? null : recall(begunKey());
+    if (begun) this.follow(begun);
+    else if (this.last?.result && !this.result.childNodes.length && !this.under) {
+      for (const [name, data] of this.last.steps) if (LINES[name]) this.step(name, data);
+      this.show(this.last.result);
+    }
+    if (matchMedia("(pointer: fine)").matches) this.question.focus();
+  }
+
+  close() {}
+
+  submitted(event) {
+    event.preventDefault();
+    if (this.question.value.trim()) this.run(this.question.value.trim());
+  }
+
+  async run(query) {
+    this.stop();
+    const mine = (this.under = { stop: () => {} }); // until it has an id
+    this.begin();
+    try {
+      const { research_id } = await post("/research/start", { query, tenant: tenant() });
+      if (this.under !== mine) return void breakOff(research_id);
+      keep(begunKey(), research_id);
+      this.follow(research_id);
+    } catch (error) {
+      if (this.under !== mine) return;
+      noticed(error);
+      this.failed(error.message);
+    }
+  }
+
+  begin() {
+    fill(this.steps);
+    fill(this.result);
+    this.cancel.hidden = false;
+    this.told = [];
+  }
+
+  /** From its first step, whenever it began. */
+  follow(researchId) {
+    this.begin();
+    this.id = researchId;
+    const onState = (state, error) => state === "refused" && this.failed(error.message);
+    this.under = follow(`/research/${encodeURIComponent(researchId)}/events?tenant=${encodeURIComponent(tenant())}`, { onEvent: ({ name, data }) => this.take(name, data), onState });
+  }
+
+  /** The person wants it no more, or wants another. */
+  stop() {
+    if (!this.under) return;
+    if (this.id) breakOff(this.id);
+    this.under.stop();
+    this.failed("Stopped.");
+  }
+
+  ended() {
+    this.under = this.id = null;
+    keep(begunKey(), null);
+    this.cancel.hidden = true;
+    this.steps.querySelector(".now")?.classList.remove("now");
+  }
+
+  /** Whether that was its last word. */
+  take(name, data) {
+    if (name === "error") {
+      this.failed(data.code === "cancelled" ? "Stopped." : data.message);
+      return true;
+    }
+    if (name === "result") {
+      this.ended();
+      this.last = { steps: this.told, result: data };
+      keep(`research.${tenant()}`, this.last);
+      announce(`${STATUS[data.status] ?? data.status}: ${data.answer || data.note}`);
+      this.show(data);
+      return true;
+    }
+    if (!LINES[name]) return false; // "started" says the run's id, which the page has
+    this.told.push([name, data]);
+    announce(this.step(name, data));
+    return false;
+  }
+
+  step(name, data) {
+    this.steps.querySelector(".now")?.classList.remove("now");
+    const line = LINES[name](data);
+    this.steps.append(
+      el(
+        "li",
+        { class: `run-step ${name} now` },
+        el("span", { class: "run-text" }, line.text),
+        data.confidence !== undefined ? meter(data.confidence, 1, "confidence") : null,
+        name === "found" && line.packets?.length ? el("span", { class: "packet-row" }, line.packets.map(packetButton)) : null,
+      ),
+    );
+    return line.text;
+  }
+
+  failed(message) {
+    this.ended();
+    fill(this.result, el("p", { class: "problem", role: "alert" }, message));
+  }
+
+  show(result) {
+    const answer = el("div", { class: "answer" });
+    const passage = (packetId, said) => openPacket(packetId, result.citations.find((one) => one.packet_id === packetId && said.said.trimEnd().endsWith(one.quote.trimEnd())) ?? said);
+    showText(answer, result.answer, passage);
+    fill(
+      this.result,
+      el("header", { class: "result-head" }, el("span", { class: `verdict ${result.status === "SUCCESS" ? "verified" : "unverifiable"}` }, STATUS[result.status] ?? result.status), el("span", {}, `confidence ${result.confidence.toFixed(2)} (${result.confidence_band.toLowerCase()})`), el("span", {}, `${counted(result.iterations_used, "search", "searches")} of ${result.max_iterations}`), el("span", {}, `${result.engine} · ${duration(result.took_ms)}`)),
+      answer,
+      result.note ? el("p", { class: "note" }, result.note) : null,
+      result.suggestions.length ? el("ul", { class: "suggestions" }, result.suggestions.map((hint) => el("li", {}, hint))) : null,
+      result.citations.length ? el("section", { class: "quotes" }, el("h2", { class: "label" }, "Quoted"), result.citations.map(quoted)) : null,
+    );
+  }
+}
+
+/** A quote that opens its packet at exactly these characters. */
+function quoted(citation) {
+  return el(
+    "button",
+    { type: "button", class: "quote", onclick: () => openPacket(citation.packet_id, citation), title: `Open ${citation.packet_id} at this passage` },
+    el("span", { class: "stored" }, citation.quote),
+    el("span", { class: "quote-facts" }, `${citation.topic || citation.packet_id} · ${day(citation.timestamp)} · sha256 ${citation.sha256.slice(0, 12)}${citation.redacted ? " of what is stored; scrubbed on its way here" : ""}`),
+  );
+}

@@ -1,0 +1,105 @@
+// The list of conversations beside the chat: the first thing said in each, those with an answer under way marked.
+
+import { get, post } from "./api.js";
+import { el, fill, icon } from "./dom.js";
+import { tenant } from "./state.js";
+import { counted, firstLine, relative } from "./words.js";
+
+const SHOWN = 40;
+const AT_ONCE = 4;
+const AGAIN_MS = 3000;
+const LOGGED = 40; // turns of the turn log looked through for conversations that memory does not keep
+const MOST_TURNS = 200;
+const titles = new Map(); // session -> the first thing said in it
+
+export class Sessions {
+  constructor(node) {
+    this.node = node;
+    this.running = new Set();
+    this.chosen = "";
+    this.list = [];
+    this.begun = [];
+  }
+
+  async load() {
+    const [{ sessions: kept }, { turns }, { turns: records }] = await Promise.all([
+      post("/sessions/list", { tenant: tenant(), limit: SHOWN }),
+      get(`/turns/running?tenant=${encodeURIComponent(tenant())}`),
+      post("/turns/list", { tenant: tenant(), limit: LOGGED }),
+    ]);
+    const sessions = withLost(kept, records);
+    this.running = new Set(turns.map((one) => one.session_id));
+    clearTimeout(this.again);
+    if (turns.length) this.again = setTimeout(() => this.load().catch(() => {}), AGAIN_MS); // until none is answered any more
+    this.begun = this.begun.filter((one) => !sessions.some((other) => other.session_id === one.session_id));
+    this.list = [...this.begun, ...sessions];
+    this.draw();
+    const unknown = sessions.filter((one) => !one.title && !titles.has(one.session_id));
+    const next = async () => {
+      for (let one = unknown.shift(); one; one = unknown.shift()) await this.name(one);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, next));
+    this.draw();
+  }
+
+  async name(session) {
+    const { turns } = await post("/sessions/show", { session_id: session.session_id, tenant: tenant(), limit: Math.min(Math.max(session.turns, 1), MOST_TURNS) });
+    const message = turns[0]?.messages[0]?.content ?? "";
+    titles.set(session.session_id, firstLine(message) || session.session_id);
+  }
+
+  choose(session) {
+    this.chosen = session;
+    this.draw();
+  }
+
+  /** One that is begun just now is not remembered before its first answer. */
+  begin(session, message) {
+    if (this.list.some((one) => one.session_id === session)) return;
+    const now = new Date().toISOString();
+    this.begun = [...this.begun.filter((one) => one.session_id !== session), { session_id: session, title: firstLine(message), updated_at: now, turns: 1 }];
+    this.list = [this.begun.at(-1), ...this.list];
+  }
+
+  mark(session, running) {
+    if (running) this.running.add(session);
+    else this.running.delete(session);
+    this.draw();
+  }
+
+  draw() {
+    fill(
+      this.node,
+      el("a", { class: "new-chat", href: "#/chat", "aria-current": this.chosen === "" ? "page" : null, title: "New conversation (n)" }, icon("new"), "New conversation"),
+      this.list.length ? el("h2", { class: "label" }, "Conversations") : null,
+      el("ul", { class: "session-list" }, this.list.map((session) => this.row(session))),
+    );
+  }
+
+  row(session) {
+    const title = session.title || titles.get(session.session_id) || "…";
+    const busy = this.running.has(session.session_id);
+    return el(
+      "li",
+      {},
+      el(
+        "a",
+        { href: `#/chat/${encodeURIComponent(session.session_id)}`, "aria-current": session.session_id === this.chosen ? "page" : null, title: `${title}\n${session.session_id}` },
+        el("span", { class: "session-title" }, title),
+        el("span", { class: "session-when" }, busy ? el("span", { class: "pulse" }) : null, busy ? "answering" : `${relative(session.updated_at)} · ${counted(session.turns, "turn")}`),
+      ),
+    );
+  }
+}
+
+/** With conversations of which nothing is remembered: their only turns, newest first in `records`, came to nothing. */
+function withLost(sessions, records) {
+  const all = [...sessions];
+  for (const { session_id, status, message, started_at } of records) {
+    if (!["CUT_OFF", "CANCELLED", "FAILED"].includes(status) || !message) continue;
+    const known = all.find((one) => one.session_id === session_id);
+    if (!known) all.push({ session_id, title: firstLine(message), updated_at: started_at, turns: 1, lost: true });
+    else if (known.lost) Object.assign(known, { title: firstLine(message), turns: known.turns + 1 });
+  }
+  return all.sort((one, other) => Date.parse(other.updated_at) - Date.parse(one.updated_at));
+}

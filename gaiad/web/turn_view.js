@@ -1,0 +1,170 @@
+// Draws one turn: what was said, how the council went about it, the answer while it is written, and what it stands on.
+
+import { post } from "./api.js";
+import { announce } from "./announce.js";
+import { waitsFor } from "./approvals_waiting.js";
+import { button, el, fill, icon } from "./dom.js";
+import { openPacket } from "./packet.js";
+import { packetName } from "./packet_names.js";
+import { showText } from "./rich_text.js";
+import { tenant } from "./state.js";
+import { stepsOfRecord } from "./turn_model.js";
+import { doingNow, inShort, stageMarks, stepList } from "./turn_steps.js";
+import { clockTime, dateTime, leftOut } from "./words.js";
+
+const STRUCK_MS = 5000;
+
+/** `onStop(turn)` and `onAgain(turn)` are the person's wishes. */
+export class TurnView {
+  constructor(turn, { onStop, onAgain }) {
+    this.turn = turn;
+    this.onStop = onStop;
+    this.onAgain = onAgain;
+    this.summary = el("summary", {});
+    this.steps = el("div", { class: "work-steps" });
+    this.work = el("details", { class: "work", ontoggle: () => this.opened() }, this.summary, this.steps);
+    this.stopButton = button([icon("stop"), "Stop"], () => this.onStop(this.turn), { class: "stop", title: "Stop this answer (Ctrl+.)" });
+    this.struck = el("div", { class: "struck", hidden: true });
+    this.answer = el("div", { class: "answer" });
+    this.under = el("div", { class: "under" });
+    this.node = el("article", { class: "turn", "aria-label": "Turn" }, el("div", { class: "asked" }, el("span", { class: "unseen" }, "You said: "), turn.message), el("div", { class: "work-row" }, this.work, this.stopButton), this.struck, this.answer, this.under);
+    this.frame = 0;
+    this.draw();
+  }
+
+  /** Draw what is new with the next frame. */
+  update() {
+    if (!this.frame) this.frame = requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.frame = 0;
+    const { turn } = this;
+    this.node.classList.toggle("running", turn.running);
+    this.drawWork();
+    this.drawStruck();
+    showText(this.answer, turn.answer, openPacket);
+    this.answer.classList.toggle("unanswered", !turn.answered);
+    this.answer.classList.toggle("broken", turn.broken);
+    fill(this.under, turn.running ? null : this.underneath());
+  }
+
+  drawWork() {
+    const { turn } = this;
+    this.work.hidden = !turn.running && !turn.turnId;
+    const now = [turn.running, turn.turnId, this.work.open, turn.depth, ...turn.steps.map(sizeOf)].join(" ");
+    if (now === this.shownWork) return; // not with every word: nothing that moves can be pressed
+    this.shownWork = now;
+    this.stopButton.hidden = !turn.running || !turn.turnId;
+    const marks = el("span", { class: "stage-marks" }, stageMarks(turn));
+    if (turn.running) fill(this.summary, el("span", { class: "doing" }, el("span", { class: "pulse", "aria-hidden": "true" }), `${doingNow(turn)}…`), marks);
+    else fill(this.summary, el("span", { class: "done-words" }, turn.steps.length ? inShort(turn) : "How it came about"), marks);
+    const without = leftOut(turn.record?.redactions);
+    if (this.work.open && (turn.steps.length || turn.running)) fill(this.steps, stepList(turn), without ? el("p", { class: "note" }, without) : null);
+  }
+
+  /** Of a turn from memory, the turn log knows the steps. */
+  async opened() {
+    const { turn } = this;
+    if (!this.work.open) return;
+    if (!turn.steps.length && !turn.running && turn.turnId) {
+      fill(this.steps, el("p", { class: "quiet" }, "Looking it up…"));
+      try {
+        turn.record = await post("/turns/show", { turn: turn.turnId, tenant: tenant() });
+        turn.steps = stepsOfRecord(turn.record);
+        turn.depth = turn.record.depth;
+        turn.depthWhy = turn.record.depth_why;
+      } catch (error) {
+        return void fill(this.steps, el("p", { class: "quiet" }, error.status === 404 ? "The council's log has no record of it." : error.message));
+      }
+    }
+    this.drawWork();
+  }
+
+  drawStruck() {
+    const { struck } = this.turn;
+    if (!struck || struck === this.gone) {
+      this.struck.hidden = true;
+      return;
+    }
+    if (struck !== this.shownStruck) {
+      this.shownStruck = struck;
+      fill(this.struck, el("del", {}, struck.text), el("p", { class: "struck-why" }, `Retracted: ${struck.reason}`));
+      announce(`What stood there is retracted: ${struck.reason}`, { urgent: true });
+      setTimeout(() => {
+        this.gone = struck;
+        this.draw();
+      }, STRUCK_MS);
+    }
+    this.struck.hidden = false;
+  }
+
+  underneath() {
+    const { turn } = this;
+    return [
+      turn.broken ? this.failed(turn.error) : null,
+      (turn.done ?? turn.stored)?.status === "AWAITING_APPROVAL" ? command(turn.turnId) : null,
+      turn.redactions.length ? el("p", { class: "note" }, leftOut(turn.redactions)) : null,
+      turn.notes.map((note) => el("p", { class: "note" }, note)),
+      turn.sources.length ? this.sources() : null,
+      this.foot(),
+    ];
+  }
+
+  failed(error) {
+    const words = !error || error.code === "cancelled" ? "Stopped before its end: this is no whole answer." : error.message;
+    return el("p", { class: "problem" }, words, " ", this.onAgain ? button("Ask again", () => this.onAgain(this.turn), { class: "small" }) : null);
+  }
+
+  sources() {
+    const said = this.turn.answer;
+    return el(
+      "div",
+      { class: "sources" },
+      el("span", { class: "label" }, "Sources"),
+      this.turn.sources.map((id) => sourceOf(id, () => openPacket(id, passageOf(said, id)), this.turn.done?.redacted?.includes(id))),
+    );
+  }
+
+  foot() {
+    const { turn } = this;
+    const { done, stored } = turn;
+    const at = stored?.ended_at || turn.startedAt;
+    const parts = [done?.engine ?? stored?.model, done?.persona ?? stored?.persona, done?.reduced_quorum ? "reduced quorum" : ""].filter(Boolean);
+    const copy = turn.answer ? button("Copy", () => this.copy(), { class: "ghost small", "aria-label": "Copy the answer" }) : null;
+    if (!parts.length && !at && !copy) return null;
+    const when = at ? el("time", { datetime: at, title: dateTime(at) }, stored ? dateTime(at) : clockTime(at)) : null;
+    return el("p", { class: "foot" }, parts.map((part) => el("span", {}, part)), when, copy);
+  }
+
+  async copy() {
+    await navigator.clipboard.writeText(this.turn.answer);
+    announce("The answer is copied.");
+  }
+}
+
+/** Whether the command that the turn ended in still waits. */
+function command(turnId) {
+  const waits = waitsFor(turnId);
+  return el("p", { class: waits ? "waits" : "note" }, icon("approvals"), waits ? "A command waits for your approval. " : "Its command does not wait any more. ", el("a", { href: `#/approvals?turn=${encodeURIComponent(turnId)}` }, waits ? "Look at it" : "See what became of it"));
+}
+
+/** What of a step can be seen to change. */
+const sizeOf = (step) => `${step.kind}${step.state}${step.lines?.length ?? ""}${step.blocks?.length ?? ""}${step.record ? "r" : ""}`;
+
+/** A source by its topic and day as soon as they are known; its id is in the title. */
+function sourceOf(id, onclick, scrubbed) {
+  const node = el("button", { type: "button", class: "cite source", title: `Open packet ${id}`, onclick }, id);
+  packetName(id).then(
+    (name) => name?.topic && fill(node, el("span", { class: "source-topic" }, name.topic), el("span", {}, name.day + (scrubbed ? ", scrubbed" : ""))),
+    () => {}, // the id says enough
+  );
+  return node;
+}
+
+/** What the answer says before it names this packet for the first time. */
+function passageOf(said, packetId) {
+  const place = said.indexOf(`[Packet: ${packetId}]`);
+  return place < 0 ? null : { said: said.slice(0, place) };
+}
+

@@ -1,0 +1,98 @@
+// How times, numbers, ids and roles are written for people.
+
+const NAMES = { prime: "Prime", lite: "Lite", codemind: "CodeMind", person: "you", gaiad: "gaiad", archive: "Archive" };
+
+export const roleName = (role) => NAMES[role] ?? role;
+
+export function counted(number, noun, many = `${noun}s`) {
+  return `${grouped(number)} ${number === 1 ? noun : many}`;
+}
+
+const REDACTED = {
+  email: ["e-mail address", "e-mail addresses"], phone: ["phone number"], card: ["card number"], iban: ["IBAN"], ip: ["IP address", "IP addresses"],
+  key: ["key or token", "keys or tokens"], home_path: ["home path"], name: ["name"], phrase: ["phrase"], slur: ["slur"], profanity: ["profanity", "profanities"], mention: ["mention"],
+}; // prettier-ignore
+
+/** How many of a kind were taken out. */
+export function redacted(kind, count) {
+  const [noun, many] = REDACTED[kind] ?? [kind.replaceAll("_", " ")];
+  return counted(count, noun, many);
+}
+
+/** What was taken out on its way here, in a sentence; "" for nothing. */
+export function leftOut(redactions) {
+  return redactions?.length ? `Left out on this channel: ${redactions.map(({ kind, count }) => redacted(kind, count)).join(", ")}.` : "";
+}
+
+export const grouped = (number) => Number(number).toLocaleString("en-GB");
+
+export function duration(ms) {
+  if (ms < 1) return "< 1 ms";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
+  const minutes = Math.floor(ms / 60000);
+  return minutes < 60 ? `${minutes} min ${Math.round((ms % 60000) / 1000)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** How long a turn of the turn log took, searching and waiting included; what its stages took while it has no end. */
+export function tookMs(record) {
+  const staged = record.stages.reduce((sum, stage) => sum + stage.ms, 0);
+  const whole = Date.parse(record.ended_at) - Date.parse(record.started_at);
+  return Math.max(staged, Number.isNaN(whole) ? 0 : whole);
+}
+
+export function uptime(seconds) {
+  const [days, hours, minutes] = [Math.floor(seconds / 86400), Math.floor((seconds % 86400) / 3600), Math.floor((seconds % 3600) / 60)];
+  if (days) return `${days} d ${hours} h`;
+  return hours ? `${hours} h ${minutes} min` : minutes ? `${minutes} min` : `${Math.floor(seconds)} s`;
+}
+
+export function bytes(number) {
+  if (number < 1024) return `${number} B`;
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let value = number / 1024;
+  while (value >= 1024 && units.length > 1) {
+    value /= 1024;
+    units.shift();
+  }
+  return `${value.toFixed(value < 10 ? 1 : 0)} ${units[0]}`;
+}
+
+/** A stored UTC time where the reader is; "" stays. */
+export function dateTime(iso) {
+  const at = parsed(iso);
+  return at ? at.toLocaleString("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" }) : iso;
+}
+
+export function day(iso) {
+  const at = parsed(iso);
+  return at ? at.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" }) : iso;
+}
+
+export function clockTime(iso) {
+  const at = parsed(iso);
+  return at ? at.toLocaleTimeString("en-GB") : iso;
+}
+
+/** "3 min ago", "in 12 min"; days and more as a date. */
+export function relative(iso, now = Date.now()) {
+  const at = parsed(iso);
+  if (!at) return iso ?? "";
+  const seconds = Math.round((at.getTime() - now) / 1000);
+  const away = Math.abs(seconds);
+  if (away < 5) return "now";
+  if (away >= 86400 * 2) return day(iso);
+  const words = away < 60 ? `${away} s` : away < 3600 ? `${Math.round(away / 60)} min` : `${Math.round(away / 3600)} h`;
+  return seconds < 0 ? `${words} ago` : `in ${words}`;
+}
+
+export function firstLine(text, longest = 90) {
+  const line = text.trim().split("\n", 1)[0];
+  return line.length > longest ? `${line.slice(0, longest - 1)}…` : line;
+}
+
+function parsed(iso) {
+  if (!iso) return null;
+  const at = new Date(/[zZ]|[+-]\d\d:?\d\d$/.test(iso) || !iso.includes("T") ? iso : `${iso}Z`);
+  return Number.isNaN(at.getTime()) ? null : at;
+}

@@ -1,0 +1,159 @@
+"""A daemon with a council that says what a script tells it, and a browser that its page is open in."""
+
+import socket
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+import gaiad
+from gaiad.bench.daemon_process import BenchDaemon
+from tests.makers.browser import browsing, chromium, window
+
+SAMPLES = Path(gaiad.__file__).parent / "samples"
+PLAN = """PLAN: {"steps": ["Look at the packet", "Quote it"]}"""
+REFINED = """PLAN: {"confidence": 0.86, "steps": ["Look at the packet", "Quote it word for word"]}"""
+QUOTED = "Bearings of the sand mixer fail about twice a year, and every failure stops the line for a shift."
+SLOW = " ".join(f"word{number}" for number in range(60))
+NASTY = "<img src=x onerror=alert(1)><script>alert(2)</script> <b>bold</b> [Packet: <i>x</i>]"
+SCRIPT = rf"""
+[[reply]]
+match = 'Vote yes, no or abstain'
+text = '{{"vote": "yes", "confidence": 0.9, "reason": "It is one file"}}'
+[[reply]]
+match = 'Review the proposed command'
+text = '{{"verdict": "accept", "reason": "as asked"}}'
+[[reply]]
+match = 'step by step. Write one VERIFY'
+text = 'VERIFY: {{"outcome": "success", "summary": "It stands in the packet."}}'
+[[reply]]
+match = 'think step by step'
+text = '{PLAN}'
+[[reply]]
+match = '(?s)errors, gaps and risks.*guess the heron|guess the heron.*errors, gaps and risks'
+text = 'PLAN: {{"confidence": 0.1, "steps": ["Guess"]}}'
+[[reply]]
+match = 'errors, gaps and risks'
+text = '{REFINED}'
+[[reply]]
+match = 'delete the old log[\s\S]*Answer the user now'
+text = '''EXECUTE: {{"argv": ["touch", "a b.txt"], "why": "it is old"}}
+RESPONSE: I would do that one thing.'''
+[[reply]]
+match = 'So late[^\n]*\n\n'
+text = "RESPONSE: Late."
+delay_ms = 5000.0
+[[reply]]
+match = 'tell me slowly[^\n]*\n\n'
+text = "RESPONSE: {SLOW} the end."
+delay_ms = 40.0
+chunk_characters = 7
+[[reply]]
+match = 'say it twice[^\n]*\n\n'
+text = '''RESPONSE: This is how it is done, and it takes one line only, which you may type yourself at once:
+$ rm -rf /home
+and then all is gone.'''
+times = 1
+delay_ms = 10.0
+[[reply]]
+match = 'say it twice'
+text = "RESPONSE: Better said with care."
+delay_ms = 60.0
+[[reply]]
+match = 'be nasty[^\n]*\n\n'
+text = "RESPONSE: {NASTY}"
+[[reply]]
+match = 'write to me[^\n]*\n\n'
+text = "RESPONSE: Write to ada@example.org, or to bob@example.org."
+[[reply]]
+match = 'bearings[^\n]*\n\n'
+text = '''RESPONSE: Two things are known:
+
+1. **Failures** come often: "{QUOTED}" [Packet: tp-20250928-134500]
+2. They cost `a shift` each time.'''
+delay_ms = 10.0
+[[reply]]
+text = "RESPONSE: I heard you."
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class PageDaemon:
+    """A daemon on a port that stays its own when it is started anew."""
+
+    def __init__(self, home, config):
+        home.mkdir(mode=0o700)
+        (home / "config.toml").write_text(config)
+        self.home, self.port, self.daemon = home, free_port(), None
+        self.start()
+
+    @property
+    def origin(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def client(self):
+        return self.daemon.client
+
+    def start(self):
+        self.daemon = BenchDaemon(self.home, [f"http.port={self.port}", "daemon.stop_grace_s=1"])
+
+    def stop(self):
+        self.daemon.stop()
+
+    def link(self):
+        return self.client.post("/web/link", {})["url"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    chromium()
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "script.toml").write_text(SCRIPT)
+    daemon = PageDaemon(
+        folder / "h",
+        f"""
+[models.known.script]
+kind = "scripted"
+path = "{folder / "script.toml"}"
+[roles]
+prime = "script"
+lite = "script"
+codemind = "script"
+[embedder]
+kind = "none"
+[models]
+heartbeat_s = 1.0
+""",
+    )
+    daemon.daemon.ingest(SAMPLES)
+    yield daemon
+    daemon.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser():
+    async with browsing() as made:
+        yield made
+
+
+@pytest.fixture
+def opened(served, browser):
+    """`async with opened(...) as window`: logged in, the page drawn, its line to the daemon open."""
+
+    @asynccontextmanager
+    async def open_page(place="", **options):
+        async with window(browser, served.origin, **options) as made:
+            await made.page.goto(served.link())
+            await made.page.wait_for_selector('body[data-link="open"]')
+            if place:
+                await made.page.evaluate("place => { location.hash = place }", place)
+            yield made
+
+    return open_page

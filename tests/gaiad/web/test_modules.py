@@ -1,0 +1,166 @@
+"""What the page's modules compute, run in the browser by themselves: passages, text, events of a turn, streams."""
+
+import pytest
+import pytest_asyncio
+
+from tests.makers.browser import window
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+PAGES = [
+    {"page_id": "p1", "text": "The harbour has two lights. The lantern on the pier is lit at dusk.\nNobody tends it."},
+    {"page_id": "p2", "text": "Mara hears it two days before. Naïve 😀 signs follow."},
+]
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def run(served, browser):
+    """`await run(module, expression, argument)`: the expression sees what the module exports as `it`."""
+    async with window(browser, served.origin) as made:
+        await made.page.goto(served.link())
+
+        async def evaluate(module, expression, argument=None):
+            script = f"async (given) => {{ const it = await import('/web/{module}.js'); return {expression} }}"
+            return await made.page.evaluate(script, argument)
+
+        yield evaluate
+
+
+async def found(run, passage):
+    expression = (
+        "(({ pages, passage }) => { const one = it.findPassage(pages, passage);"
+        " return one && [one.page.page_id, one.page.text.slice(one.start, one.end), one.exact] })(given)"
+    )
+    return await run("passages", expression, {"pages": PAGES, "passage": passage})
+
+
+async def test_a_passage_is_found_by_its_characters_its_words_or_its_nearest_sentence(run):
+    assert await found(run, {"page_id": "p2", "start": 31, "end": 44}) == ["p2", "Naïve 😀 signs", True]
+    assert await found(run, {"said": 'It is "lit  at\ndusk" there '}) == ["p1", "lit at dusk", True]
+    assert await found(run, {"said": "They say “the lantern on the pier” so "}) == [
+        "p1",
+        "The lantern on the pier",
+        True,
+    ]
+    assert await found(run, {"said": "First. [Packet: x] Mara hears it two days before. "}) == [
+        "p2", "Mara hears it two days before", True,
+    ]  # fmt: skip
+    assert await found(run, {"said": "At dusk somebody lights a lantern, on that pier "}) == [
+        "p1", "The lantern on the pier is lit at dusk.", False,
+    ]  # fmt: skip
+    assert await found(run, {"said": "Quite another matter altogether, this "}) is None
+    assert await found(run, None) is None
+
+
+async def test_text_becomes_blocks_and_code_keeps_its_marks(run):
+    text = "# Head\n\nOne\ntwo\n\n- a\n- b\n\n1. x\n\n2. y\n> q\n```\n- no list [Packet: z]\n```\nend"
+    kinds = await run("rich_text", "it.split(given).map((block) => [block.kind, block.lines.length])", text)
+    assert kinds == [
+        ["heading", 1], ["paragraph", 2], ["bullets", 2], ["numbers", 2], ["quote", 1], ["code", 1], ["paragraph", 1],
+    ]  # fmt: skip
+
+
+async def test_blocks_that_did_not_change_stay_the_same_elements(run):
+    script = """(() => {
+      const node = document.createElement('div');
+      it.showText(node, 'One\\n\\nTwo', () => {});
+      const first = node.firstChild;
+      it.showText(node, 'One\\n\\nTwo and **more** [Packet: a b]\\n\\nThree', () => {});
+      return [node.firstChild === first, node.children.length, node.textContent, node.querySelector('button').title];
+    })()"""
+    assert await run("rich_text", script) == [True, 3, "OneTwo and more [Packet: a b]Three", "Open packet a b"]
+
+
+async def test_a_turn_is_the_sum_of_its_events(run):
+    events = [
+        ["turn", {"turn_id": "t", "session_id": "s"}],
+        ["stage", {"stage": "act", "role": "prime", "why": ""}],
+        ["delta", {"text": "One "}],
+        ["retract", {"reason": "no"}],
+        ["delta", {"text": "Two"}],
+        ["block", {"marker": "VERIFY", "text": "v", "role": "codemind", "redactions": [{"kind": "email", "count": 2}]}],
+        ["unheard_of", {}],
+        ["error", {"code": "cancelled", "message": "m"}],
+    ]
+    expression = """((events) => { const turn = it.newTurn('m', { running: true });
+      for (const [name, data] of events) it.apply(turn, name, data);
+      return [turn.turnId, turn.answer, turn.struck, turn.steps.map((one) => one.kind), turn.running, turn.broken,
+        turn.redactions]; })(given)"""
+    assert await run("turn_model", expression, events) == [
+        "t", "Two", {"text": "One ", "reason": "no"}, ["stage", "retract"], False, True,
+        [{"kind": "email", "count": 2}],
+    ]  # fmt: skip
+
+
+async def test_events_are_read_however_the_bytes_are_cut(run):
+    script = """(async () => {
+      const text = 'id: 7\\nevent: delta\\r\\ndata: {"text":"nä 😀"}\\n\\n: alive\\n\\ndata: [1]\\n\\n';
+      const bytes = new TextEncoder().encode(text);
+      const all = [];
+      for (const size of [1, 2, 3, 1000]) {
+        const body = new ReadableStream({ start(controller) {
+          for (let at = 0; at < bytes.length; at += size) controller.enqueue(bytes.slice(at, at + size));
+          controller.close();
+        } });
+        const found = [];
+        for await (const event of it.eventsOf({ body })) found.push([event.id, event.name, JSON.stringify(event.data)]);
+        all.push(JSON.stringify(found));
+      }
+      return [new Set(all).size, JSON.parse(all[0])];
+    })()"""
+    assert await run("stream", f"await {script}") == [1, [["7", "delta", '{"text":"nä 😀"}'], [None, "message", "[1]"]]]
+
+
+async def test_an_argument_cannot_hide_what_it_is(run):
+    script = "[given.map(it.visible)][0]"
+    shown = await run("approvals", script, ["", " a ", "x\u202ey\n", "plain"])
+    assert shown == ["∅", "␣a␣", "x\\u202ey⏎", "plain"]
+
+
+async def test_turns_that_came_to_nothing_stand_between_those_that_memory_keeps(run):
+    def record(turn_id, status, second, message="m"):
+        at = f"2026-11-22T08:00:0{second}Z"
+        return {
+            "turn_id": turn_id,
+            "session_id": "s",
+            "status": status,
+            "started_at": at,
+            "message": message,
+            "end_why": "why",
+        }
+
+    records = [
+        record("t6", "RUNNING", 6), record("t5", "CUT_OFF", 5), record("t4", "SUCCESS", 4),
+        record("t3", "CANCELLED", 3),
+        record("t2", "CANCELLED", 2), record("t1", "FAILED", 1), record("t0", "CUT_OFF", 0, ""),
+    ]  # fmt: skip
+    turns = [{"turnId": name, "startedAt": f"2026-11-22T08:00:0{name[1]}Z"} for name in ("t2", "t4")]
+    expression = (
+        "it.withLost(given[0], given[1]).map((one) => [one.turnId, one.error?.message ?? '', one.broken ?? false])"
+    )
+    assert await run("turn_model", expression, [turns, records]) == [
+        ["t1", "No answer came: why", True],
+        ["t2", "", False],
+        ["t3", "Stopped before its end: this is no whole answer.", True],
+        ["t4", "", False],
+        ["t5", "gaiad ended before this answer was whole.", True],
+    ]
+
+
+async def test_a_turn_took_the_time_from_its_beginning_to_its_end(run):
+    record = {"stages": [{"ms": 12}], "started_at": "2026-11-22T08:00:00Z", "ended_at": "2026-11-22T08:00:00.175Z"}
+    assert await run("words", "it.tookMs(given)", record) == 175
+    assert await run("words", "it.tookMs(given)", {**record, "ended_at": ""}) == 12
+
+
+async def test_a_turn_from_the_log_tells_how_it_looked_back(run):
+    record = {"blocks": [], "stages": [], "votes": [], "escalations": []}
+    history = {"sought": True, "why": "asks what was said", "status": "PARTIAL", "packets": ["p1"], "research_id": "r1"}
+    steps = "it.stepsOfRecord(given).map((step) => [step.kind, step.lines[0].text, step.lines[0].packets])"
+    told = "asks what was said: PARTIAL; gaiad research show r1"
+    assert await run("turn_model", steps, {**record, "history": history}) == [["search", told, ["p1"]]]
+    vain = {**history, "status": "", "packets": [], "research_id": ""}
+    assert await run("turn_model", steps, {**record, "history": vain}) == [
+        ["search", "asks what was said: nothing of use", []]
+    ]
+    for absent in (None, {**history, "sought": False}):
+        assert await run("turn_model", steps, {**record, "history": absent}) == []

@@ -1,0 +1,170 @@
+"""The other places of the page in a real browser: archive, research, approvals, council, status."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.gaiad.web.conftest import QUOTED, SAMPLES
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+TOPIC = "Acoustic monitoring of foundry bearings"
+
+
+async def test_a_search_says_why_each_hit_stands_there_and_opens_it_where_it_stands(opened):
+    async with opened("#/archive") as window:
+        page = window.page
+        await page.fill("#query", "foundry bearings")
+        await page.press("#query", "Enter")
+        await expect(page.locator(".told")).to_contain_text("pages in")
+        first = page.locator(".hit").first
+        await expect(first.locator("h2")).to_have_text(TOPIC)
+        await expect(first.locator(".stored mark").first).to_have_text(re.compile("foundry|bearings", re.I))
+        await first.locator("summary").click()
+        await expect(first.locator(".why")).to_contain_text("by words (BM25)")
+        parts = await first.locator(".why-parts tr").all_inner_texts()
+        assert any("its words" in part and "+0." in part for part in parts)
+        await first.locator("h2 a").click()
+        await expect(page.locator("#packet h2")).to_have_text(TOPIC)
+        await expect(page.locator("#packet mark.whole")).to_be_in_viewport()
+        await page.reload()
+        await expect(page.locator(".hit").first.locator("h2")).to_have_text(TOPIC)
+
+
+async def test_a_search_in_vain_says_so(opened):
+    async with opened("#/archive?q=xylophonezzz&mode=bm25") as window:
+        await expect(window.page.locator(".told")).to_contain_text("Nothing was found for “xylophonezzz”")
+
+
+async def test_a_research_run_unfolds_and_its_quotes_open_at_their_characters(opened):
+    async with opened("#/research") as window:
+        page = window.page
+        await page.fill("#question", "What is the acoustic monitoring of foundry bearings about?")
+        await page.click("text=Research >> nth=-1")
+        await expect(page.locator(".result .verdict")).to_have_text("answered")
+        steps = await page.locator(".run-text").all_inner_texts()
+        assert steps[0].startswith("Searching: ")
+        assert "1 relevant packet" in steps[1]
+        assert "That is enough, confidence" in steps[2]
+        await page.locator(".quote", has_text=QUOTED).click()
+        await expect(page.locator("#packet mark.exact")).to_have_text(QUOTED)
+        await page.keyboard.press("Escape")
+        cited = (
+            "[...document.querySelectorAll('.result .cite')].find((one) => one.previousSibling.data.includes(given))"
+        )
+        await page.evaluate(f"(given) => {cited}.click()", QUOTED)
+        await expect(page.locator("#packet mark.exact")).to_have_text(QUOTED)
+        await page.reload()
+        await expect(page.locator(".result .verdict")).to_have_text("answered")
+
+
+async def test_a_command_is_shown_exactly_and_runs_only_after_a_second_word(opened, served):
+    request = {"message": "Please delete the old log files in the folder.", "depth": "full", "persona": "engineer"}
+    assert served.client.post("/chat", request)["status"] == "AWAITING_APPROVAL"
+    waiting = served.client.post("/approvals/list", {})["approvals"][0]
+    async with opened("#/approvals") as window:
+        page = window.page
+        await expect(page.locator(".badge")).to_have_text("1")
+        card = page.locator(".approval")
+        await expect(card).to_have_count(1)
+        assert await card.locator(".argv code").all_inner_texts() == ["touch", "a b.txt"]
+        await expect(card.locator(".hash")).to_have_text(waiting["sha256"])
+        await expect(card.locator(".expires")).to_contain_text("in ")
+        await card.get_by_text("Approve…").click()
+        await expect(card).to_contain_text(f"under hash {waiting['sha256'][:12]}")
+        await card.get_by_text("Not yet").click()
+        assert len(served.client.post("/approvals/list", {})["approvals"]) == 1
+        await card.get_by_text("Deny").click()
+        await expect(page.locator(".decided .state")).to_have_text("denied")
+        await page.evaluate(f"location.hash = '#/chat/{waiting['session_id']}'")
+        await page.click("text=See what became of it")
+        await expect(page.locator(f".decided details[open][data-id='{waiting['id']}']")).to_be_in_viewport()
+        await expect(page.locator(".badge")).to_have_count(0)
+
+
+async def test_an_approved_command_is_followed_to_its_end(opened, served):
+    request = {"message": "Please delete the old log files in the folder.", "depth": "full", "persona": "engineer"}
+    served.client.post("/chat", request)
+    refusal = served.client.post("/approvals/list", {})["refusal"]
+    async with opened("#/approvals") as window:
+        page = window.page
+        await page.get_by_text("Approve…").click()
+        await page.get_by_text("Yes, run it").click()
+        if refusal:
+            await expect(page.locator(".page > .problem")).to_contain_text("Nothing can be run")
+            await expect(page.locator(".approval .problem, .decided .state.failed").first).to_be_visible()
+            window.forgive("Failed to load resource")
+            return
+        await expect(page.locator(".decided .state.verified")).to_be_visible()
+        await expect(page.locator(".decided .state.verified + .argv")).to_contain_text("touch")
+        await expect(page.locator(".decided details[open] .hash")).to_be_visible()
+
+
+async def test_the_council_is_seen_as_it_happens(opened, served):
+    async with opened("#/council") as window:
+        page = window.page
+        await expect(page.locator(".quorum")).to_contain_text("3 of 3 can vote")
+        assert [words.split("\n")[0] for words in await page.locator(".role h2").all_inner_texts()] == [
+            "Prime", "Lite", "CodeMind",
+        ]  # fmt: skip
+        await page.locator("text=heartbeats too").click()
+        await expect(page.locator(".feed li[data-type=HEARTBEAT]").first).to_be_visible()
+        request = {"message": "Please delete the old log files in the folder.", "depth": "full", "persona": "engineer"}
+        votes = page.locator(".feed li[data-type=VOTE]")
+        before = await votes.count()
+        made = served.client.post("/chat", request)
+        await expect(votes).to_have_count(before + 3)
+        await expect(votes.last).to_contain_text("yes: It is one file")
+        row = page.locator(".turn-row").first
+        await expect(row).to_contain_text("awaiting approval")
+        await row.locator("summary").click()
+        await expect(row.locator(".ballot")).to_have_count(3)
+        assert made["votes"][0]["passed"]
+
+
+async def test_what_needs_the_persons_word_leads_to_where_it_is_given(opened, served):
+    asked = {"message": "Just guess the heron.", "session_id": "unsure", "depth": "full"}
+    assert served.client.post("/chat", asked)["status"] == "ASKS_PERSON"
+    async with opened("#/council") as window:
+        page = window.page
+        await expect(page.locator(".escalated")).to_contain_text("Needs your word")
+        await page.click(".escalated >> text=Answer there")
+        await expect(page).to_have_url(re.compile("#/chat/unsure$"))
+        served.client.post("/chat", {"message": "Leave it.", "session_id": "unsure", "depth": "fast"})
+        await page.evaluate("location.hash = '#/council'")
+        await expect(page.locator(".quorum")).to_contain_text("can vote")
+        await expect(page.locator(".escalated")).to_have_count(0)
+
+
+async def test_status_shows_charts_and_the_same_numbers_in_tables(opened, served):
+    served.client.post("/chat", {"message": "Hello there."})
+    async with opened("#/status") as window:
+        page = window.page
+        await expect(page.locator(".tile", has_text="packets")).to_contain_text(re.compile(r"\d+"))
+        turns = served.client.post("/turns/list", {"limit": 24})["turns"]
+        written = sum(stage["tokens"] for stage in turns[0]["stages"])
+        cells = await page.locator(".chart-table").first.locator("tbody tr").first.locator("td").all_inner_texts()
+        assert cells[2] == str(written)
+        assert await page.locator(".chart svg rect.written").count() == len(turns)
+        by_models = sum(stage[key] for stage in turns[0]["stages"] for key in ("queue_ms", "prefill_ms", "decode_ms"))
+        words = "const { duration, tookMs } = await import('/web/words.js')"
+        rest = f"async ([turn, ms]) => {{ {words}; return duration(tookMs(turn) - ms) }}"
+        times = await page.locator(".chart-table").last.locator("tbody tr").first.locator("td").all_inner_texts()
+        assert times[3] == await page.evaluate(rest, [turns[0], by_models])
+        assert await page.locator(".latency tbody tr", has_text="turn").locator("svg").get_attribute("aria-label")
+
+
+async def test_another_tenant_is_another_memory(opened, served):
+    document = {"name": "a.xml", "content": (SAMPLES / "tp-20250722-073000.xml").read_text()}
+    served.client.post("/ingest", {"documents": [document], "tenant": "work", "wait": True})
+    served.client.post("/chat", {"message": "Only here.", "session_id": "here"})
+    async with opened() as window:
+        page = window.page
+        await expect(page.locator(".session-list")).to_contain_text("Only here.")
+        await page.select_option("select[aria-label=Tenant]", "work")
+        await expect(page.locator("select[aria-label=Tenant]")).to_have_value("work")
+        await page.wait_for_selector('body[data-link="open"]')
+        await expect(page.locator(".session-list a")).to_have_count(0)
+        await expect(page.locator(".welcome .try").first).to_be_visible()
+        await page.evaluate("location.hash = '#/archive'")
+        await expect(page.locator(".told")).to_contain_text("1 packet of")
