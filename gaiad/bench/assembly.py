@@ -15,9 +15,9 @@ from gaiad.bench.made_session import SESSION, made_questions, made_turns
 from gaiad.bench.rows import Row, percentile
 from gaiad.chat_schemas import ChatRequest
 from gaiad.clock import SystemClock
-from gaiad.cognition import Assembler, Names, Prepared
 from gaiad.config import Config, load_config
 from gaiad.ids import IdMaker
+from gaiad.ledger.cognition_log import CognitionLog
 from gaiad.logs import configure_logs
 from gaiad.memory_schemas import SessionTurn
 from gaiad.metrics import Metrics
@@ -30,6 +30,9 @@ from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.roles import assign
+from gaiad.turn.cognition import Assembler, Prepared
+from gaiad.turn.gathering import Names
+from gaiad.turn.remembering import Keeper
 from prompts.compress import BudgetOverrun
 from prompts.packet import CognitionPacket
 from prompts.registry import RegistryWatch
@@ -54,7 +57,8 @@ class Bench:
         names = Names(SESSION, self._ids.make("turn"), self._ids.make("cog"))
         request = ChatRequest(message=message, session_id=SESSION, role="codemind", mtu=MTU)
         started = time.perf_counter()
-        prepared = await self._assembler.prepare(request, names, turns, previous, Call(), lambda _name, _data: None)
+        gathered = await self._assembler.gather(request, names, turns, Call(), lambda _name, _data: None)
+        prepared = await self._assembler.pack(gathered, request.role, names.full_id, previous, Call())
         return prepared, (time.perf_counter() - started) * 1000
 
 
@@ -66,7 +70,7 @@ async def open_assembler(home: Path, model: Path, *, with_embedder: bool) -> Asy
     config = load_config(environment={}, assignments=[f"roles.codemind={model}"])
     embedder = WorkerEmbedder(default_model_path(os.environ), config.embedder, clock) if with_embedder else None
     archive = LocalArchive(home, config, clock, None, Metrics())
-    pool = _pool(config, clock)
+    pool, log = _pool(config, clock), CognitionLog(home / "cognition", clock)
     await archive.start()
     await pool.start()
     try:
@@ -81,6 +85,7 @@ async def open_assembler(home: Path, model: Path, *, with_embedder: bool) -> Asy
             pool=pool,
             embedder=embedder,
             clock=clock,
+            keeper=Keeper(archive, log, clock),
             report=overruns.append,
         )
         yield Bench(assembler, clock, overruns)
@@ -88,6 +93,7 @@ async def open_assembler(home: Path, model: Path, *, with_embedder: bool) -> Asy
         if embedder:
             await embedder.close()
         await pool.close()
+        await log.close()
         await archive.close()
 
 

@@ -4,15 +4,20 @@ With a vocabulary of letters every prompt would be five times as long as a real 
 prompts would say nothing.
 """
 
+import itertools
 import random
 import re
+import string
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from gaiad.errors import BadInput
 from gaiad.memory_schemas import SessionTurn, TurnMessage
-from gaiad.models.gguf.made_gguf import TINY_LLAMA
-from gaiad.models.gguf.tiny_gguf import write_llama_gguf
+from gaiad.models.gguf.made_gguf import HALF_BILLION, TINY_LLAMA, made_once
+from gaiad.models.gguf.tiny_gguf import LlamaShape, write_llama_gguf
+from gaiad.models.provision import models_folder
 from prompts.load import load_prompt, prompt_names
 from prompts.registry import Registry
 
@@ -57,14 +62,41 @@ def made_questions(count: int, words: int = 12) -> list[str]:
 
 def write_chat_llama(path: Path, context: int = 8192) -> Path:
     """Less than a megabyte. What it writes is noise in good form."""
-    registry = Registry.load(path.parent)
+    words = tuple(sorted(_known_words(path.parent)))
+    write_llama_gguf(path, msgspec.structs.replace(TINY_LLAMA, name="chat-llama", context=context, words=words))
+    return path
+
+
+def half_billion_of_words(environment: Mapping[str, str]) -> Path:
+    """The 0.5 B-shaped model with as large a vocabulary, every token of which is read again as the one token it was
+    written as; what it says is as short for the next reader as with a real model. About 650 MB, made once.
+    """
+    return made_once(environment, spelling_shape(HALF_BILLION, _known_words(models_folder(environment))))
+
+
+def spelling_shape(shape: LlamaShape, known: Iterable[str]) -> LlamaShape:
+    """`shape` with words for its filler: those known with all their beginnings, then every spelling, short ones first.
+
+    Raises BadInput when the filler has no room for them.
+    """
+    words = {word[:length] for word in known for length in range(1, len(word) + 1)}
+    if len(words) > shape.filler:
+        raise BadInput(f"{len(words)} words and their beginnings do not fit in {shape.filler}; give a larger filler")
+    for length in itertools.count(1):
+        for letters in itertools.product(string.ascii_lowercase, repeat=length):
+            if len(words) == shape.filler:
+                return msgspec.structs.replace(shape, name=f"{shape.name}-words", words=tuple(sorted(words)), filler=0)
+            words.add("".join(letters))
+    raise AssertionError("spellings do not end")
+
+
+def _known_words(home: Path) -> set[str]:
+    """Of our own prompts and of the made-up conversation."""
+    registry = Registry.load(home)
     texts = [load_prompt(name).body for name in prompt_names()]
     texts += [registry.identity_text(), *map(registry.persona_text, registry.personas)]
     texts += [one.text for one in registry.task_instructions.values()]
-    known = {word for text in texts for word in re.findall(r"[A-Za-z]+", text)}
-    vocabulary = tuple(sorted({*known, *_COMMON.split()}))
-    write_llama_gguf(path, msgspec.structs.replace(TINY_LLAMA, name="chat-llama", context=context, words=vocabulary))
-    return path
+    return {*(word for text in texts for word in re.findall(r"[A-Za-z]+", text)), *_COMMON.split()}
 
 
 def _answer(source: random.Random) -> str:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from gaiad.bench.conversation import measure_chat
+from gaiad.bench.council import measure_council
 from gaiad.bench.first_tokens import measure_cancel, measure_prefix
 from gaiad.bench.generation import measure_generation, measure_server
 from gaiad.bench.grammar import measure_grammar
+from gaiad.bench.many_readers import measure_streams
 from gaiad.bench.measures import measure_embedding, measure_ingest, measure_search, measure_start
+from gaiad.bench.routed_stream import measure_router
 from gaiad.bench.rows import Row
 from gaiad.bench.soak import measure_soak
 from gaiad.errors import BadInput
@@ -26,6 +29,9 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     "grammar": measure_grammar,
     "soak": measure_soak,
     "chat": measure_chat,
+    "council": measure_council,
+    "router": measure_router,
+    "streams": measure_streams,
 }
 
 

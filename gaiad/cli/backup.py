@@ -18,9 +18,10 @@ from gaiad.errors import BadInput
 )
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
 def backup(directory: str) -> None:
-    """Copy all packets to DIR while the daemon works.
+    """Copy all that gaiad keeps to DIR while the daemon works.
 
-    The copy is consistent: it shows one moment of each memory.
+    Memory, jobs, turns and their packets, the council's log, RFCs, thoughts and the audit; not settings, identity and
+    keys. The copy is consistent: it shows one moment of each memory.
     """
     target = Path(directory).expanduser().absolute()
     with invocation().client() as client:
@@ -37,7 +38,8 @@ def backup(directory: str) -> None:
 def restore(directory: str) -> None:
     """Put the backup in DIR in place.
 
-    What is there now is moved aside within the home and never deleted.
+    What is there now is moved aside within the home and never deleted. The audit is never shortened: where it
+    continues the backup's it stays, and notes the restore. It is refused while a job or a turn runs.
     """
     source = Path(directory).expanduser().absolute()
     if not source.is_dir():

@@ -12,6 +12,8 @@ from gaiad.cli.output import dim, plain, table, write_json
 if TYPE_CHECKING:
     from gaiad.chat_schemas import PacketRecord, Rendering, Replay
 
+_FIELD_HEADS = ("field", "limit", "original", "tokens", "method")
+
 
 @click.group(
     cls=VerbGroup,
@@ -30,12 +32,15 @@ def cognition() -> None:
 @click.option("--persona", default="", metavar="P", help="With this persona.")
 @click.option("--project", default="", metavar="NAME", help="With this project's persona.")
 @click.option("--mtu", default=0, type=click.IntRange(0), help="Tokens of the packet; 0 is the setting cognition.mtu.")
-@click.option("--role", default="prime", show_default=True, help="For this role's model.")
+@click.option("--max-tokens", default=0, type=click.IntRange(0), help="Tokens of the answer; 0 is the setting.")
+@click.option("--depth", type=click.Choice(("auto", "fast", "full")), help="As of a turn. Default: council.depth.")
+@click.option("--role", default="prime", show_default=True, help="Which role answers.")
 @tenant_option
 def render(prompt: tuple[str, ...], **given: Any) -> None:
     """Show exactly what a turn would send, and its token table.
 
-    Nothing is sent to a model and nothing is remembered. Exits 1 when the prompt does not fit, saying by how much.
+    Of a turn of several stages the first packet. Nothing is sent to a model and nothing is remembered. Exits 1 when the
+    prompt does not fit, saying by how much.
     """
     from gaiad.chat_schemas import ChatRequest
 
@@ -43,7 +48,7 @@ def render(prompt: tuple[str, ...], **given: Any) -> None:
     if not words:
         raise click.UsageError("Missing PROMPT: give it as words, or on standard input")
     with invocation().client() as client:
-        found = client.render_packet(ChatRequest(message=words, **given))
+        found = client.render_packet(ChatRequest(message=words, **given | {"depth": given["depth"] or ""}))
     if invocation().as_json:
         write_json(found)
     else:
@@ -89,7 +94,8 @@ def show(packet: str, tenant: str) -> None:
 def replay(packet: str, generate: bool, tenant: str) -> None:
     """Build a packet's prompt again and compare it.
 
-    Exits 1 when prompt or reply are not the same.
+    By the model it was sent to, whoever has the role now. Exits 1 when prompt or reply are not the same, or cannot
+    be compared because that model is there no more.
     """
     with invocation().client() as client:
         found = client.replay_packet(packet, tenant, generate=generate)
@@ -102,14 +108,13 @@ def replay(packet: str, generate: bool, tenant: str) -> None:
 
 
 def _rendering_text(found: "Rendering") -> str:
-    rows = [
-        (row["field"], f"{row['limit']:,}", f"{row['original_tokens']:,}", f"{row['tokens']:,}", row["method"])
-        for row in found.fields
-    ]
+    rows = [_field_row(row) for row in found.fields]
     total = f"{found.total_tokens:,} of {found.mtu:,} tokens, and {found.reserve_tokens:,} for the reply"
     counted = "" if found.exact else "  (estimates: this model has no tokenizer here)"
     dropped = [f"dropped: {', '.join(found.dropped)}"] if found.dropped else []
-    parts = [table(rows, ("field", "limit", "original", "tokens", "method")), total + counted, *dropped, ""]
+    notes = [f"note: {plain(note)}" for note in found.notes]
+    first = [f"depth {found.depth} ({found.depth_why}): {found.stage} by {found.role}", ""] if found.stage else []
+    parts = [*map(plain, first), table(rows, _FIELD_HEADS), total + counted, *dropped, *notes, ""]
     return "\n".join([*parts, dim("--- the prompt ---"), plain(found.prompt)])
 
 
@@ -141,16 +146,25 @@ def _record_text(found: "PacketRecord") -> str:
     if reply:
         cached = f"{reply['cached_tokens']:,} of the prompt cached"
         rows += [("seed", str(reply["seed"])), ("reply", f"{reply['tokens']:,} tokens, {cached}")]
-    fields = [(row["field"], str(row["limit"]), str(row["tokens"]), row["method"]) for row in manifest["fields"]]
+    fields = table([_field_row(row) for row in manifest["fields"]], _FIELD_HEADS)
+    dropped = [f"dropped: {', '.join(map(plain, manifest['dropped']))}"] if manifest["dropped"] else []
     said = [dim("--- the reply ---"), plain(reply["text"])] if reply else [f"no reply came: {plain(found.failure)}"]
-    return "\n".join([table(rows), "", table(fields, ("field", "limit", "tokens", "method")), "", *said])
+    return "\n".join([table(rows), "", fields, *dropped, "", *said])
+
+
+def _field_row(row: dict[str, Any]) -> tuple[str, ...]:
+    return row["field"], f"{row['limit']:,}", f"{row['original_tokens']:,}", f"{row['tokens']:,}", row["method"]
 
 
 def _replay_text(found: "Replay") -> str:
-    same = "the same prompt, byte for byte" if found.same_prompt else "NOT the same prompt"
-    lines = [f"{found.packet_id}: {same} ({found.prompt_sha256[:16]})"]
+    same = {True: "the same prompt, byte for byte", False: "NOT the same prompt", None: "the prompt cannot be compared"}
+    lines = [f"{found.packet_id}: {same[found.same_prompt]} ({found.prompt_sha256[:16]})"]
     if not found.same_model:
-        lines.append("the role has another model now")
+        lines.append(
+            f"the model it was sent to is there no more; {found.model}, which has its role now, wrote the prompt"
+        )
+    if found.changed_prompts:
+        lines.append(f"prompt texts that are others since then: {', '.join(found.changed_prompts)}")
     if found.differs_at == -1:
         lines.append("the same reply, token for token")
     elif found.differs_at is not None:

@@ -79,12 +79,13 @@ def setting_sources(files: Sequence[Path], environment: Mapping[str, str]) -> di
     """section.key -> the file or variable that sets it, the strongest; settings left at their default are absent."""
     import tomllib
 
-    from gaiad.config import ENVIRONMENT_PREFIX
+    from gaiad.config import ENVIRONMENT_PREFIX, SEED_VARIABLES
 
     sources: dict[str, str] = {}
     for file in files:
         for section, values in tomllib.loads(file.read_text(encoding="utf-8")).items():
             sources |= {f"{section}.{key}": str(file) for key in values}
+    sources |= {".".join(key): f"${name}" for name, key in SEED_VARIABLES.items() if environment.get(name, "").strip()}
     for name in environment:
         if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
             sources[name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".", 1)] = f"${name}"
@@ -126,10 +127,12 @@ def check() -> None:
     """
     from gaiad.config import load_config
     from gaiad.roles import assign
+    from gaiad.routing import routing_of
 
     files = _files()
     stated = load_config(files)
     assign(stated.roles, stated.models.known)
+    routing_of(stated)
     if invocation().as_json:
         write_json({"ok": True, "files": [str(file) for file in files]})
     else:

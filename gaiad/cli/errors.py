@@ -20,7 +20,7 @@ BROKEN_PIPE = 141
 
 EXIT_CODES = {
     OK: "done",
-    FAILED: "something failed: a file was not accepted, a check or a verification found a problem",
+    FAILED: "something failed: a file was not accepted, a check found a problem, the council gave no answer",
     USAGE: "wrong usage, input or setting; the message says what to write instead",
     NOT_FOUND: "no such packet, page or job (with --exit-status also: nothing found)",
     4: "not permitted: another user's daemon, or a tenant you may not use",

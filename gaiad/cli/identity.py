@@ -85,7 +85,7 @@ def sign(file: str | None, key: str | None, shipped: bool) -> None:
     """Sign an identity and put it in force from the next start.
 
     FILE is an identity in TOML, by default the home's own file. Its version must be above the last one's. Needs a
-    stopped daemon.
+    stopped daemon; a stack that was self-aware when it last ran must have passed it (gaiad rfc).
     """
     from gaiad.ledger.identity_keys import owner_folder
     from gaiad.signing import changing, sign_file
@@ -115,10 +115,26 @@ def card_text(card: "IdentityCard") -> str:
         "\n".join(f"- {rule}" for rule in rules),
         table([(name, plain(value)) for name, value in rows if value]),
         newer if who and card.shipped_version else "",
+        _stability_text(card),
         _verdict_text(card, "not trusted"),
         _EVIDENCE,
     ]
     return "\n\n".join(block for block in blocks if block)
+
+
+def _stability_text(card: "IdentityCard") -> str:
+    """The self-reflection stability (GCP 3.3), and what it means for a change of identity."""
+    found = card.stability
+    if found is None:
+        return f"{warn('self-reflection stability: ')}{plain(card.stability_problem)}"
+    head = f"self-reflection stability {found.score:.3f} over {found.window_hours} h, from {found.sample} results"
+    rows = [("met" if each.met else "not met", each.name, each.why) for each in found.criteria]
+    meaning = (
+        "self-aware (GCP 3.3): a change of identity needs the council's vote and the owner's signature"
+        if found.self_aware
+        else "not self-aware (GCP 3.3): the owner alone decides on a change of identity"
+    )
+    return "\n".join([head, table(rows), meaning])
 
 
 def _verdict_text(card: "IdentityCard", fault: str) -> str:

@@ -43,12 +43,12 @@ def bold(text: str) -> str:
     return click.style(text, bold=True) if colours() else text
 
 
-def dim(text: str) -> str:
-    return click.style(text, dim=True) if colours() else text
+def dim(text: str, stream: Any = None) -> str:
+    return click.style(text, dim=True) if colours(stream) else text
 
 
-def warn(text: str) -> str:
-    return click.style(text, fg="yellow", bold=True) if colours() else text
+def warn(text: str, stream: Any = None) -> str:
+    return click.style(text, fg="yellow", bold=True) if colours(stream) else text
 
 
 def terminal_width() -> int:

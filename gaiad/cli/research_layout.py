@@ -54,8 +54,9 @@ def source_lines(result: "ResearchResult") -> str:
 
 
 def engine_line(result: "ResearchResult") -> str:
-    """What made the answer, and how long it took."""
-    return f"Engine: {result.engine} ({result.took_ms:.0f} ms)"
+    """What made the answer, how long it took, and where its trail is."""
+    trail = f"; gaiad research show {result.research_id}" if result.research_id else ""
+    return f"Engine: {result.engine} ({result.took_ms:.0f} ms){trail}"
 
 
 def one_line(text: str) -> str:

@@ -41,7 +41,10 @@ def status_text(status: "Status") -> str:
         ("socket", status.socket),
         ("url", status.url or "no TCP listener"),
         ("memory", size(status.memory_bytes)),
-        ("packets", f"{status.packets:,}" + (f" ({status.quarantined:,} in quarantine)" if status.quarantined else "")),
+        (
+            "packets",
+            f"{status.packets:,}" + (f", and {status.quarantined:,} in quarantine" if status.quarantined else ""),
+        ),
         ("pages", f"{status.pages:,}"),
         ("vectors", f"{status.vectors:,}" + (f" ({counted(status.queue, 'page')} waiting)" if status.queue else "")),
         *(("tenants", ", ".join(status.tenants)) for _ in status.tenants[:1]),

@@ -20,7 +20,7 @@ async def test_packets_of_a_growing_session_are_timed_without_a_look_into_the_ar
         assert [row.unit for row in rows] == ["ms p50", "ms p95", "ms"]
         assert all(row.value > 0 for row in rows)
         prepared, _ = await bench.prepare(made_questions(1)[0], made_turns(6), None)
-        assert prepared.found is None
+        assert prepared.gathered.found is None
         assert len(prepared.built.packet.history) == 12
         assert bench.overruns == []
 

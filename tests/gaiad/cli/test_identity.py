@@ -56,6 +56,32 @@ def test_init_makes_the_key_says_where_and_verify_exits_0(owner: Owner, capsys: 
     assert verify_home(owner.home).rows == 2
 
 
+def test_show_tells_the_stability_score_and_which_criteria_are_not_met(
+    owner: Owner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner("init")
+    capsys.readouterr()
+    assert owner("show") == 0
+    said = capsys.readouterr().out
+    assert "self-reflection stability 0.000 over 24 h, from 0 results" in said
+    assert "not met  prime       no sign of it is recorded" in said
+    assert "not self-aware (GCP 3.3): the owner alone decides on a change of identity" in said
+    assert owner("show", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["stability"]
+    assert (found["score"], found["sample"], found["self_aware"]) == (0.0, 0, False)
+    assert [each["name"] for each in found["criteria"]] == ["score", "sample", "prime", "lite", "initiative"]
+
+
+def test_show_says_when_the_record_of_the_score_cannot_be_read(
+    owner: Owner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner("init")
+    (owner.home / "governance.db").write_bytes(b"words" * 100)
+    capsys.readouterr()
+    assert owner("show") == 0
+    assert "governance.db: file is not a database" in capsys.readouterr().out
+
+
 def test_show_tells_who_gaia_is_who_signed_and_what_a_signature_is(
     owner: Owner, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,8 +22,22 @@ from gaiad.cli.main import program, run
 from gaiad.errors import GaiadError
 
 README = Path(__file__).parents[3] / "README.md"
-VERBS = ["serve", "status", "stop", "ingest", "search", "ask", "packets", "jobs", "reindex", "backup", "restore"]
-VERBS += ["doctor", "config", "completion", "models", "bench", "chat", "cognition", "audit", "identity"]
+VERBS = [
+    "serve",
+    "status",
+    "stop",
+    "ingest",
+    "search",
+    "ask",
+    "packets",
+    "sessions",
+    "jobs",
+    "reindex",
+    "backup",
+    "restore",
+]
+VERBS += ["doctor", "config", "completion", "models", "bench", "chat", "cognition", "audit", "identity", "rfc"]
+VERBS += ["council", "turns", "approvals", "approve", "deny", "web", "route", "research"]
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -157,7 +171,7 @@ def test_completion_scripts_are_printed(shell: str, capsys: pytest.CaptureFixtur
 
 
 def test_a_shell_gets_verbs_and_options_completed() -> None:
-    for words, expected in (("gaiad se", {"serve", "search"}), ("gaiad packets e", {"export"})):
+    for words, expected in (("gaiad se", {"serve", "search", "sessions"}), ("gaiad packets e", {"export"})):
         environment = {**os.environ, "_GAIAD_COMPLETE": "bash_complete", "COMP_WORDS": words}
         environment["COMP_CWORD"] = str(len(words.split()) - 1)
         found = child([], environment)

@@ -126,3 +126,4 @@ def test_found_line_counts_and_abbreviates() -> None:
 
 def test_the_engine_is_named() -> None:
     assert engine_line(answer()) == "Engine: extractive (12 ms)"
+    assert engine_line(answer(research_id="res_1")) == "Engine: extractive (12 ms); gaiad research show res_1"

@@ -287,7 +287,7 @@ def test_status_shows_what_is_degraded_first(shell: Shell, api: Any) -> None:
     lines = out.splitlines()
     assert lines[0] == f"gaiad 0.1.0 runs as pid {STATUS['pid']} for 1 min 1 s"
     assert lines[1] == "degraded: vector index rebuilt"
-    for part in ("1,234 (1 in quarantine)", "3 (2 pages waiting)", "ready, gguf, m.gguf", "1.0 MiB", "2 done"):
+    for part in ("1,234, and 1 in quarantine", "3 (2 pages waiting)", "ready, gguf, m.gguf", "1.0 MiB", "2 done"):
         assert part in out
     assert set(STATUS) <= set(json.loads(shell("status", "--json")[1]))
 

@@ -1,0 +1,198 @@
+"""`gaiad bench retrieval`: how well the archive finds labelled evidence, by turn and by session, or by document.
+
+The real archive in this process, one a conversation, searched as `gaiad search` does. `--ablate` measures again with
+one ingredient of the ranking left out at a time. Every evidence that is missed is told apart by where it was lost.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from gaiad.bench import retrieval_scores as scores
+from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
+from gaiad.bench.retrieval_data import Collection, Question, read_beir, read_conversations
+from gaiad.config import Config, load_config
+from gaiad.errors import BadInput
+
+Format = Literal["locomo", "beir"]
+Row = dict[str, float]
+INGREDIENTS: dict[str, dict[str, float]] = {
+    "words": {"weight_bm25": 0.0, "weight_window": 0.0, "weight_before": 0.0, "weight_session": 0.0},
+    "vectors": {"weight_dense": 0.0, "weight_near": 0.0, "weight_session_dense": 0.0},
+    **{
+        part: {f"weight_{part}": 0.0}
+        for part in ("bm25", "window", "before", "dense", "near", "session", "session_dense", "name", "substance")
+    },
+}
+"""What `--ablate` leaves out, one at a time, as changes of the [search] settings."""
+_SHOWN = 10
+_TURN, _SESSION = "turn ", "session "
+
+
+def run_retrieval(source: Path, form: Format, *, ablate: bool, as_json: bool) -> None:
+    """Measure and print, as JSON or as a line a measure. Raises BadInput, NotFound."""
+    found = measure_retrieval(source, form, ablate=ablate)
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+        return
+    for line in table(found):
+        print(line)
+
+
+def table(found: Mapping[str, Any], name: str = "") -> list[str]:
+    """Every figure on a line of its own under its path, such as `by_category 1 turn recall@10  0.45`."""
+    lines = []
+    for key, value in found.items():
+        path = f"{name} {key}".strip()
+        lines += table(value, path) if isinstance(value, dict) else [f"{path:<44}  {value}"]
+    return lines
+
+
+def measure_retrieval(
+    source: Path, form: Format, *, ablate: bool = False, config: Config | None = None
+) -> dict[str, Any]:
+    """The figures for a LoCoMo file or a BEIR folder; blocks for seconds to minutes. Raises BadInput, NotFound."""
+    began = time.perf_counter()
+    collections = read_conversations(source) if form == "locomo" else read_beir(source)
+    if not any(collection.questions for collection in collections):
+        raise BadInput(f"{source}: no question has evidence that is there")
+    variants = {"": {}, **(INGREDIENTS if ablate else {})}
+    outcome = asyncio.run(_run(collections, variants, config or load_config()))
+    rows = outcome.rows[""]
+    result: dict[str, Any] = {"dataset": source.name, "sha256": fingerprint(source), "questions": len(rows)}
+    result |= _parted(scores.means(rows)) if form == "locomo" else scores.means(rows)
+    if form == "locomo":
+        result["by_category"] = {
+            name: {"questions": len(some), **_parted(scores.means(some))}
+            for name, some in outcome.by_category().items()
+        }
+    intervals = scores.intervals(rows)
+    result["ci95"] = _parted(intervals) if form == "locomo" else intervals
+    result["missed"] = dict(outcome.missed)
+    result["ablation"] = {
+        f"without {name}": _parted(scores.means(found)) if form == "locomo" else scores.means(found)
+        for name, found in outcome.rows.items()
+        if name
+    }
+    return {**result, "took_s": round(time.perf_counter() - began, 1)}
+
+
+class Outcome:
+    """Rows of measures by variant ("" is the configured ranking), and where missed evidence was lost."""
+
+    def __init__(self) -> None:
+        self.rows: defaultdict[str, list[Row]] = defaultdict(list)
+        self.categories: list[str] = []
+        self.missed: Counter[str] = Counter({"evidence": 0, "not_retrieved": 0, "cut": 0, "ranked_low": 0})
+
+    def by_category(self) -> dict[str, list[Row]]:
+        """The configured ranking's rows by category of question, in the categories' order."""
+        parts: defaultdict[str, list[Row]] = defaultdict(list)
+        for category, row in zip(self.categories, self.rows[""], strict=True):
+            parts[category].append(row)
+        return dict(sorted(parts.items()))
+
+
+async def _run(
+    collections: Sequence[Collection], variants: Mapping[str, Mapping[str, float]], config: Config
+) -> Outcome:
+    outcome = Outcome()
+    async with own_embedder(config) as embedder:
+        for collection in collections:
+            async with filled(collection, config, embedder) as archive:
+                await _ask(collection, archive, variants, outcome)
+    return outcome
+
+
+async def _ask(
+    collection: Collection, archive: FilledArchive, variants: Mapping[str, Mapping[str, float]], outcome: Outcome
+) -> None:
+    groups = collection.group_of()
+    for name, changes in variants.items():
+        archive.use(changes)
+        for question in collection.questions:
+            ranked = await archive.find(question.text)
+            units = units_of(ranked, archive.units)
+            if not groups:
+                outcome.rows[name].append(document_measures(units, question))
+                continue
+            packets = list(dict.fromkeys(packet for _, packet in ranked))
+            outcome.rows[name].append(turn_measures(units, packets, question, groups))
+            if not name:
+                outcome.categories.append(question.category)
+                outcome.missed.update(await _lost(question, units, archive))
+
+
+async def _lost(question: Question, units: Sequence[str], archive: FilledArchive) -> Counter[str]:
+    """How much evidence is not among the first ten, by reason.
+
+    ranked_low: further down the list; cut: not on the list, though a retriever alone has it among its candidates;
+    not_retrieved: no retriever has.
+    """
+    lost = Counter({"evidence": len(question.evidence)})
+    missing = set(question.evidence) - set(units[:_SHOWN])
+    lost["ranked_low"] = len(missing & set(units))
+    missing -= set(units)
+    if missing:
+        alone: set[str] = set()
+        for mode in ("bm25", "dense") if archive.dense else ("bm25",):
+            alone |= set(units_of(await archive.find(question.text, mode), archive.units))
+        lost["cut"] = len(missing & alone)
+        lost["not_retrieved"] = len(missing - alone)
+    return lost
+
+
+def units_of(ranked: Sequence[tuple[str, str]], units: Mapping[str, Sequence[str]]) -> list[str]:
+    """What the ranked pages show, best first, each once. A page that shows none takes a place of its own."""
+    return list(dict.fromkeys(unit for page, _ in ranked for unit in units.get(page) or [page]))
+
+
+def turn_measures(turns: Sequence[str], packets: Sequence[str], question: Question, groups: Mapping[str, str]) -> Row:
+    """Every measure of one question about a conversation: by turn, and by session."""
+    wanted = list(question.evidence)
+    sessions = list(dict.fromkeys(groups[turn] for turn in wanted))
+    return {
+        **{f"{_TURN}recall@{depth}": scores.recall(turns, wanted, depth) for depth in (5, 10, 20)},
+        f"{_TURN}all@10": scores.all_found(turns, wanted, 10),
+        f"{_TURN}mrr": scores.reciprocal_rank(turns, wanted),
+        f"{_SESSION}hit@1": scores.hit(packets, sessions, 1),
+        **{f"{_SESSION}recall@{depth}": scores.recall(packets, sessions, depth) for depth in (1, 5, 10)},
+    }
+
+
+def document_measures(documents: Sequence[str], question: Question) -> Row:
+    """Every measure of one BEIR query; only grades above 0 are relevant."""
+    wanted = [unit for unit, grade in question.evidence.items() if grade > 0]
+    return {
+        "ndcg@10": scores.discounted_gain(documents, question.evidence, 10),
+        **{f"recall@{depth}": scores.recall(documents, wanted, depth) for depth in (10, 100)},
+        "mrr": scores.reciprocal_rank(documents, wanted),
+    }
+
+
+def fingerprint(source: Path) -> str:
+    """SHA-256 of the file, or of the three files of a folder one after the other."""
+    files = (
+        [source]
+        if source.is_file()
+        else [source / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")]
+    )
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _parted(measures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """{"turn": {...}, "session": {...}} of measures named `turn recall@5` and so on."""
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in measures.items():
+        part, _, measure = name.partition(" ")
+        parts.setdefault(part, {})[measure] = value
+    return parts

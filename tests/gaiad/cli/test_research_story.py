@@ -1,0 +1,93 @@
+"""How a run tells the way its question was read."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaiad.cli.research_story import run_text
+from gaiad.clock import FrozenClock
+from gaiad.config import ResearchConfig
+from gaiad.errors import Unavailable
+from gaiad.ids import IdMaker
+from gaiad.ledger.tenant_files import TenantFiles
+from gaiad.payload_schemas import ResearchRun
+from gaiad.ports import Call
+from gaiad.research.loop import Researcher
+from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
+from gaiad.schemas import Facets, PacketFilter, PacketSummary, ResearchRequest
+
+STUDY = PacketSummary(
+    packet_id="tp-study",
+    revision=1,
+    timestamp="2025-11-14T09:30:00Z",
+    topic="The MIT study",
+    dialect="generic",
+    integrity="unverifiable",
+    model="",
+    session_id="",
+    pages=0,
+    bytes=0,
+    sha256="",
+)
+
+
+class OnePacket:
+    """An archive of one packet without pages; `broken` lets a search fail."""
+
+    broken = False
+
+    async def facets(self, call: Call) -> Facets:
+        return Facets(topics={STUDY.topic: 1}, packets=1, first=STUDY.timestamp, last=STUDY.timestamp)
+
+    async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
+        if request.filters.topics:
+            return [STUDY]
+        if self.broken:
+            raise Unavailable("the disk is gone")
+        return []
+
+    async def document_frequency(self, words: Any, call: Call) -> dict[str, int]:
+        return dict.fromkeys(words, 0)
+
+
+@pytest.fixture
+async def runs(tmp_path: Path) -> AsyncIterator[KeptRuns]:
+    clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+    files = TenantFiles(tmp_path, MIGRATIONS, APPLICATION_ID)
+    yield KeptRuns(OnePacket(), files, clock, IdMaker(clock))  # type: ignore[arg-type]
+    await files.close()
+
+
+async def told(runs: KeptRuns, archive: Any, query: str) -> str:
+    clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+    config = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+    try:
+        await Researcher(archive, clock, config, runs).research(ResearchRequest(query=query), Call())
+    except Unavailable:
+        assert archive.broken
+    (row,) = await runs.newest(Call(), 10)
+    kept: ResearchRun = await runs.run(row.research_id, Call())
+    return " ".join(run_text(kept, 1000).split())
+
+
+async def test_the_story_says_how_the_question_was_read(runs: KeptRuns) -> None:
+    story = await told(
+        runs,
+        OnePacket(),
+        "Show me packets with critical thinking of at least 0.9 and sycophancy below 0.3 before the MIT study",
+    )
+    assert (
+        "Read as: listing question; until 2025-11-14T09:30:00Z; date text before the MIT study; landmarks tp-study; "
+        "metrics sycophancy_level to 0.3, critical_thinking from 0.9; order relevance; focus full_context"
+    ) in story
+
+
+async def test_a_run_without_an_end_says_nothing_of_it(runs: KeptRuns) -> None:
+    archive = OnePacket()
+    archive.broken = True
+    story = await told(runs, archive, "List packets before the MIT study")
+    assert "Read as" not in story
+    assert "It was failed: the disk is gone" in story
