@@ -13,10 +13,11 @@ setup:
 		"(or dnf install python3-devel, brew install python), then make again" >&2; exit 1; }
 	@"$(PYTHON)" -I gaiad/bootstrap
 
-run: setup        # the daemon in the foreground, its home in GAIAD_HOME or .gaiad; Ctrl-C stops it
-	@exec .venv/bin/gaiad serve --home "$${GAIAD_HOME:-.gaiad}" --samples $(ARGS)
+run: setup        # the daemon in the foreground, its home in GAIAD_HOME or .gaiad, the memory API on; Ctrl-C stops it
+	@MEMORY_GAM_ENABLED="$${MEMORY_GAM_ENABLED:-true}" exec .venv/bin/gaiad serve --home "$${GAIAD_HOME:-.gaiad}" --samples $(ARGS)
 
 test: setup       # ARGS="-k name" and the like go to pytest
+	@"$(PYTHON)" -I gaiad/bootstrap vocabularies
 	@.venv/bin/pytest -q $(ARGS)
 
 lint: setup

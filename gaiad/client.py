@@ -8,13 +8,15 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlencode
 
 from msgspec import structs
 
-from gaiad.chat_schemas import ChatRequest, PacketRecord, Rendering, Replay
+from gaiad.chat_schemas import ChatRequest, PacketRecord, PersonaRow, Rendering, Replay
 from gaiad.connection import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection, ServerEvent
+from gaiad.council_schemas import CouncilStatus, SeedRecord, TurnRecord
+from gaiad.memory_schemas import MemoryPage, SessionSummary, SessionTurn
 from gaiad.model_schemas import GenerateBody
 from gaiad.schemas import (
     Check,
@@ -35,12 +37,25 @@ from gaiad.schemas import (
     VerifyReport,
 )
 
+if TYPE_CHECKING:
+    from gaiad.payload_schemas import ResearchRun, RunRow, SourceText
+
 
 class IngestAnswer(Output, frozen=True):
     """The job that reads the files, and what became of those already read."""
 
     job: Job
     outcomes: list[IngestOutcome]
+
+
+class _SessionTurns(Output, frozen=True):
+    session_id: str
+    turns: list[SessionTurn]
+
+
+class _SessionPages(Output, frozen=True):
+    session_id: str
+    pages: list[MemoryPage]
 
 
 class _ModelRows(Output, frozen=True):
@@ -54,8 +69,8 @@ class _Packets(Output, frozen=True):
 class Client:
     """One connection, opened at the first call and kept; for one thread. `home` is what --home says, None without.
 
-    Every method raises the GaiadError the daemon answered with, DaemonUnreachable when none answers, Unavailable when
-    it goes away under the call, DeadlineExceeded when it does not answer in time.
+    Every method raises the GaiadError the daemon answered with, DaemonUnreachable when none answers, DaemonWentAway
+    when it goes away under the call, DeadlineExceeded when it does not answer in time.
     """
 
     def __init__(self, home: Path | str | None = None, environment: Mapping[str, str] = os.environ) -> None:
@@ -114,6 +129,27 @@ class Client:
 
     def research(self, request: ResearchRequest) -> ResearchResult:
         return self._connection.call("POST", "/research", ResearchResult, request)
+
+    def research_run(self, research_id: str, tenant: str) -> "ResearchRun":
+        """A kept run with its answer and payload. Raises NotFound."""
+        from gaiad.payload_schemas import ResearchRun
+
+        path = f"/research/{quote(research_id, safe='')}{_query(tenant=tenant)}"
+        return self._connection.call("GET", path, ResearchRun)
+
+    def research_runs(self, tenant: str, limit: int, *, to_review: bool = False) -> "list[RunRow]":
+        """The last ones, newest first; `to_review` those that are PARTIAL or answered with low confidence."""
+        from gaiad.payload_schemas import RunRow
+
+        path = f"/research{_query(tenant=tenant, limit=str(limit), review='1' if to_review else '')}"
+        return self._connection.call("GET", path, dict[str, list[RunRow]])["runs"]
+
+    def research_source(self, research_id: str, source_id: str, tenant: str) -> "SourceText":
+        """The whole text of one source of a run."""
+        from gaiad.payload_schemas import SourceText
+
+        names = f"{quote(research_id, safe='')}/sources/{quote(source_id, safe='')}"
+        return self._connection.call("GET", f"/research/{names}{_query(tenant=tenant)}", SourceText)
 
     def packets(self, request: PacketFilter) -> list[PacketSummary]:
         return self._connection.call("POST", "/packets/list", _Packets, request).packets
@@ -187,6 +223,58 @@ class Client:
         body = {"packet": packet, "tenant": tenant, "generate": generate}
         return self._connection.call("POST", "/cognition/replay", Replay, body, timeout_s=None)
 
+    def personas(self) -> list[PersonaRow]:
+        """Those in force, by name."""
+        return self._connection.call("GET", "/personas", dict[str, list[PersonaRow]])["personas"]
+
+    def sessions(self, tenant: str, limit: int) -> list[SessionSummary]:
+        """The one spoken in last first."""
+        body = {"tenant": tenant, "limit": limit}
+        return self._connection.call("POST", "/sessions/list", dict[str, list[SessionSummary]], body)["sessions"]
+
+    def session_turns(self, session_id: str, tenant: str, limit: int) -> list[SessionTurn]:
+        """The last turns of a session, in order."""
+        body = {"session_id": session_id, "tenant": tenant, "limit": limit}
+        return self._connection.call("POST", "/sessions/show", _SessionTurns, body).turns
+
+    def seeds(self, tenant: str, limit: int, state: str | None = None) -> list[SeedRecord]:
+        """Thoughts for later, newest first; only those in one state when it is given."""
+        body = {"tenant": tenant, "limit": limit, "state": state}
+        return self._connection.call("POST", "/council/seeds", dict[str, list[SeedRecord]], body)["seeds"]
+
+    def session_pages(self, session_id: str, tenant: str, after: int, limit: int) -> list[MemoryPage]:
+        """Pages of a session numbered above `after`, in order: JIT's header, memo and text."""
+        body = {"session_id": session_id, "tenant": tenant, "after": after, "limit": limit}
+        return self._connection.call("POST", "/sessions/pages", _SessionPages, body).pages
+
+    # ------------------------------------------------------------------------------------------------------- council
+
+    def council_status(self, tenant: str) -> CouncilStatus:
+        """Who is there, who can vote, what is voted on and what waits."""
+        return self._connection.call("POST", "/council/status", CouncilStatus, {"tenant": tenant})
+
+    def council_log(self, tenant: str, after: str, limit: int, *, heartbeats: bool) -> list[dict[str, Any]]:
+        """Envelopes of GCP 8.1, oldest first: the first `limit` after the message `after`, without it the last."""
+        body = {"tenant": tenant, "after": after, "limit": limit, "heartbeats": heartbeats}
+        return self._connection.call("POST", "/council/log", dict[str, list[dict[str, Any]]], body)["messages"]
+
+    def follow_council(self, tenant: str, after: str, limit: int, *, heartbeats: bool) -> Iterator[ServerEvent]:
+        """What is stored, then what is said: events `message` with an envelope; `following` stands between the two.
+
+        An event's id is where to go on after it.
+        """
+        body = {"tenant": tenant, "after": after, "limit": limit, "heartbeats": heartbeats}
+        return self._connection.stream("POST", "/council/log", body)
+
+    def turn(self, turn: str, tenant: str) -> TurnRecord:
+        """A turn by its id or the eight digits shown."""
+        return self._connection.call("POST", "/turns/show", TurnRecord, {"turn": turn, "tenant": tenant})
+
+    def turns(self, tenant: str, limit: int, session_id: str = "") -> list[TurnRecord]:
+        """The last ones, newest first."""
+        body = {"tenant": tenant, "limit": limit, "session_id": session_id}
+        return self._connection.call("POST", "/turns/list", dict[str, list[TurnRecord]], body)["turns"]
+
     # ---------------------------------------------------------------------------------------------------------- jobs
 
     def reindex(self, tenant: str) -> Job:
@@ -223,6 +311,11 @@ class Client:
     def research_events(self, request: ResearchRequest) -> Iterator[ServerEvent]:
         """The steps of a research run as they happen; the last event is `result` with a ResearchResult."""
         return self._connection.stream("POST", "/research", request)
+
+    def follow_research(self, research_id: str, tenant: str, after: int = 0) -> Iterator[ServerEvent]:
+        """The events of a run above number `after`, until its last: `result` or `error`."""
+        path = f"/research/{quote(research_id, safe='')}/events{_query(tenant=tenant, after=str(after))}"
+        return self._connection.stream("GET", path, None)
 
     # ------------------------------------------------------------------------------------------------------- exchange
 

@@ -4,7 +4,9 @@ An unknown key or a wrong type is an error that names the source, the key and th
 """
 
 import difflib
+import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,9 +18,30 @@ from gaiad.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "GAIAD_"
 _NOT_SETTINGS = {"GAIAD_HOME", "GAIAD_SOCKET", "GAIAD_TOKEN"}
+SEED_VARIABLES = {"MEMORY_GAM_ENABLED": ("memory", "gam_enabled")}  # a name that JIT gives
+_SWITCHES = {"1": "true", "on": "true", "yes": "true", "0": "false", "off": "false", "no": "false"}
 _ABOVE_ZERO = {
     "embedder": ("batch_tokens", "max_backlog_pages", "start_timeout_s"),
     "models": ("parallel", "batch_tokens", "start_timeout_s", "remote_timeout_s", "heartbeat_s"),
+}
+_DISCORD_ID = re.compile(r"[1-9]\d{14,19}", re.ASCII)
+_DAY_S = 86_400.0
+_WITHIN = {
+    "council": {
+        "deadline_s": (1.0, _DAY_S),
+        "full_deadline_s": (1.0, _DAY_S),
+        "vote_s": (1.0, _DAY_S),
+        "keep_heartbeats_days": (1, 36_500),
+    },
+    "discord": {"turns": (1, 64), "timeout_s": (1.0, 3600.0), "queue": (1, 100_000)},
+    "initiative": {"every_s": (0.1, 7 * _DAY_S)},
+    "shell": {
+        "approval_s": (1.0, 30 * _DAY_S),
+        "timeout_s": (0.1, _DAY_S),
+        "memory_mib": (16, 1_048_576),
+        "output_bytes": (256, 16_777_216),
+        "work_mib": (1, 65_536),
+    },
 }
 
 
@@ -137,13 +160,79 @@ class CognitionConfig(_Section, frozen=True):
     context_pages: int
 
 
+class CouncilConfig(_Section, frozen=True):
+    """`stages` and `sampling` are by role; what they may hold is checked by council and models."""
+
+    depth: Literal["auto", "fast", "full"]
+    deadline_s: float
+    full_deadline_s: float
+    vote_s: float
+    observer_windows: bool
+    stages: dict[str, list[str]]
+    sampling: dict[str, dict[str, float]]
+    keep_heartbeats_days: int
+
+
+class InitiativeConfig(_Section, frozen=True):
+    enabled: bool
+    every_s: float
+    daily_tokens: int
+
+
+class ShellConfig(_Section, frozen=True):
+    """Commands that the council agreed to and a person approved, in their sandbox (decision 13)."""
+
+    enabled: bool
+    approval_s: float
+    timeout_s: float
+    memory_mib: int
+    output_bytes: int
+    work_mib: int
+
+
+class RouterConfig(_Section, frozen=True):
+    """Channel -> marker -> "show", "log" or "off"; what it may hold is checked by the router."""
+
+    overrides: dict[str, dict[str, str]]
+
+
+class RedactionConfig(_Section, frozen=True):
+    """What is scrubbed on the way to a channel, and what the user lists; checked by the router."""
+
+    channels: dict[str, bool | list[str]]
+    names: list[str]
+    phrases: list[str]
+    phone_regions: list[str]
+    allowed_words: list[str]
+
+
+class DiscordConfig(_Section, frozen=True):
+    """The bot, and who may speak to it where; ids are Discord's, in digits."""
+
+    enabled: bool
+    token_env: str
+    token_file: str
+    servers: list[str]
+    users: list[str]
+    channels: list[str]
+    tenant: str
+    turns: int
+    timeout_s: float
+    queue: int
+
+
 class SearchConfig(_Section, frozen=True):
     candidates: int
     postings_budget: int
     weight_bm25: float
+    weight_window: float
+    weight_before: float
     weight_dense: float
+    weight_near: float
     weight_session: float
+    weight_session_dense: float
     weight_name: float
+    weight_substance: float
     weight_time: float
     weight_match: float
     neighbour_1: float
@@ -155,6 +244,12 @@ class ResearchConfig(_Section, frozen=True):
     max_pages: int
     max_sources: int
     expand_days: int
+
+
+class MemoryConfig(_Section, frozen=True):
+    """JIT's memory API."""
+
+    gam_enabled: bool
 
 
 class ScheduleConfig(_Section, frozen=True):
@@ -175,8 +270,15 @@ class Config(_Section, frozen=True):
     models: ModelsConfig
     roles: RolesConfig
     cognition: CognitionConfig
+    council: CouncilConfig
+    initiative: InitiativeConfig
+    shell: ShellConfig
+    router: RouterConfig
+    redaction: RedactionConfig
+    discord: DiscordConfig
     search: SearchConfig
     research: ResearchConfig
+    memory: MemoryConfig
     schedule: ScheduleConfig
 
 
@@ -198,11 +300,15 @@ def load_config(
 ) -> Config:
     """Defaults, then `files`, then GAIAD_SECTION__KEY variables, then `section.key=value` assignments.
 
+    MEMORY_GAM_ENABLED, as JIT calls it, counts before the other variables.
     Raises ConfigError naming the source, the key and the remedy.
     """
     merged = _read_toml(default_file())
     for path in files:
         _overlay(merged, _read_toml(path), str(path))
+    for name, (section, key) in SEED_VARIABLES.items():
+        if value := environment.get(name, "").strip().lower():
+            _assign(merged, section, key, _SWITCHES.get(value, value), f"environment variable {name}")
     for name, value in sorted(environment.items()):
         if name.startswith(ENVIRONMENT_PREFIX) and name not in _NOT_SETTINGS and "__" in name:
             section, _, key = name.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
@@ -288,9 +394,22 @@ def _check(merged: Mapping[str, Any]) -> Config:
             for key in keys
             if not (value := merged[section][key]) > 0
         ),
+        *(
+            f"{section}.{key} = {value:.10g}: give a number from {low:.10g} to {high:.10g}"
+            for section, ranges in _WITHIN.items()
+            for key, (low, high) in ranges.items()
+            if not low <= (value := merged[section][key]) <= high
+        ),
+        *_discord_problems(config.discord),
         'embedder.kind = "gguf" needs embedder.path'
         if config.embedder.kind == "gguf" and not config.embedder.path
         else "",
+        *(
+            f"{section}.{key} = {value!r}: must be a finite number; see the default in config.toml"
+            for section, values in merged.items()
+            for key, value in values.items()
+            if isinstance(value, float) and not math.isfinite(value)
+        ),
         *(
             f"{section}.{key} = {value!r}: must not be negative"
             for section, values in merged.items()
@@ -301,6 +420,26 @@ def _check(merged: Mapping[str, Any]) -> Config:
     for problem in filter(None, problems):
         raise ConfigError(problem)
     return config
+
+
+def _discord_problems(discord: DiscordConfig) -> list[str]:
+    """A bot without an allow-list would speak to anybody."""
+    if not discord.enabled:
+        return []
+    wrong = [
+        f'discord.{key} = {name!r}: write Discord\'s id, 15 to 20 digits, ["123456789012345678"]'
+        for key in ("servers", "users", "channels")
+        for name in getattr(discord, key)
+        if not _DISCORD_ID.fullmatch(name)
+    ]
+    empty = [
+        f"discord.{key} is empty: the bot does not start without an allow-list of servers, users and channels; add "
+        "ids, or set discord.enabled = false"
+        for key in ("servers", "users", "channels")
+        if not getattr(discord, key)
+    ]
+    token = "discord.enabled needs discord.token_env or discord.token_file, one of them"
+    return [*wrong, *empty, token if bool(discord.token_env) == bool(discord.token_file) else ""]
 
 
 def _nearest(name: str, known: Mapping[str, Any]) -> str:

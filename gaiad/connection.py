@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gaiad.errors import BadInput, DaemonUnreachable, DeadlineExceeded, Forbidden, GaiadError, Unavailable
+from gaiad.errors import (
+    BadInput,
+    DaemonUnreachable,
+    DaemonWentAway,
+    DeadlineExceeded,
+    Forbidden,
+    GaiadError,
+    Unavailable,
+)
 from gaiad.home import SOCKET_NAME, find_home
 from gaiad.schemas import ErrorBody, Output
 
@@ -61,8 +69,8 @@ def find_socket(home: str | None, environment: Mapping[str, str]) -> Path:
 class Connection:
     """Opened at the first exchange and kept; for one thread. `home` is what --home says, None without.
 
-    Every method raises the GaiadError the daemon answered with, DaemonUnreachable when none answers, Unavailable when
-    it goes away under the call, DeadlineExceeded when it does not answer in time.
+    Every method raises the GaiadError the daemon answered with, DaemonUnreachable when none answers, DaemonWentAway
+    when it goes away under the call, DeadlineExceeded when it does not answer in time.
     """
 
     def __init__(self, home: str | None, environment: Mapping[str, str]) -> None:
@@ -134,7 +142,9 @@ class Connection:
         if isinstance(error, TimeoutError):
             return DeadlineExceeded(f"the daemon on {where} did not answer {method} {path} in time; look at its log")
         if isinstance(error, ConnectionError | http.client.HTTPException):
-            return Unavailable(f"the daemon on {where} went away during {method} {path}; look at its log and try again")
+            return DaemonWentAway(
+                f"the daemon on {where} went away during {method} {path}; try again, or look at its log"
+            )
         if "too long" in str(error):
             return BadInput(
                 f"{where}: too long for a unix socket (about 100 characters); set GAIAD_SOCKET to a shorter one"

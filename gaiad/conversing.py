@@ -1,27 +1,49 @@
-"""What intake may ask of conversations: take a turn, see what a packet would hold or held. A part of `service`."""
+"""What intake may ask of conversations: take a turn, see what a packet would hold or held. A part of `service`.
 
+What leaves to a person goes through the router for the channel the person is at (GCP 7); the memory keeps it whole.
+"""
+
+import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
-from gaiad.answering import Event
-from gaiad.chat_schemas import ChatAnswer, ChatRequest, PacketRecord, Rendering, Replay
-from gaiad.cognition import Assembler
-from gaiad.config import CognitionConfig
+from gaiad.chat_schemas import (
+    ChatAnswer,
+    ChatChannel,
+    ChatRequest,
+    PacketRecord,
+    PersonaRow,
+    RedactionCount,
+    Rendering,
+    Replay,
+)
+from gaiad.config import Config
 from gaiad.errors import NotFound
+from gaiad.fitting import Fitting
 from gaiad.ledger.cognition_log import CognitionLog, Record
 from gaiad.logs import get_logger
 from gaiad.memory_schemas import SessionSummary, SessionTurn
 from gaiad.metrics import Metrics
 from gaiad.models.pool.pool import ModelPool
 from gaiad.ports import Archive, Call
-from gaiad.remembering import decode_sent
-from gaiad.replaying import replay
+from gaiad.routing import routing_of
+from gaiad.schemas import ResearchResult
 from gaiad.store.file import DatabaseFile
-from gaiad.turn import TurnTaker
+from gaiad.turn.cognition import Assembler
+from gaiad.turn.council_turn import Event
+from gaiad.turn.executed import Executed
+from gaiad.turn.remembering import decode_sent
+from gaiad.turn.replaying import replay
+from gaiad.turn.taker import TurnTaker
+from router.matrix import kept
+from router.routed import RoutedTurn
+from router.routing import Routing
+from router.scrubbing import Scrubber
+from router.stored import stored_as_shown
 
 _log = get_logger("gaiad.cognition")
 
@@ -37,7 +59,8 @@ class Conversations:
         log: CognitionLog,
         pool: ModelPool,
         metrics: Metrics,
-        notes: list[str],
+        fitting: Fitting,
+        routing: Routing,
     ) -> None:
         self._taker = taker
         self._archive = archive
@@ -45,30 +68,67 @@ class Conversations:
         self._assembler = assembler
         self._pool = pool
         self._metrics = metrics
-        self._notes = notes
+        self._fitting = fitting
+        self._use_routing(routing)
 
     def problems(self) -> list[str]:
         """What is wrong with personas and instructions, in words."""
-        return [*self._notes, *self._assembler.problems()]
+        problems = self._assembler.problems()  # takes changed registry files up, which are then measured too
+        return [*self._fitting.notes(), *problems]
 
-    def use_config(self, config: CognitionConfig) -> None:
-        """Other sizes and another length of history, from the next turn on."""
-        self._assembler.use_config(config)
-        self._taker.use_history(config.history_turns)
+    def use_config(self, config: Config) -> None:
+        """Other sizes, another length of history, other routes and lists, from the next turn on. Raises ConfigError."""
+        self._use_routing(routing_of(config))
+        self._assembler.use_config(config.cognition)
+        self._fitting.use_config(config.cognition)
+        self._taker.use_history(config.cognition.history_turns)
+
+    def _use_routing(self, routing: Routing) -> None:
+        self._routing, self._read_tables = routing, False
+        self._taker.use_memory(kept(routing.table))
+
+    def file(self, tenant: str) -> DatabaseFile:
+        """The tenant's packets of turns, for a restore. Raises BadInput, Conflict."""
+        return self._log.file(tenant)
 
     def files(self) -> dict[str, DatabaseFile]:
         """What a backup has to copy besides the memory."""
         return self._log.files()
 
     async def chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[Event, None]:
-        """A turn as it happens; the last event is `done` with a ChatAnswer. Raises as TurnTaker.take."""
+        """A turn as it happens, as its channel may have it; the last event is `done` with a ChatAnswer.
+
+        Raises as TurnTaker.take.
+        """
         started = time.perf_counter()
-        async with aclosing(self._taker.take(request, call)) as events:
-            async for name, data in events:
-                if isinstance(data, ChatAnswer):
-                    self._metrics.observe_ms("turn", (time.perf_counter() - started) * 1000)
-                    self._metrics.count("turns")
-                yield name, data
+        routed = await self._routed(request.channel)
+        try:
+            async with aclosing(self._taker.take(request, call)) as events:
+                async for name, data in events:
+                    if isinstance(data, ChatAnswer):
+                        self._metrics.observe_ms("turn", (time.perf_counter() - started) * 1000)
+                        self._metrics.count("turns")
+                    for event in routed.feed(name, data):
+                        yield event
+        finally:
+            self._tell(routed, request.channel, call)
+
+    async def name(self, request: ChatRequest, call: Call) -> tuple[ChatRequest, str]:
+        """The request with its session, and the id its turn will have. Raises as TurnTaker.name."""
+        return await self._taker.name(request, call)
+
+    async def again(self, turn_id: str, channel: ChatChannel, call: Call) -> ChatAnswer:
+        """What a turn said that ended before, as `channel` may have it. Raises as TurnTaker.again."""
+        routed = await self._routed(channel)
+        answer = routed.answer(await self._taker.again(turn_id, call))
+        self._tell(routed, channel, call)
+        return answer
+
+    async def verify(self, executed: Executed, call: Call) -> AsyncGenerator[Event, None]:
+        """The turn after an approved command was run, as it happens. Raises as TurnTaker.take."""
+        async with aclosing(self._taker.verify(executed, call)) as events:
+            async for event in events:
+                yield event
 
     async def render(self, request: ChatRequest, call: Call) -> Rendering:
         """What a turn would send; nothing is sent or remembered."""
@@ -93,13 +153,64 @@ class Conversations:
         """Build a stored packet's prompt again, and with `generate` its reply in a fresh worker."""
         return await replay(decode_sent(await self._log.find(call.tenant, name)), self._pool, call, generate=generate)
 
+    def personas(self) -> list[PersonaRow]:
+        """Those in force, by name."""
+        self._assembler.problems()  # takes changed registry files up
+        found = sorted(self._assembler.registry.personas.items())
+        return [
+            PersonaRow(name=name, scope=one.scope, tone=one.tone, projects=list(one.projects)) for name, one in found
+        ]
+
     async def sessions(self, call: Call, limit: int) -> list[SessionSummary]:
         """Sessions, the one spoken in last first."""
         return await self._archive.sessions(call, limit)
 
-    async def turns(self, session_id: str, call: Call, limit: int) -> list[SessionTurn]:
-        """The last turns of a session, in order."""
-        return await self._archive.session_turns(session_id, call, limit=limit, latest=True)
+    async def turns(
+        self, session_id: str, call: Call, limit: int, channel: ChatChannel | None = None
+    ) -> list[SessionTurn]:
+        """The last turns of a session, in order; as `channel` may have them, or without one as they are remembered."""
+        turns = await self._archive.session_turns(session_id, call, limit=limit, latest=True)
+        if channel is None:
+            return turns
+        routed = await self._routed(channel)
+        return await asyncio.to_thread(lambda: [routed.remembered(turn) for turn in turns])  # a long session is long
+
+    async def routed_result(self, result: ResearchResult, channel: ChatChannel, call: Call) -> ResearchResult:
+        """What research found, as `channel` may have it."""
+        routed = await self._routed(channel)
+        shown = routed.found(result)
+        self._tell(routed, channel, call)
+        return shown
+
+    def scrubs(self, channel: ChatChannel) -> bool:
+        """Whether what `channel` is shown may be scrubbed, as the settings are now."""
+        return bool(self._routing.stages[channel])
+
+    async def shown(self, stored: object, channel: ChatChannel, tenant: str) -> tuple[Any, list[RedactionCount]]:
+        """What is stored, as JSON values that `channel` may have, and what was taken out; made beside the loop."""
+        routing = self._routing
+        scrubber = Scrubber(routing.rules, routing.stages[channel])
+        shown = await asyncio.to_thread(stored_as_shown, scrubber, stored)
+        self._count(scrubber.taken, channel, tenant)
+        return shown
+
+    async def _routed(self, channel: ChatChannel) -> RoutedTurn:
+        """The way to a channel; what redaction has to read from disk is read beside the loop."""
+        routing = self._routing
+        routed = RoutedTurn(routing, channel)
+        if routed.scrubs and not self._read_tables:
+            await asyncio.to_thread(routing.rules.read_tables)
+            self._read_tables = True
+        return routed
+
+    def _tell(self, routed: RoutedTurn, channel: str, call: Call) -> None:
+        """What was taken out of a turn, by kind and count: never the text."""
+        self._count(routed.taken, channel, call.tenant)
+
+    def _count(self, taken: Mapping[str, int], channel: str, tenant: str) -> None:
+        if taken:
+            self._metrics.count("redactions", sum(taken.values()))
+            _log.info("redacted", channel=channel, tenant=tenant, **taken)
 
 
 def _decoded(record: Record) -> PacketRecord:

@@ -30,6 +30,7 @@ from gaiad.intake.sockets import adopt_sockets
 from gaiad.logs import configure_logs, get_logger
 from gaiad.metrics import Metrics
 from gaiad.ports import Call, Priority
+from gaiad.stopping import Stopping
 from gaiad.tasks import OnFailure, TaskGroup
 from gaiad.welcome import copy_samples, ready_text
 
@@ -45,6 +46,7 @@ _log = get_logger("gaiad.daemon")
 FORCED = 130
 _STATE_APPLICATION_ID = 0x67616973  # "gais"
 _FIRST_SCAN_S = 0.2  # how long the ready line waits for what lies in the folders
+_ENDING_S = 20.0  # what a stop may take besides the time for work under way: models, files, what is broken off
 _SAMPLES_SCAN_S = 20.0  # and when it has just put the samples there
 
 
@@ -92,19 +94,23 @@ class Daemon:
         self._hub = EventHub(self._clock)
         self._metrics = Metrics()
         self._stop = asyncio.Event()
+        self._stopping = Stopping(self._clock, config.daemon.stop_grace_s)
         self._notifier = Notifier(os.environ, os.getpid())
         self._adopted = adopt_sockets(os.environ, os.getpid())
 
     async def run(self) -> int:
         """Start, say so, wait for the stop event, stop."""
+        from gaiad.intake.schedule import Schedule
+
         configure_logs(self._config.daemon.log_level, self._config.daemon.log_format)
         self._catch_signals()
         async with AsyncExitStack() as stack, TaskGroup("heartbeat") as heartbeat:
             heartbeat.start("watchdog", self._feed_watchdog())
-            service, archive = await self._open_memory(stack)
+            schedule = Schedule(lambda topic, text: service.note(topic, text))
+            service, archive = await self._open_memory(stack, schedule)
             tasks = await stack.enter_async_context(TaskGroup("daemon", _noting(service)))
             fresh = self._samples and copy_samples(self._home.inbox)
-            watch, schedule = await self._open_folders(stack, service, archive)
+            watch = await self._open_folders(stack, service, archive, schedule)
             tasks.start("vectors", drain_vectors(archive, self._hub, service.note))
             tokens = await self._open_listeners(stack, service)
             service.on_reload.append(lambda config: _apply(config, service, archive, watch, tokens))
@@ -118,7 +124,8 @@ class Daemon:
             gc.enable()
             gc.freeze()  # what lives as long as the daemon is not looked at again
             await self._stop.wait()
-            self._notify("STOPPING=1")
+            self._stopping.begin()
+            self._notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={round((self._stopping.left_s() + _ENDING_S) * 1e6)}")
             _log.info("stopping")
             await stack.aclose()
         _log.info("stopped")
@@ -126,16 +133,25 @@ class Daemon:
 
     # --------------------------------------------------------------------------------------------------- start order
 
-    async def _open_memory(self, stack: AsyncExitStack) -> "tuple[Service, LocalArchive]":
-        """Audit and identity (one that is not trusted ends the start), jobs, embedder, models, archive, service."""
+    async def _open_memory(self, stack: AsyncExitStack, schedule: "Schedule") -> "tuple[Service, LocalArchive]":
+        """Audit and identity (one that is not trusted ends the start), jobs, models, archive, council, service."""
+        from gaiad.approving import open_approvals
         from gaiad.archive.archive import LocalArchive
+        from gaiad.convening import open_council
+        from gaiad.counsel import Counsel
+        from gaiad.discording import open_discord
         from gaiad.generating import Models
+        from gaiad.intake.error_answers import error_body
         from gaiad.jobs import JobRunner
+        from gaiad.ledger.identity_keys import owner_folder
         from gaiad.loading import open_embedder, open_pool
         from gaiad.opening import open_conversations
-        from gaiad.research.loop import Researcher
+        from gaiad.researching import open_research
+        from gaiad.restoring import Restorer
         from gaiad.service import Place, Service
         from gaiad.trusting import open_trust
+        from gaiad.turn.company import rulebook
+        from gaiad.turn_runs import TurnRuns
 
         audit, identity = open_trust(stack, self._home.root, self._clock, os.environ)
         jobs = self._open_jobs(stack)
@@ -144,38 +160,84 @@ class Daemon:
         archive = LocalArchive(self._home.root, self._config, self._clock, embedder, self._metrics)
         stack.push_async_callback(archive.close)
         await archive.start()
-        researcher = Researcher(archive, self._clock, self._config.research)
-        conversations = await open_conversations(
+        research = open_research(stack, self._home.root, self._config.research, self._clock, archive)
+        table = rulebook(self._config.council).roles
+        convened = await open_council(stack, self._home.root, self._config, self._clock, pool, self._hub, audit, table)
+        approving = await open_approvals(
+            stack, self._home.root, self._config.shell, audit, self._hub, self._clock, os.environ
+        )
+        conversations, deliberation = await open_conversations(
             stack,
             self._home.root,
             self._config,
             self._clock,
             archive,
-            researcher,
+            research.researcher,
             pool,
             embedder,
             self._metrics,
             identity,
+            convened,
+            self._hub,
+            schedule,
+            os.environ,
+            approving,
         )
+        runner = JobRunner(jobs, self._clock, self._hub)
         service = Service(
             place=Place(home=self._home.root, socket=self._home.socket),
             load_config=self._load,
             config=self._config,
             clock=self._clock,
             archive=archive,
-            researcher=researcher,
             conversations=conversations,
             models=Models(self._home.root, pool, embedder, self._metrics),
-            runner=JobRunner(jobs, self._clock, self._hub),
+            runner=runner,
             hub=self._hub,
             metrics=self._metrics,
             request_stop=self._request_stop,
         )
+        service.governance = deliberation.governing
+        service.counsel = Counsel(convened, self._hub, deliberation.initiative.status)
+        service.initiative = deliberation.initiative
+        service.restorer = Restorer(
+            self._home.root,
+            owner_folder(os.environ),
+            archive,
+            runner,
+            convened,
+            deliberation,
+            conversations.file,
+            approving,
+            research.file,
+        )
+        service.research_runs = research
+        service.approving = approving
+        service.turn_runs = TurnRuns(conversations, self._clock, error_body)
         service.note("embedder", trouble)
         service.note("audit", audit.trouble)
         service.also_backed_up += [conversations.files, lambda: {"audit.db": audit.file}]
+        service.also_backed_up += [convened.files, deliberation.files, approving.files, research.files]
+        service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
         stack.push_async_callback(service.stop)
         await service.start()
+        stack.push_async_callback(approving.stop)
+        await approving.start(conversations.verify)
+        service.receipts = await open_discord(
+            stack,
+            self._home.root,
+            self._config.discord,
+            self._stopping,
+            os.environ,
+            self._clock,
+            conversations,
+            service.note,
+        )
+        self._stopping.end_beside(stack, "turns", service.turn_runs.stop)
+
+        forget = convened.forgetting(lambda: service.config.council.keep_heartbeats_days)
+        at, zone = self._config.schedule.sweep_at, self._config.user.timezone
+        schedule.daily("heartbeats", at, zone, forget, at_start=True)
         return service, archive
 
     def _open_jobs(self, stack: AsyncExitStack) -> "Jobs":
@@ -187,10 +249,9 @@ class Daemon:
         return Jobs(file, self._clock, IdMaker(self._clock))
 
     async def _open_folders(
-        self, stack: AsyncExitStack, service: "Service", archive: "LocalArchive"
-    ) -> "tuple[FolderWatch, Schedule]":
-        """The folder watch, and the timer that keeps it complete (it begins once all is ready)."""
-        from gaiad.intake.schedule import Schedule
+        self, stack: AsyncExitStack, service: "Service", archive: "LocalArchive", schedule: "Schedule"
+    ) -> "FolderWatch":
+        """The folder watch; the timer keeps it complete (it begins once all is ready)."""
         from gaiad.intake.watch import FolderWatch
 
         watch = FolderWatch(service, self._home)
@@ -204,11 +265,10 @@ class Daemon:
             for tenant in archive.tenants():
                 await service.sweep(Call(tenant=tenant, priority=Priority.BACKGROUND))
 
-        schedule = Schedule(service.note)
         schedule.every("rescan", self._config.intake.rescan_s, rescan)
         schedule.daily("sweep", self._config.schedule.sweep_at, self._config.user.timezone, sweep)
         stack.callback(schedule.stop)
-        return watch, schedule
+        return watch
 
     async def _open_listeners(self, stack: AsyncExitStack, service: "Service") -> "Tokens":
         """Both listeners; from here on the world can ask."""
@@ -217,7 +277,7 @@ class Daemon:
 
         tokens = Tokens(self._home.token)
         tokens.load()
-        socket, url = await open_listeners(stack, service, self._home.socket, tokens, self._adopted)
+        socket, url = await open_listeners(stack, service, self._home.socket, tokens, self._adopted, self._stopping)
         service.place = structs.replace(service.place, socket=socket, url=url)
         return tokens
 
@@ -290,7 +350,7 @@ def _apply(config: Config, service: "Service", archive: "LocalArchive", watch: "
     configure_logs(config.daemon.log_level, config.daemon.log_format)
     archive.use_config(config)
     service.models.use_config(config)
-    service.conversations.use_config(config.cognition)
+    service.conversations.use_config(config)
     watch.rescan()
     try:
         tokens.load()

@@ -11,6 +11,7 @@
     ├── Conflict              exit 1  HTTP 409   state in the way: a running daemon, a newer database
     ├── Unavailable           exit 5  HTTP 503   try again later; carries retry_after_s
     │   ├── DaemonUnreachable exit 5             no daemon answers on the socket
+    │   ├── DaemonWentAway    exit 5             it answered, and went away before the call was done
     │   └── WorkerDied        exit 5  HTTP 503   a model child ended; it is being restarted
     ├── DeadlineExceeded      exit 6  HTTP 504   the call's deadline passed
     └── Cancelled             exit 7  HTTP 499   the caller went away or asked to stop
@@ -115,6 +116,12 @@ class DaemonUnreachable(Unavailable):
     """No daemon answers; the message says how to start one."""
 
     code = "daemon_unreachable"
+
+
+class DaemonWentAway(Unavailable):
+    """The daemon ended, or was restarted, in the middle of a call; whether it did what was asked is not known."""
+
+    code = "daemon_went_away"
 
 
 class WorkerDied(Unavailable):

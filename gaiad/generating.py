@@ -15,7 +15,7 @@ from gaiad.metrics import Metrics
 from gaiad.model_schemas import GenerateBody, GenerateReply
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.tokens.token_worker import ROLE as TOKENIZER
-from gaiad.ports import Call, Embedder
+from gaiad.ports import Call, Embedder, Tokenizer
 from gaiad.schemas import ModelStatus
 
 _PINS = "pins.json"
@@ -44,6 +44,10 @@ class Models:
                     continue
                 self._observe(piece)
                 yield _reply(piece, name, self._pool.kind_of(name))
+
+    def tokenizer(self, role: str) -> Tokenizer:
+        """What the role's model counts tokens with. Raises Unavailable when the model cannot be had."""
+        return self._pool.model(self._named(role)).tokenizer
 
     def statuses(self) -> list[ModelStatus]:
         """A row for each role, for each model without one, and for the embedder."""

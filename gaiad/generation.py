@@ -1,5 +1,6 @@
 """What a request for text says and what comes back, for every kind of model behind the Model port."""
 
+import math
 from typing import Any, Literal
 
 import msgspec
@@ -54,6 +55,26 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     repeat_window: int = 64
+
+
+SAMPLING_RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0.0, 10.0),
+    "top_k": (0, 2**31 - 1),
+    "top_p": (0.0, 1.0),
+    "min_p": (0.0, 1.0),
+    "repeat_penalty": (0.01, 10.0),
+    "frequency_penalty": (-10.0, 10.0),
+    "presence_penalty": (-10.0, 10.0),
+    "repeat_window": (0, 4096),
+}
+"""What a worker takes, lowest and highest."""
+
+
+def out_of_range(name: str, value: float) -> str:
+    """What is wrong with a value of a sampling, in words that name it and the remedy; "" when nothing is."""
+    low, high = SAMPLING_RANGES[name]
+    within = math.isfinite(value) and low <= value <= high
+    return "" if within else f"{name} is {value:.10g}; give a number from {low:.10g} to {high:.10g}"
 
 
 class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):

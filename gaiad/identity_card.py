@@ -5,7 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from gaiad.errors import ConfigError, Conflict
+from council.governance.reflection_table import read_stability
+from council.governance.rules import governance_table
+from gaiad.clock import SystemClock, to_epoch_ms
+from gaiad.errors import ConfigError, Conflict, GaiadError
+from gaiad.governance_schemas import StabilityReport
 from gaiad.ledger.audit_reading import newest_event
 from gaiad.ledger.identity_files import IdentityFiles
 from gaiad.ledger.identity_keys import owner_folder, read_public
@@ -16,7 +20,8 @@ from prompts.identity import Identity, identity_digest, shipped_identity
 class IdentityCard(msgspec.Struct, frozen=True, kw_only=True):
     """`identity` is what stands in the file, trusted or not; `private_key` is empty when it is not beside `public_key`.
 
-    `shipped_version` is empty when the shipped identity is the one in the file.
+    `shipped_version` is empty when the shipped identity is the one in the file. `stability` is None when its record
+    cannot be read, which `stability_problem` tells.
     """
 
     ok: bool
@@ -28,6 +33,8 @@ class IdentityCard(msgspec.Struct, frozen=True, kw_only=True):
     public_key: str
     private_key: str
     shipped_version: str
+    stability: StabilityReport | None
+    stability_problem: str = ""
 
 
 def read_card(home: Path, environment: Mapping[str, str]) -> IdentityCard:
@@ -40,6 +47,7 @@ def read_card(home: Path, environment: Mapping[str, str]) -> IdentityCard:
         standing, public = Standing(problem=error.message), None
     digest = identity_digest(standing.identity) if standing.identity else ""
     shipped = shipped_identity()
+    stability, trouble = _stability(home)
     return IdentityCard(
         ok=not standing.problem,
         problem=standing.problem,
@@ -50,4 +58,14 @@ def read_card(home: Path, environment: Mapping[str, str]) -> IdentityCard:
         public_key=str(folder.public),
         private_key=str(folder.private) if folder.private.is_file() else "",
         shipped_version="" if digest == identity_digest(shipped) else shipped.version,
+        stability=stability,
+        stability_problem=trouble,
     )
+
+
+def _stability(home: Path) -> tuple[StabilityReport | None, str]:
+    """The self-reflection stability of a home (GCP 3.3), or why it cannot be read."""
+    try:
+        return read_stability(home, to_epoch_ms(SystemClock().now()), governance_table().stability), ""
+    except GaiadError as error:
+        return None, error.message

@@ -7,6 +7,7 @@ Ids made in one process never go backwards: within a millisecond the random part
 import hashlib
 import secrets
 import threading
+from datetime import datetime
 
 from gaiad.clock import Clock, to_epoch_ms
 
@@ -28,8 +29,17 @@ class IdMaker:
         with self._lock:
             self._last = fresh if fresh > self._last else self._last + 1
             value = self._last
-        text = "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
-        return f"{prefix}_{text}" if prefix else text
+        return _written(value, prefix)
+
+
+def lowest(moment: datetime, prefix: str = "") -> str:
+    """Below every id made at this moment or later, not below one made before it."""
+    return _written(to_epoch_ms(moment) << _RANDOM_BITS, prefix)
+
+
+def _written(value: int, prefix: str) -> str:
+    text = "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
+    return f"{prefix}_{text}" if prefix else text
 
 
 def short(identifier: str) -> str:

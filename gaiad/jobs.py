@@ -109,6 +109,11 @@ class JobRunner:
         state, note = self._unrecorded.get(job.job_id, (job.state, job.note))
         return msgspec.structs.replace(job, state=state, note=note)
 
+    @property
+    def running(self) -> list[str]:
+        """The ids of the jobs that run or wait for their turn here."""
+        return list(self._calls)
+
     def unrecorded(self) -> list[str]:
         """Jobs whose end is not in the table yet, in words."""
         return [

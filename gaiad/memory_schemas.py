@@ -1,15 +1,15 @@
 """What is remembered of a conversation, on the wire and between packages: turns, pages with JIT's header, memos.
 
-JIT's own structs (header and page) keep its camelCase; gaiad's turn, memo and session are snake_case (decision 24).
-A `SessionTurn` is also what the archive stores: its JSON is the original that pages and memos are derived from, so a
-field may be added with a default here, and none may be renamed.
+JIT's own structs (header, page and the bodies of its API) keep its camelCase; gaiad's turn, memo and session are
+snake_case (decision 24). A `SessionTurn` is also what the archive stores: its JSON is the original that pages and
+memos are derived from, so a field may be added with a default here, and none may be renamed.
 """
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gaiad.schemas import Output
+from gaiad.schemas import Input, Output, Retriever
 
 
 class TurnMessage(Output, frozen=True, omit_defaults=True):
@@ -141,3 +141,96 @@ class MemoryPage(Output, frozen=True, rename="camel", omit_defaults=True):
     classification: list[str] = msgspec.field(default_factory=list)
     policy_tags: list[str] = msgspec.field(default_factory=list)
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+# ------------------------------------------------------------------------------------------- JIT's API, as it is sent
+
+
+class IngestedTurn(Input, frozen=True, rename="camel"):
+    """One thing said in a session that is handed over. `timestamp` is ISO 8601, UTC when it names no zone."""
+
+    role: Annotated[str, msgspec.Meta(min_length=1, max_length=80)]
+    content: str
+    timestamp: str = ""
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class IngestSession(Input, frozen=True, rename="camel"):
+    """The body of `POST /memory/ingest_session` (JIT). Without a `sessionId` it follows from what is said."""
+
+    tenant_id: str
+    turns: Annotated[list[IngestedTurn], msgspec.Meta(min_length=1, max_length=100_000)]
+    agent_id: str = ""
+    session_id: str = ""
+    title: str = ""
+    description: str = ""
+    classification: list[str] = msgspec.field(default_factory=list)
+    policy_tags: list[str] = msgspec.field(default_factory=list)
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class IngestedPage(Output, frozen=True, rename="camel"):
+    """A page that a handed over session became."""
+
+    id: str
+    sequence: int
+    header: PageHeader
+
+
+class IngestedSession(Output, frozen=True, rename="camel"):
+    """What JIT answers to `ingest_session`: `memo` of the whole session, the pages of this call."""
+
+    session_id: str
+    memo: str
+    pages: list[IngestedPage]
+
+
+PAGES_MOST, REFLECTIONS_MOST = 32, 5
+
+
+class Budgets(Input, frozen=True, rename="camel"):
+    """What one briefing may cost (JIT); above the caps of 32 pages and 5 reflections the caps hold.
+
+    `max_output_tokens` counts all texts of the briefing in tokens of the model of role prime; None is no limit.
+    """
+
+    max_pages: Annotated[int, msgspec.Meta(ge=1)] = 8
+    max_reflection_depth: Annotated[int, msgspec.Meta(ge=1)] = 2
+    max_output_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class BuildContext(Input, frozen=True, rename="camel"):
+    """The body of `POST /memory/build_context` (JIT). `mode` is which retrievers look.
+
+    What was said in the session `sessionId` and to the agent `agentId` is preferred; nothing is left out for them.
+    """
+
+    tenant_id: str
+    request: Annotated[str, msgspec.Meta(min_length=1)]
+    agent_id: str = ""
+    session_id: str = ""
+    budgets: Budgets = Budgets()
+    mode: Literal["hybrid", "bm25", "dense"] = "hybrid"
+
+
+class BriefingEvidence(Output, frozen=True, rename="camel", omit_defaults=True):
+    """A page a briefing stands on. `retriever_type` is the one that ranked it best; labels are the page's own."""
+
+    page_id: str
+    excerpt: str
+    relevance_score: float
+    retriever_type: Retriever
+    classification: list[str] = msgspec.field(default_factory=list)
+    policy_tags: list[str] = msgspec.field(default_factory=list)
+
+
+class BriefingContext(Output, frozen=True, rename="camel"):
+    """JIT's BriefingContext: what the memory has for a request, within its budgets."""
+
+    executive_summary: str
+    key_facts: list[str]
+    open_questions: list[str]
+    evidence: list[BriefingEvidence]
+    tokens_used: int
+    reflection_steps: int
+    pages_used: int

@@ -4,10 +4,15 @@ Every call carries a `Call`: tenant, deadline, priority and a cancel flag travel
 """
 
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gaiad.approval_schemas import Approval, ApprovalWish, Execution
+from gaiad.config import ShellConfig
+from gaiad.council_schemas import EscalationRecord, OpenEscalation, StoredMessage
+from gaiad.delivery_schemas import Open, Parcel
 from gaiad.errors import Cancelled, DeadlineExceeded
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Segment, TextDelta
 from gaiad.memory_schemas import Memo, PageHeader, SessionSummary, SessionTurn
@@ -62,6 +67,19 @@ class Call:
     @property
     def cancelled(self) -> bool:
         return self._cancelled.is_set()
+
+    def until(self, deadline: float) -> "Call":
+        """The same call, with this deadline if it has none that is earlier; cancelling either cancels both."""
+        earliest = deadline if self.deadline is None else min(deadline, self.deadline)
+        part = Call(self.tenant, earliest, self.priority, self.turn_id)
+        part._cancelled = self._cancelled
+        return part
+
+    def share(self, part: float, monotonic_now: float) -> "Call":
+        """The same call for a part that may take at most this share of the time that is left; all of it without one."""
+        if self.deadline is None:
+            return self
+        return self.until(monotonic_now + max(0.0, self.deadline - monotonic_now) * part)
 
     def check(self, monotonic_now: float) -> None:
         """Raise Cancelled or DeadlineExceeded when the call should not go on."""
@@ -196,6 +214,116 @@ class Audit(Protocol):
 
         Raises BadInput, Unavailable.
         """
+        ...
+
+
+class CouncilMessages(Protocol):
+    """Where the council's messages stay, and what went up to a person until it is answered. All raise Unavailable."""
+
+    async def add(self, tenant: str, message: StoredMessage) -> None:
+        """Durable when this returns. Raises BadInput."""
+        ...
+
+    async def add_escalation(self, tenant: str, session_id: str, record: EscalationRecord) -> None: ...
+
+    async def answer_escalations(self, tenant: str, session_id: str) -> None:
+        """The person spoke in this session: what was open in it is answered."""
+        ...
+
+    async def open_escalations(self, limit: int) -> list[OpenEscalation]:
+        """The last `limit` of every tenant, oldest first."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs one command in a sandbox (decision 13); owned by the shell channel."""
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing can be run, "" when it can."""
+        ...
+
+    async def run(self, argv: Sequence[str], work: Path, call: Call) -> Execution:
+        """Exactly `argv`, `work` its only writable folder; nothing of it is left running when this returns.
+
+        Raises BadInput, and Unavailable when nothing was run.
+        """
+        ...
+
+    def use_config(self, config: ShellConfig) -> None: ...
+
+
+class Approvals(Protocol):
+    """The queue of commands that wait for a person (decision 13)."""
+
+    @property
+    def refusal(self) -> str:
+        """Why no command can be run here, "" when one can."""
+        ...
+
+    async def ask(self, wish: ApprovalWish, call: Call) -> Approval:
+        """Durable and in the audit when this returns. Raises BadInput, Unavailable."""
+        ...
+
+
+class Channel(Protocol):
+    """A place outside that blocks are sent to, one message at a time; it cannot be relied on."""
+
+    @property
+    def name(self) -> str:
+        """As the routing matrix has it."""
+        ...
+
+    async def send(self, parcel: Parcel) -> str:
+        """What the outside calls the message now. May be given up at any point, and may then have come through.
+
+        Raises Unavailable: not now. Raises BadInput, NotFound, Forbidden: this parcel never.
+        """
+        ...
+
+    async def find(self, parcel: Parcel, known: Collection[str]) -> str:
+        """What the outside calls the message, "" when it has none; those `known` are others. Raises as `send`."""
+        ...
+
+
+class Deliveries(Protocol):
+    """Where parcels stay until they are delivered, and their receipts for good. All raise Unavailable."""
+
+    async def add(self, parcels: Sequence[Parcel], most: int) -> None:
+        """All of them or none, durable when this returns; one that is there already is not added again.
+
+        Raises Unavailable when more than `most` would wait in the tenant.
+        """
+        ...
+
+    async def places(self, channel: str) -> list[tuple[str, str]]:
+        """Tenant and address of everything that waits."""
+        ...
+
+    async def waiting(self, channel: str) -> int:
+        """How many parcels wait, of all tenants."""
+        ...
+
+    async def next(self, channel: str, tenant: str, address: str) -> Open | None:
+        """The oldest that waits there."""
+        ...
+
+    async def begin(self, parcel: Parcel) -> None:
+        """It is about to be tried."""
+        ...
+
+    async def failed(self, parcel: Parcel, reason: str) -> None:
+        """The attempt came to nothing that is known of."""
+        ...
+
+    async def delivered(self, parcel: Parcel, outside_id: str) -> None: ...
+
+    async def refused(self, parcel: Parcel, reason: str) -> None:
+        """It never will be delivered."""
+        ...
+
+    async def known(self, parcel: Parcel) -> set[str]:
+        """The outside's names of the last messages at the parcel's address."""
         ...
 
 

@@ -239,7 +239,10 @@ class ResearchRequest(Input, frozen=True):
 
 
 class Citation(Output, frozen=True):
-    """`quote` is the stored text of the page from `start` to `end` (characters); `sha256` is of the quote in UTF-8."""
+    """`quote` is the stored text of the page from `start` to `end` (characters); `sha256` is of the quote in UTF-8.
+
+    `redacted` is set where the quote was scrubbed on its way out; `sha256` is of what is stored all the same.
+    """
 
     packet_id: str
     page_id: str
@@ -249,10 +252,15 @@ class Citation(Output, frozen=True):
     quote: str
     timestamp: str = ""
     topic: str = ""
+    redacted: bool = False
 
 
 class ResearchResult(Output, frozen=True):
-    """GAM 4 to 6: what the archive answers, from which packets, how sure, after how many iterations."""
+    """GAM 4 to 6: what the archive answers, from which packets, how sure, after how many iterations.
+
+    `degraded` names what could not take part in the search, and why; `note` says it too. `research_id` names the kept
+    run (`gaiad research show`), "" when it was not kept.
+    """
 
     status: ResearchStatus
     answer: str
@@ -270,6 +278,8 @@ class ResearchResult(Output, frozen=True):
     missing_aspects: list[str] = []
     sources: list[PacketSummary] = []
     parameters: dict[str, Any] = {}
+    degraded: list[str] = []
+    research_id: str = ""
 
 
 # ----------------------------------------------------------------------------------------------- jobs and status

@@ -14,21 +14,31 @@ from typing import Any
 import msgspec
 
 import gaiad
+from council.initiative.initiative import Initiative
+from gaiad.approving import Approving
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.storing.tenant import check_tenant_name
+from gaiad.chat_schemas import ChatChannel
 from gaiad.checks import run_checks
 from gaiad.clock import Clock
 from gaiad.config import Config
 from gaiad.conversing import Conversations
+from gaiad.counsel import Counsel
+from gaiad.discording import Receipts
 from gaiad.errors import BadInput, NotFound
 from gaiad.events import EventHub
 from gaiad.generating import Models
+from gaiad.governing import Governing
 from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, encoded
 from gaiad.jobs import JobRun, JobRunner
+from gaiad.memory_api import MemoryApi
+from gaiad.memory_schemas import MemoryPage
 from gaiad.metrics import Metrics, resident_bytes
 from gaiad.ports import Call
-from gaiad.research.loop import Researcher
+from gaiad.researching import Researching
+from gaiad.restoring import Restorer
 from gaiad.roles import assign
+from gaiad.routing import routing_of
 from gaiad.schemas import (
     Check,
     IngestOutcome,
@@ -46,6 +56,8 @@ from gaiad.schemas import (
     VerifyReport,
 )
 from gaiad.store.file import DatabaseFile
+from gaiad.turn.company import rulebook
+from gaiad.turn_runs import TurnRuns
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 
@@ -61,6 +73,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Service:
     """Made by the daemon; `start` registers and resumes jobs, `stop` ends them."""
 
+    governance: Governing  # set by the daemon once the council is open
+    counsel: Counsel  # and this
+    initiative: Initiative  # likewise
+    restorer: Restorer  # likewise
+    approving: Approving  # likewise
+    research_runs: Researching  # likewise
+    receipts: Receipts  # likewise
+    turn_runs: TurnRuns  # likewise
+
     def __init__(
         self,
         *,
@@ -69,7 +90,6 @@ class Service:
         config: Config,
         clock: Clock,
         archive: LocalArchive,
-        researcher: Researcher,
         models: Models,
         conversations: Conversations,
         runner: JobRunner,
@@ -85,10 +105,10 @@ class Service:
         self.request_stop = request_stop
         self._load_config = load_config
         self._archive = archive
-        self._researcher = researcher
         self.models = models
         self.conversations = conversations
         self._runner = runner
+        self.memory = MemoryApi(archive, clock, metrics, lambda: self.config, lambda: models.tokenizer("prime"))
         self._started = clock.monotonic()
         self._notes: dict[str, str] = {}
         self.also_backed_up: list[Callable[[], dict[str, DatabaseFile]]] = []
@@ -115,15 +135,23 @@ class Service:
         else:
             self._notes.pop(topic, None)
 
-    def degraded(self) -> list[str]:
-        """Everything that does not work as it should, in words."""
+    def degraded(self, tenants: Sequence[str]) -> list[str]:
+        """Everything that does not work as it should, and what waits for a person's word in `tenants`; in words."""
         return [
             *self._notes.values(),
             *self._archive.degraded(),
             *self._runner.unrecorded(),
             *self.models.degraded(),
             *self.conversations.problems(),
+            *self.counsel.degraded(tenants),
+            *self._without_sandbox(),
         ]
+
+    def _without_sandbox(self) -> list[str]:
+        """Why commands are refused, where a role could propose one."""
+        writes = any(status.role and status.kind != "extractive" for status in self.models.statuses())
+        trouble = self.approving.trouble if writes else ""
+        return [f"commands are refused: {trouble}"] if trouble else []
 
     async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
         """The whole state at a glance; only of `tenants` when given."""
@@ -140,7 +168,7 @@ class Service:
             socket=str(self.place.socket),
             url=self.place.url,
             models=self.models.statuses(),
-            degraded=self.degraded(),
+            degraded=self.degraded(shown),
             tenants=shown,
             folders=[str(folder) for folder, tenant in self.folders if tenants is None or tenant in tenants],
             jobs=jobs,
@@ -203,13 +231,24 @@ class Service:
         self.metrics.observe_ms(f"search_{request.mode}", (time.perf_counter() - started) * 1000)
         return response
 
-    async def research(self, request: ResearchRequest, call: Call, on_event: OnEvent | None = None) -> ResearchResult:
-        """An answer with verified citations (GAM 1 to 6)."""
+    async def research(
+        self,
+        request: ResearchRequest,
+        call: Call,
+        on_event: OnEvent | None = None,
+        channel: ChatChannel | None = None,
+        research_id: str = "",
+    ) -> ResearchResult:
+        """An answer with verified citations (GAM 1 to 6), as `channel` may have it."""
         started = time.perf_counter()
-        result = await self._researcher.research(request, call, on_event)
+        result = await self.research_runs.research(request, call, on_event, research_id)
         self.metrics.observe_ms("research", (time.perf_counter() - started) * 1000)
         self.metrics.count(f"research_{result.status.lower()}")
-        return result
+        return result if channel is None else await self.conversations.routed_result(result, channel, call)
+
+    def start_research(self, request: ResearchRequest, call: Call) -> str:
+        """Research that goes on though nobody waits; the id it can be followed by. Raises Unavailable."""
+        return self.research_runs.start(call, lambda research_id: self.research(request, call, research_id=research_id))
 
     async def packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
         """One line a packet."""
@@ -218,6 +257,10 @@ class Service:
     async def packet(self, packet_id: str, call: Call) -> PacketDetail:
         """A packet whole."""
         return await self._archive.packet_detail(packet_id, call)
+
+    async def session_pages(self, session_id: str, after: int, limit: int, call: Call) -> list[MemoryPage]:
+        """Pages of a session numbered above `after`, in order, each with JIT's header and its memo; [] when unknown."""
+        return await self._archive.session_pages(session_id, call, after, limit)
 
     async def original(self, packet_id: str, revision: int, call: Call) -> tuple[bytes, str]:
         """The original bytes and their media type; revision 0 is the newest."""
@@ -257,19 +300,27 @@ class Service:
     async def backup(self, directory: str, call: Call) -> dict[str, Any]:
         """A consistent copy of everything, taken while others read and write. Raises BadInput for one in the home."""
         _refuse_within(self.place.home, Path(directory))
-        others = {"state.db": self._runner.jobs.file}
-        for more in self.also_backed_up:
-            others |= await asyncio.to_thread(more)
-        return await self._archive.backup(Path(directory), others)
+        return await self._archive.backup(Path(directory), await asyncio.to_thread(self._files_besides))
 
     async def restore(self, directory: str, call: Call) -> dict[str, Any]:
-        """Put a backup in place; what was there is moved aside, never deleted."""
-        return await self._archive.restore(Path(directory))
+        """Put a backup in place as a whole; what was there is moved aside, never deleted."""
+        report = await self.restorer.restore(Path(directory), self._files_besides)
+        self.note("audit", self.restorer.audit_trouble)
+        return report
+
+    def _files_besides(self) -> dict[str, DatabaseFile]:
+        """The databases that are not the memory's, by path under the home; for threads that may wait."""
+        files = {"state.db": self._runner.jobs.file}
+        for more in self.also_backed_up:
+            files |= more()
+        return files
 
     async def reload(self) -> ReloadReport:
         """Read the settings again. Raises ConfigError and keeps the last good ones when they do not fit."""
         fresh = self._load_config()
         assign(fresh.roles, fresh.models.known)
+        rulebook(fresh.council)
+        routing_of(fresh)
         old, new = msgspec.to_builtins(self.config), msgspec.to_builtins(fresh)
         changed = [f"{s}.{k}" for s in new for k in new[s] if new[s][k] != old[s][k]]
         self.config = fresh
@@ -295,11 +346,13 @@ class Service:
 _LIVE = (
     "search.",
     "research.",
+    "memory.",
     "daemon.log_level",
     "daemon.log_format",
     "intake.folders",
     "access.uids",
     *("models.memory_mib", "cognition."),
+    *("council.", "initiative.enabled", "initiative.daily_tokens", "shell.", "router.", "redaction."),
 )
 
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from gaiad.clock import SystemClock
+from council.governance.reflection_table import read_stability
+from council.governance.rfc_table import passed_offline
+from council.governance.rules import governance_table
+from gaiad.clock import SystemClock, to_epoch_ms
 from gaiad.errors import BadInput, ConfigError, Conflict, NotFound
 from gaiad.home import Home, HomeLock, make_private_directory
 from gaiad.ledger.audit import AuditLog
@@ -65,7 +68,7 @@ def begin_identity(home: Path, folder: KeyFolder, audit: AuditLog, key_file: Pat
         IdentityFiles(home).put(identity_bytes(identity), signature)
         audit.append_now(RESTORED, _PERSON, msgspec.structs.asdict(in_force(identity, signature)))
         return look(home, folder, last)
-    key = _private_key(folder, public, key_file)
+    key = owner_key(folder, public, key_file)
     if last is not None and last.key_id != public.key_id:
         audit.append_now(KEY_REPLACED, _PERSON, {"key_id": public.key_id, "replaced": last.key_id})
     return _put(home, folder, audit, identity, key)
@@ -76,13 +79,28 @@ def sign_file(
 ) -> Standing:
     """Sign the identity in `source`, by default the home's own file, and put it in force from the next start.
 
-    Raises BadInput for a version that is not above the last, a wrong key or a faulty file; NotFound, Conflict.
+    Raises BadInput for a version that is not above the last, a wrong key or a faulty file; NotFound; Conflict when the
+    stack is self-aware and its council has not passed this identity (GCP 3.3).
     """
+    public = trusted_key(folder)
+    identity = _read(source or IdentityFiles(home).text)
+    last = remembered(audit.newest(IN_FORCE))
+    check_successor(identity, last, public)
+    if last is not None and last.digest != identity_digest(identity):
+        _require_vote(home, identity)
+    return _put(home, folder, audit, identity, owner_key(folder, public, key_file))
+
+
+def trusted_key(folder: KeyFolder) -> PublicKey:
+    """The trust root. Raises NotFound where there is none."""
     public = read_public(folder.public)
     if public is None:
         raise NotFound(f"{folder.public}: no owner's key is here yet; `gaiad identity init` makes one")
-    identity = _read(source or IdentityFiles(home).text)
-    last = remembered(audit.newest(IN_FORCE))
+    return public
+
+
+def check_successor(identity: Identity, last: InForce | None, public: PublicKey) -> None:
+    """Raises BadInput for a version that is not above the last one's, Conflict when another key signed that."""
     if last is not None and last.key_id != public.key_id:
         raise Conflict(
             f"the owner's key is {public.key_id} now, and {last.key_id} signed before; `gaiad identity init` takes the"
@@ -92,7 +110,25 @@ def sign_file(
         raise BadInput(
             f"version {identity.version} is not above {last.version}, which was signed with other words; raise it"
         )
-    return _put(home, folder, audit, identity, _private_key(folder, public, key_file))
+
+
+def put_signed(home: Path, folder: KeyFolder, audit: AuditLog, identity: Identity, signature: Signature) -> Standing:
+    """Put an identity with its signature in place, in force from the next start, and tell the audit."""
+    IdentityFiles(home).put(identity_bytes(identity), signature)
+    new = in_force(identity, signature)
+    audit.append_now(SIGNED, _PERSON, msgspec.structs.asdict(new))
+    return look(home, folder, new)
+
+
+def owner_key(folder: KeyFolder, public: PublicKey, key_file: Path | None) -> PrivateKey:
+    """The private half of `public`, from `key_file` or beside it. Raises NotFound, BadInput for another one."""
+    key = read_private(key_file or folder.private)
+    if key.public() != public:
+        raise BadInput(
+            f"{key_file or folder.private} is the key {key.public().key_id}, and {folder.public} is {public.key_id};"
+            " give the right one with --key"
+        )
+    return key
 
 
 def _trust_root(folder: KeyFolder, audit: AuditLog, key_file: Path | None) -> PublicKey:
@@ -103,22 +139,20 @@ def _trust_root(folder: KeyFolder, audit: AuditLog, key_file: Path | None) -> Pu
     return public
 
 
-def _private_key(folder: KeyFolder, public: PublicKey, key_file: Path | None) -> PrivateKey:
-    key = read_private(key_file or folder.private)
-    if key.public() != public:
-        raise BadInput(
-            f"{key_file or folder.private} is the key {key.public().key_id}, and {folder.public} is {public.key_id};"
-            " give the right one with --key"
-        )
-    return key
-
-
 def _put(home: Path, folder: KeyFolder, audit: AuditLog, identity: Identity, key: PrivateKey) -> Standing:
-    signature = sign_identity(key, identity_bytes(identity))
-    IdentityFiles(home).put(identity_bytes(identity), signature)
-    new = in_force(identity, signature)
-    audit.append_now(SIGNED, _PERSON, msgspec.structs.asdict(new))
-    return look(home, folder, new)
+    return put_signed(home, folder, audit, identity, sign_identity(key, identity_bytes(identity)))
+
+
+def _require_vote(home: Path, identity: Identity) -> None:
+    """Stopping the daemon does not end the council's say: what counts is the stack as it was last seen."""
+    now_ms = to_epoch_ms(SystemClock().now())
+    report = read_stability(home, now_ms, governance_table().stability, last_seen=True)
+    if report.self_aware and not passed_offline(home, identity_digest(identity)):
+        raise Conflict(
+            f"the stack was self-aware when it last ran (score {report.score:.3f}), and then identity changes by the"
+            " council's vote too: `gaiad rfc propose --kind identity --identity FILE`, or --kind security in an"
+            " emergency"
+        )
 
 
 def _recorded(last: InForce) -> Identity:

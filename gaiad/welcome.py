@@ -11,16 +11,17 @@ import gaiad
 
 
 def ready_text(socket: Path, url: str, packets: int, home: Path | None) -> str:
-    """One line with socket, URL ("" for none) and packet count, then the commands, naming `home` when it is given."""
+    """One line with socket, URL ("" for none) and packet count, then the commands, naming `home` when it is given.
+
+    Where there is no packet nothing can be found: the commands are those that fill the memory.
+    """
     program = _program()
     option = f" --home {shlex.quote(str(home))}" if home is not None else ""
     where = f"socket {socket}, URL {url}" if url else f"socket {socket}, no URL"
-    return (
-        f"gaiad {gaiad.__version__} is ready: {where}, {packets} {'packet' if packets == 1 else 'packets'}\n"
-        f"  {program} status{option}\n"
-        f'  {program} search{option} "foundry bearings"\n'
-        f'  {program} ask{option} "What is the acoustic monitoring of foundry bearings about?"\n'
-    )
+    about = ['search{} "foundry bearings"', 'ask{} "What is the acoustic monitoring of foundry bearings about?"']
+    tries = ["status{}", *(about if packets else ["ingest{} FOLDER", "chat{}"])]
+    first = f"gaiad {gaiad.__version__} is ready: {where}, {packets} {'packet' if packets == 1 else 'packets'}"
+    return "\n".join([first, *(f"  {program} {words.replace('{}', option)}" for words in tries), ""])
 
 
 def _program() -> str:

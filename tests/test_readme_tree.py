@@ -17,6 +17,9 @@ TEXTS = {
     "systemd/gaiad.service": "user unit of the daemon",
     "systemd/gaiad.socket": "user unit of its socket",
 }
+# The first comment of a file of the page.
+PAGE_COMMENT = re.compile(r"(?:^// |/\* |<!-- )(.+?)(?: \*/| -->|$)", re.MULTILINE)
+PAGE_SUFFIXES = {".html", ".css", ".js", ".svg"}
 COLUMN = 54
 WIDTH = 110
 
@@ -29,6 +32,8 @@ def describe(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         text = ast.get_docstring(ast.parse(text)) or ""
+    elif path.suffix in PAGE_SUFFIXES and (comment := PAGE_COMMENT.search(text)):
+        text = comment.group(1)
     else:
         text = " ".join(line.lstrip("#- ") for line in text.splitlines()[:3] if line.startswith(("#", "--")))
     sentence = re.split(r"(?<=[\w)`\"\]])\.(?:\s|$)", " ".join(text.split()), maxsplit=1)[0]

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import signal
 import socket
@@ -174,9 +173,12 @@ def test_asked_whole_the_same_turn_is_one_object(client: Client) -> None:
     [
         ({"message": "  "}, "the message is empty"),
         ({"message": "x", "session_id": "s" * 101}, "session_id has 101 characters; at most 100"),
+        ({"message": "x" * 200_001}, "message has 200001 characters; at most 200000"),
+        ({"message": "x", "persona": "p" * 201}, "persona has 201 characters; at most 200"),
+        ({"message": "x", "idempotency_key": "k" * 201}, "idempotency_key has 201 characters; at most 200"),
         ({"message": "x", "session_id": "two\nlines"}, "use printable characters"),
         ({"message": "x", "session_id": " x"}, "none at the ends"),
-        ({"message": "x", "max_tokens": -1}, "must be positive"),
+        ({"message": "x", "max_tokens": -1}, "give 0, for as set, or more"),
         ({"message": "x", "max_tokens": 9000, "role": "lite"}, "ask for a shorter one"),
         ({"message": "x", "temprature": 1}, "temprature"),
     ],
@@ -202,6 +204,16 @@ def test_the_same_question_again_quotes_the_packet_and_not_the_first_answer(clie
     other_words = say(client, "What did Gemini call the greatest advantage?", role="codemind")
     assert other_words.history.packets
     assert all(not source.startswith("turn_") for source in other_words.history.packets)
+    assert other_words.sources == [], "what stood in the context and is not cited is no source"
+
+
+def test_that_nothing_was_found_of_the_time_asked_about_is_said_and_kept_with_the_run(client: Client) -> None:
+    answer = say(client, "What did we decide last week about governance?")
+    assert "nothing was found last week; what was found is from another time" in answer.notes
+    kept = client.turn(answer.turn_id, "local")
+    assert (kept.notes, kept.history) == (answer.notes, answer.history)
+    run = client.research_run(answer.history.research_id, "local")
+    assert run.result.answer == answer.answer
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
@@ -531,40 +543,6 @@ def test_list_show_and_replay_on_the_command_line(client: Client, shell: Callabl
     assert again.returncode == 0
     assert "the same reply, token for token" in again.stdout
     assert shell("cognition", "show", "nothing").returncode == 3
-
-
-def test_on_a_terminal_line_after_line_is_one_session_and_ctrl_c_ends_only_the_answer(daemon: BenchDaemon) -> None:
-    terminal, end = pty.openpty()
-    arguments = ["chat", "--role", "codemind", "--home", str(daemon.home)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gaiad.cli.main", *arguments], stdin=end, stdout=end, stderr=end, close_fds=True
-    )
-    os.close(end)
-    seen = b""
-
-    def read_to(words: bytes) -> None:
-        nonlocal seen
-        while words not in seen:
-            assert select.select([terminal], [], [], 20)[0], seen
-            seen += os.read(terminal, 4096)
-        seen = seen.partition(words)[2]
-
-    read_to(b"> ")
-    os.write(terminal, b"tell me slowly\n")
-    read_to(b"Two.")
-    process.send_signal(signal.SIGINT)
-    read_to(b"(stopped)")
-    read_to(b"> ")
-    os.write(terminal, b"where is the cat\n")
-    read_to(b"Mirabell sleeps")
-    read_to(b"Session: ")
-    read_to(b"> ")
-    os.write(terminal, b"\x04")
-    assert process.wait(20) == 0
-    os.close(terminal)
-    (row,) = daemon.client.post("/sessions/list", {"limit": 1})["sessions"]
-    stored = turns(daemon.client, row["session_id"])
-    assert [turn["status"] for turn in stored] == ["CANCELLED", "SUCCESS"]
 
 
 # ---------------------------------------------------------------------------------------------------------- injection

@@ -15,6 +15,7 @@ from gaiad.errors import (
     BadInput,
     ConfigError,
     DaemonUnreachable,
+    DaemonWentAway,
     DeadlineExceeded,
     Forbidden,
     GaiadError,
@@ -116,7 +117,7 @@ def test_a_daemon_that_goes_away_under_the_call_is_unavailable_and_the_next_call
     api.routes["GET /status"] = (0, None)
     api.routes["GET /healthz"] = {"ok": True}
     with Client(api.home) as client:
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(DaemonWentAway) as caught:
             client.status()
         assert not isinstance(caught.value, DaemonUnreachable)
         assert client.health() == {"ok": True}

@@ -118,7 +118,7 @@ def test_it_says_where_it_is_keeps_others_out_and_leaves_nothing_open(start: Sta
     assert daemon.lines[0] == (
         f"gaiad {status['version']} is ready: socket {daemon.socket}, URL {status['url']}, 0 packets"
     )
-    assert [line.split()[:2] for line in daemon.lines[1:]] == [["gaiad", verb] for verb in ("status", "search", "ask")]
+    assert [line.split()[:2] for line in daemon.lines[1:]] == [["gaiad", verb] for verb in ("status", "ingest", "chat")]
     assert all(f"--home {daemon.home}" in line for line in daemon.lines[1:])
     assert status["pid"] == daemon.process.pid
     assert status["socket"] == str(daemon.socket)
@@ -238,7 +238,8 @@ def test_systemd_hears_ready_alive_reloading_and_stopping(start: Start, tmp_path
         hear("RELOADING=1\nMONOTONIC_USEC=")
         hear("READY=1")
         daemon.process.send_signal(signal.SIGTERM)
-        hear("STOPPING=1")
+        hear("STOPPING=1\nEXTEND_TIMEOUT_USEC=")
+        assert 29_000_000 < int(heard[-1].rpartition("=")[2]) <= 30_000_000, "the grace of 10 s, and what ends after it"
         assert daemon.process.wait(20) == 0
 
 

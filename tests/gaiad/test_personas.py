@@ -88,6 +88,18 @@ def say(client: Client, session: str, **more: Any) -> ChatAnswer:
     return msgspec.convert(answer, ChatAnswer)
 
 
+def test_personas_are_listed_by_name_with_those_just_written(client: Client, write: Write) -> None:
+    write("zebra", "striped", 'scope = "project"\nprojects = ["savannah"]\n')
+    listed = {row.name: row for row in client.personas()}
+    assert list(listed) == sorted(listed)
+    assert (listed["zebra"].tone, listed["zebra"].scope, listed["zebra"].projects) == (
+        "striped",
+        "project",
+        ["savannah"],
+    )
+    assert listed["plain"].scope == "session"
+
+
 def faults(client: Client) -> list[str]:
     return [line for line in client.status().degraded if line.startswith("registry:")]
 
@@ -136,12 +148,12 @@ def test_a_persona_with_a_denied_tool_is_refused_by_the_rule_and_not_called_unkn
 # ------------------------------------------------------------------------------------------------- which is in force
 
 
-def test_only_a_chosen_persona_stays_so_that_a_projects_own_can_come(client: Client, write: Write) -> None:
+def test_a_sessions_project_stays_and_a_chosen_persona_is_above_it(client: Client, write: Write) -> None:
     write("lark", "fine", 'scope = "project"\nprojects = ["p"]\n')
     assert say(client, "moves").persona == "plain"
     assert say(client, "moves", project="p").persona == "lark"
-    left = say(client, "moves")
-    assert (left.persona, left.notes) == ("plain", [])
+    assert say(client, "moves").persona == "lark", "the session is of that project from then on"
+    assert say(client, "moves", project="q").persona == "plain"
     assert say(client, "moves", project="p", persona="brief").persona == "brief"
     assert say(client, "moves", project="p").persona == "brief", "the choice is above the project's"
     assert say(client, "moves").persona == "brief"

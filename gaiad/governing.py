@@ -1,0 +1,153 @@
+"""What intake may ask of governance: RFCs and the stability score (GCP 3.3, 11). A part of `service`."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from council.balloting import Rouse
+from council.floor import Floor, Speaker
+from council.governance.database import open_database
+from council.governance.ports import Fits, Votes
+from council.governance.reflection_table import ReflectionTable
+from council.governance.reviewing import Reviewer
+from council.governance.rfc_table import RfcTable
+from council.governance.rules import governance_table
+from council.governance.workflow import Workflow
+from gaiad.clock import Clock
+from gaiad.errors import GaiadError, TokenBudgetError, Unavailable
+from gaiad.events import Event, EventHub
+from gaiad.generation import Segment
+from gaiad.governance_schemas import RfcProposal, RfcRecord, RfcSignature, StabilityReport
+from gaiad.ledger.audit import AuditLog
+from gaiad.ledger.identity_keys import owner_folder
+from gaiad.logs import get_logger
+from gaiad.ports import Call, Tokenizer
+from gaiad.sealing import HomeSeal
+from gaiad.store.file import DatabaseFile
+from gaiad.tasks import TaskGroup
+from prompts.budget import check_identity
+from prompts.identity import identity_text, parse_identity
+
+_log = get_logger("gaiad.governance")
+
+
+class Governing:
+    """RFCs step by step. `reflections` is where turns, beats and the initiative loop are recorded."""
+
+    def __init__(self, workflow: Workflow, reflections: ReflectionTable, file: DatabaseFile) -> None:
+        self.reflections = reflections
+        self._workflow = workflow
+        self._file = file
+
+    def files(self) -> dict[str, DatabaseFile]:
+        """What a backup has to copy."""
+        return {self._file.path.name: self._file}
+
+    async def propose(self, proposal: RfcProposal, call: Call) -> RfcRecord:
+        """A new RFC. Raises BadInput for a faulty one."""
+        return await self._shown(await self._workflow.propose(proposal, call))
+
+    async def review(self, name: str, call: Call) -> RfcRecord:
+        """Let Prime and Lite review it. Raises NotFound, BadInput, Conflict."""
+        return await self._shown(await self._workflow.review(name, call))
+
+    async def vote(self, name: str, call: Call) -> RfcRecord:
+        """Let the council vote on it. Raises NotFound, BadInput, Conflict."""
+        return await self._shown(await self._workflow.vote(name, call))
+
+    async def merge(self, name: str, signature: RfcSignature | None, call: Call) -> RfcRecord:
+        """Put it in force. Raises NotFound, BadInput, Conflict, Forbidden."""
+        self_aware = (await self.reflections.report()).self_aware
+        return await self._workflow.merge(name, signature, self_aware=self_aware, call=call)
+
+    async def show(self, name: str) -> RfcRecord:
+        """One, by its id or the digits shown. Raises NotFound, BadInput."""
+        self_aware = (await self.reflections.report()).self_aware
+        return await self._workflow.show(name, self_aware=self_aware)
+
+    async def newest(self, limit: int, state: str = "") -> list[RfcRecord]:
+        """The last ones, newest first."""
+        self_aware = (await self.reflections.report()).self_aware
+        return await self._workflow.newest(limit, state, self_aware=self_aware)
+
+    async def stability(self) -> StabilityReport:
+        """The self-reflection stability score and the criteria, now."""
+        return await self.reflections.report()
+
+    async def _shown(self, record: RfcRecord) -> RfcRecord:
+        return await self.show(record.rfc_id)
+
+
+async def open_governance(
+    stack: AsyncExitStack,
+    home: Path,
+    clock: Clock,
+    environment: Mapping[str, str],
+    *,
+    audit: AuditLog,
+    floor: Floor,
+    speaker: Speaker,
+    votes: Votes,
+    hub: EventHub,
+    initiative_every_s: float,
+    rouse: Rouse | None = None,
+    fits: Fits | None = None,
+) -> Governing:
+    """The parts of governance in a home, closed with `stack`; `rouse` is the room's, `fits` such as `fitting` makes.
+
+    Raises Conflict for a newer or foreign governance.db.
+    """
+    table = governance_table()
+    file = open_database(home)
+    stack.callback(file.close)
+    reflections = ReflectionTable(file, clock, table.stability, initiative_every_s)
+    workflow = Workflow(
+        rfcs=RfcTable(file),
+        reviewer=Reviewer(floor, speaker, clock, table, rouse),
+        votes=votes,
+        seal=HomeSeal(home, owner_folder(environment), audit),
+        floor=floor,
+        audit=audit,
+        clock=clock,
+        table=table,
+        fits=fits,
+    )
+    tasks = await stack.enter_async_context(TaskGroup("governance"))
+    tasks.start("beats", record_beats(hub.follow(0), reflections))
+    return Governing(workflow, reflections, file)
+
+
+def fitting(tokenizers: Mapping[str, Tokenizer], mtu: Callable[[], int]) -> Fits:
+    """Whether an identity fits the MTU under each model's tokenizer, by name; decision 7 checks it at the start too.
+
+    A tokenizer that cannot be asked now is passed over, as at the start.
+    """
+
+    async def fits(text: str, call: Call) -> None:
+        words = identity_text(parse_identity("the attached identity", text.encode("utf-8")))
+        for name, tokenizer in tokenizers.items():
+            try:
+                (tokens,) = await tokenizer.count([[Segment(words)]], call)
+            except Unavailable as error:
+                _log.warning("identity_not_measured", model=name, error=error.message)
+                continue
+            try:
+                check_identity(tokens, mtu())
+            except TokenBudgetError as error:
+                raise TokenBudgetError(f"the attached identity with {name}: {error.message}", error.fields) from error
+
+    return fits
+
+
+async def record_beats(events: AsyncIterator[Event], reflections: ReflectionTable) -> None:
+    """Note every HEARTBEAT of the council log for as long as there are events.
+
+    One that cannot be written is logged: a gap in the record only makes the score lower.
+    """
+    async for event in events:
+        if event.kind != "council" or event.data.get("type") != "HEARTBEAT":
+            continue
+        try:
+            await reflections.beat(str(event.data.get("sender", "")))
+        except GaiadError as error:
+            _log.warning("beat_not_recorded", error=error.message)

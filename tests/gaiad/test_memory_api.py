@@ -1,0 +1,234 @@
+"""JIT's memory API on a real archive: what a session becomes, what a briefing stands on, its budgets and its gate."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gaiad.archive.archive import LocalArchive
+from gaiad.cli.config import setting_sources
+from gaiad.clock import FrozenClock
+from gaiad.config import Config, load_config
+from gaiad.errors import BadInput, ConfigError, Unavailable
+from gaiad.memory_api import MemoryApi, session_turns
+from gaiad.memory_schemas import BriefingContext, BuildContext, IngestedSession, IngestSession
+from gaiad.metrics import Metrics
+from gaiad.models.tokens.word_tokenizer import WordTokenizer
+from gaiad.ports import Call
+from gaiad.schemas import SearchRequest
+
+TALK = [
+    {"role": "user", "content": "When does the lantern at sea get its new lens?", "timestamp": "2025-11-27T09:30"},
+    {"role": "assistant", "content": "The lantern gets its new lens on 12 December. Maria Olsen brings it by boat."},
+    {"role": "user", "content": "We decided to paint the tower red.", "timestamp": "2025-11-28T09:31Z"},
+]  # fmt: skip
+QUESTION = "When does the lantern get its new lens?"
+
+
+class Memory:
+    """The API as a caller of one tenant after another has it."""
+
+    def __init__(self, archive: LocalArchive, clock: FrozenClock, config: Config) -> None:
+        self.archive = archive
+        self.metrics = Metrics()
+        self._api = MemoryApi(archive, clock, self.metrics, lambda: config, lambda: WordTokenizer(clock))
+
+    async def ingest(self, tenant: str = "work", **fields: Any) -> IngestedSession:
+        body = msgspec.convert({"tenantId": tenant, "turns": TALK, **fields}, IngestSession)
+        return await self._api.ingest_session(body, Call(tenant))
+
+    async def build(self, request: str, tenant: str = "work", **fields: Any) -> BriefingContext:
+        body = msgspec.convert({"tenantId": tenant, "request": request, **fields}, BuildContext)
+        return await self._api.build_context(body, Call(tenant))
+
+
+@pytest.fixture
+def enabled() -> Config:
+    return load_config(environment={"MEMORY_GAM_ENABLED": "on"})
+
+
+@pytest.fixture
+def memory(archive: LocalArchive, clock: FrozenClock, enabled: Config) -> Memory:
+    return Memory(archive, clock, enabled)
+
+
+async def test_a_session_becomes_pages_with_headers_and_a_memo(memory: Memory) -> None:
+    labels = {"classification": ["secret"], "policyTags": ["no-export"]}
+    made = await memory.ingest(sessionId="s", agentId="bot", title="Harbour", metadata={"a": 1}, **labels)
+    assert made.session_id == "s"
+    assert "Maria Olsen" in made.memo
+    assert "We decided to paint the tower red." in made.memo
+    assert [page.sequence for page in made.pages] == [0, 1, 2]
+    header = msgspec.to_builtins(made.pages[1])["header"]
+    assert header.pop("memoSnapshot").startswith("Names: Maria Olsen")
+    assert header == {
+        "sessionId": "s",
+        "tenantId": "work",
+        "agentId": "bot",
+        "sequence": 1,
+        "createdAt": "2025-11-27T09:30:00Z",
+        **labels,
+    }
+    assert made.pages[2].header.created_at == "2025-11-28T09:31:00Z"
+    summary = await memory.archive.session("s", Call("work"))
+    assert (summary.title, summary.agent_id, summary.metadata) == ("Harbour", "bot", {"a": 1})
+
+
+async def test_the_same_session_again_is_known_and_more_of_it_goes_on(memory: Memory) -> None:
+    first = await memory.ingest()
+    assert await memory.ingest() == first
+    more = await memory.ingest(sessionId=first.session_id, turns=[{"role": "user", "content": "It is windy."}])
+    assert [page.sequence for page in more.pages] == [3]
+    assert (await memory.archive.counts())["pages"] == 4
+    assert (await memory.ingest(title="Another")).session_id != first.session_id
+
+
+def test_turns_of_a_day_stay_together() -> None:
+    many = [{"role": "user", "content": str(n), "timestamp": f"2025-11-2{n // 250}T09:00:00+01:00"} for n in range(500)]
+    turns = session_turns(msgspec.convert({"tenantId": "work", "turns": many}, IngestSession))
+    assert [len(turn.messages) for turn in turns] == [200, 50, 200, 50]
+    assert [turn.started_at[:13] for turn in turns] == [
+        "2025-11-20T08",
+        "2025-11-20T08",
+        "2025-11-21T08",
+        "2025-11-21T08",
+    ]
+    assert len({turn.turn_id for turn in turns}) == 4
+
+
+async def test_a_session_that_cannot_be_kept_is_not_kept_in_part(memory: Memory) -> None:
+    with pytest.raises(BadInput, match=r"turns\[1\]\.timestamp = 'yesterday'"):
+        await memory.ingest(turns=[TALK[0], {"role": "user", "content": "x", "timestamp": "yesterday"}])
+    with pytest.raises(BadInput, match="session_id = ' s'"):
+        await memory.ingest(sessionId=" s")
+    with pytest.raises(BadInput, match="says nothing"):
+        await memory.ingest(turns=[*TALK, {"role": "user", "content": " ", "timestamp": "2025-11-30"}])
+    assert (await memory.archive.counts())["packets"] == 0
+
+
+async def test_a_briefing_names_the_page_its_retriever_and_its_labels(memory: Memory) -> None:
+    made = await memory.ingest(classification=["secret"], policyTags=["no-export", "eu"])
+    built = await memory.build(QUESTION)
+    wire = msgspec.to_builtins(built)
+    assert list(wire) == [
+        "executiveSummary", "keyFacts", "openQuestions", "evidence", "tokensUsed", "reflectionSteps", "pagesUsed",
+    ]  # fmt: skip
+    assert wire["evidence"][0] == {
+        "pageId": made.pages[1].id,
+        "excerpt": TALK[1]["content"],
+        "relevanceScore": built.evidence[0].relevance_score,
+        "retrieverType": "bm25",
+        "classification": ["secret"],
+        "policyTags": ["no-export", "eu"],
+    }
+    assert 0 < built.evidence[0].relevance_score <= 1
+    assert built.key_facts[0].startswith("The lantern gets its new lens on 12 December.")
+    assert "12 December" in built.executive_summary
+    assert built.reflection_steps == 1
+
+
+async def test_what_the_memory_does_not_hold_stays_an_open_question(memory: Memory) -> None:
+    empty = await memory.build(QUESTION)
+    assert (empty.open_questions, empty.evidence, empty.pages_used) == ([QUESTION], [], 0)
+    await memory.ingest()
+    built = await memory.build("Who is Gustav Mahler?")
+    assert built.evidence == []
+    assert built.open_questions[0] == "Who is Gustav Mahler?"
+    assert "Nothing was found on: mahler" in built.open_questions
+
+
+async def test_budgets_bound_pages_reflections_and_tokens(memory: Memory) -> None:
+    for n in range(40):
+        said = f"Note {n}: the lantern of house {n} has a lens of glass number {n}."
+        await memory.ingest(turns=[{"role": "user", "content": said, "timestamp": f"2025-10-{n % 28 + 1:02}"}])
+    assert (await memory.build("List every packet about lantern lens")).pages_used == 8
+    listed = await memory.build("List every packet about lantern lens", budgets={"maxPages": 1000})
+    assert listed.pages_used == 32
+    assert "raise maxPages = 32" in listed.open_questions[-1]
+    assert (await memory.build("List every packet about lantern lens", budgets={"maxPages": 3})).pages_used == 3
+    for depth, steps in ((1, 1), (99, 5)):
+        built = await memory.build("What about purple submarines?", budgets={"maxReflectionDepth": depth})
+        assert built.reflection_steps <= steps
+    cut = await memory.build("List every packet about lantern lens", budgets={"maxOutputTokens": 100})
+    assert cut.tokens_used <= 100
+    assert cut == await memory.build("List every packet about lantern lens", budgets={"maxOutputTokens": 100})
+    for name in ("maxPages", "maxReflectionDepth", "maxOutputTokens"):
+        with pytest.raises(msgspec.ValidationError, match=name):
+            await memory.build(QUESTION, budgets={name: 0})
+
+
+async def test_a_page_named_by_its_id_is_looked_up_in_its_own_tenant_only(memory: Memory) -> None:
+    page = (await memory.ingest()).pages[1].id
+    alone = await memory.build(page)
+    assert [(one.page_id, one.retriever_type) for one in alone.evidence] == [(page, "page_id")]
+    both = await memory.build(f"{QUESTION} See {page}.")
+    assert [(one.page_id, one.retriever_type) for one in both.evidence] == [(page, "page_id")]
+    assert both.key_facts
+    foreign = await memory.build(page, tenant="home")
+    assert (foreign.evidence, foreign.open_questions) == ([], [f"There is no page {page} in tenant home."])
+
+
+async def test_what_was_said_to_the_agent_and_in_the_session_is_preferred(memory: Memory) -> None:
+    said = [{"role": "user", "content": "The lens of the lantern is made of glass.", "timestamp": "2025-11-27"}]
+    made = {name: await memory.ingest(sessionId=name, agentId=f"{name}-bot", turns=said) for name in ("a", "b", "c")}
+    for name, session in made.items():
+        for preference in ({"sessionId": name}, {"agentId": f"{name}-bot"}):
+            built = await memory.build("What is the lens of the lantern made of?", **preference)
+            assert built.evidence[0].page_id == session.pages[0].id
+
+
+async def test_the_names_of_the_sessions_latest_memo_are_searched_for_too(memory: Memory) -> None:
+    await memory.ingest(sessionId="s")
+    hits = 'gam_retrieval_hits_total{tool="bm25"}'
+    await memory.ingest(sessionId="t", turns=[{"role": "user", "content": "Maria was born in Bergen."}])
+    await memory.build("Is the tower tall?")
+    alone = memory.metrics.counters()[hits]
+    await memory.build("Is the tower tall?", sessionId="s")
+    assert memory.metrics.counters()[hits] - alone > alone
+
+
+async def test_mode_dense_without_vectors_says_what_to_do(memory: Memory) -> None:
+    await memory.ingest()
+    assert (await memory.build(QUESTION, mode="bm25")).pages_used
+    with pytest.raises(Unavailable, match="mode dense cannot answer"):
+        await memory.build(QUESTION, mode="dense")
+
+
+async def test_runs_are_counted_under_the_seeds_names(memory: Memory) -> None:
+    await memory.ingest()
+    built = await memory.build(QUESTION)
+    counters, latencies = memory.metrics.counters(), memory.metrics.latencies()
+    assert counters["gam_pages_used"] == built.pages_used
+    assert counters["gam_reflection_steps"] == built.reflection_steps
+    assert counters["gam_context_tokens_out"] == built.tokens_used
+    assert counters['gam_retrieval_hits_total{tool="bm25"}'] >= 1
+    assert (latencies["gam_ingest_latency_ms"].count, latencies["gam_build_context_latency_ms"].count) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "enabled"), [("1", True), ("on", True), ("True", True), ("0", False), ("off", False), ("", False)]
+)
+def test_the_seeds_variable_sets_the_setting(value: str, enabled: bool) -> None:
+    assert load_config(environment={"MEMORY_GAM_ENABLED": value}).memory.gam_enabled is enabled
+    sources = setting_sources([], {"MEMORY_GAM_ENABLED": value})
+    assert sources == ({"memory.gam_enabled": "$MEMORY_GAM_ENABLED"} if value else {})
+
+
+def test_the_api_is_off_unless_somebody_turns_it_on_and_a_wrong_value_is_named() -> None:
+    assert not load_config(environment={}).memory.gam_enabled
+    with pytest.raises(ConfigError, match=r"MEMORY_GAM_ENABLED.*'maybe'"):
+        load_config(environment={"MEMORY_GAM_ENABLED": "maybe"})
+    both = {"MEMORY_GAM_ENABLED": "1", "GAIAD_MEMORY__GAM_ENABLED": "false"}
+    assert not load_config(environment=both).memory.gam_enabled
+
+
+async def test_while_it_is_off_both_refuse_and_nothing_else_does(
+    archive: LocalArchive, clock: FrozenClock, config: Config, enabled: Config
+) -> None:
+    await Memory(archive, clock, enabled).ingest(tenant="local")
+    off = Memory(archive, clock, config)
+    for work in (off.ingest(), off.build(QUESTION)):
+        with pytest.raises(Unavailable, match="MEMORY_GAM_ENABLED=true") as refused:
+            await work
+        assert refused.value.http_status == 503
+    assert (await archive.search(SearchRequest(query="lantern"), Call())).hits

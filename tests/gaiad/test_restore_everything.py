@@ -1,0 +1,160 @@
+"""A restore brings back everything a backup holds; what was there stands aside, and the audit is never shortened."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaiad.archive.keeping.backup import hash_file
+from gaiad.bench.daemon_process import BenchDaemon, running_daemon
+from gaiad.chat_schemas import ChatRequest
+from gaiad.client import Client
+from gaiad.errors import Conflict
+from gaiad.ledger.audit_reading import export_lines, verify_home
+
+SETTINGS = """
+[models.known.scripted]
+kind = "scripted"
+path = "{script}"
+[roles]
+prime = "scripted"
+lite = "scripted"
+codemind = "scripted"
+[initiative]
+every_s = 3600
+"""
+SCRIPT = """
+[[reply]]
+text = "RESPONSE: The tram goes at nine.\\nTHOUGHT_SEED: Ask which tram is meant."
+"""
+
+
+@contextmanager
+def living(home: Path, script: str = SCRIPT) -> Iterator[BenchDaemon]:
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "script.toml").write_text(script)
+    (home / "config.toml").write_text(SETTINGS.format(script=home / "script.toml"))
+    with running_daemon("embedder.kind=none", home=home) as daemon:
+        yield daemon
+
+
+def say(daemon: BenchDaemon, message: str) -> str:
+    events = list(daemon.client.chat_events(ChatRequest(message=message, session_id=message.split()[0], depth="fast")))
+    return str(events[-1].data["turn_id"])
+
+
+def turns(daemon: BenchDaemon) -> set[str]:
+    return {turn.turn_id for turn in daemon.client.turns("local", 100)}
+
+
+def open_seeds(daemon: BenchDaemon) -> int:
+    return int(daemon.client.post("/council/status", {})["initiative"]["open_seeds"])
+
+
+def rows(file: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(file)) as connection:
+        return [row[0] for row in connection.execute(query)]
+
+
+def kinds(home: Path) -> list[str]:
+    return [json.loads(line)["kind"] for line in export_lines(home)]
+
+
+def test_a_home_goes_back_to_its_backup_whole_and_forward_from_there(tmp_path: Path) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    with living(home) as daemon:
+        first = say(daemon, "morning trams?")
+        daemon.client.backup(backup)
+        second = say(daemon, "evening trams?")
+        assert turns(daemon) == {first, second}
+        report = daemon.client.restore(backup)
+        assert report["audit"] == "stays: it continues the backup's"
+        assert turns(daemon) == {first}
+        third = say(daemon, "evening trams?")
+        assert turns(daemon) == {first, third}
+    assert rows(home / "cognition" / "local.db", "SELECT turn_id FROM packets ORDER BY turn_id") == [first, third]
+    said = rows(home / "council" / "local.db", "SELECT DISTINCT turn_id FROM messages WHERE turn_id != ''")
+    assert second not in said
+    aside = Path(report["previous"])
+    assert set(rows(aside / "turns" / "local.db", "SELECT turn_id FROM turns")) == {first, second}
+    assert second in rows(aside / "cognition" / "local.db", "SELECT turn_id FROM packets")
+    assert (aside / "tenants" / "local" / "archive.db").is_file()
+    assert verify_home(home).ok
+    assert kinds(home)[-1] == "memory.restored"
+    assert not (home / "databases.restoring").exists()
+    with living(home) as daemon:
+        assert turns(daemon) == {first, third}
+
+
+def test_what_the_backup_does_not_have_is_empty_afterwards(tmp_path: Path) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    with living(home) as daemon:
+        daemon.client.backup(backup)
+        say(daemon, "morning trams?")
+        daemon.client.restore(backup)
+        assert turns(daemon) == set()
+        assert open_seeds(daemon) == 0
+    assert rows(home / "seeds" / "local.db", "SELECT count(*) FROM seeds") == [0]
+
+
+def test_a_backup_whose_audit_was_altered_is_not_gone_on_with(tmp_path: Path) -> None:
+    old, new, backup = tmp_path / "old", tmp_path / "new", tmp_path / "backup"
+    with living(old) as daemon:
+        daemon.client.backup(backup)
+    shutil.copytree(tmp_path / "old.config", tmp_path / "new.config")
+    with closing(sqlite3.connect(backup / "audit.db")) as connection:
+        connection.execute("DROP TRIGGER audit_rows_do_not_change")
+        connection.execute("UPDATE audit SET actor = 'somebody' WHERE number = 1")
+        connection.commit()
+    manifest = json.loads((backup / "manifest.json").read_bytes())
+    for file in manifest["files"]:
+        file["sha256"], file["size"] = hash_file(backup / file["path"])
+    (backup / "manifest.json").write_text(json.dumps(manifest))
+    with living(new) as daemon:
+        assert "stays, for the backup's cannot be gone on with here (row 1 " in daemon.client.restore(backup)["audit"]
+    assert verify_home(new).ok
+
+
+@pytest.mark.parametrize("same_owner", [True, False])
+def test_a_new_home_gets_it_all_and_the_audit_where_its_owner_is_the_same(tmp_path: Path, same_owner: bool) -> None:
+    old, new, backup = tmp_path / "old", tmp_path / "new", tmp_path / "backup"
+    with living(old) as daemon:
+        first = say(daemon, "morning trams?")
+        daemon.client.backup(backup)
+    if same_owner:
+        shutil.copytree(tmp_path / "old.config", tmp_path / "new.config")
+    with living(new) as daemon:
+        report = daemon.client.restore(backup)
+        assert turns(daemon) == {first}
+        assert [one.session_id for one in daemon.client.sessions("local", 10)] == ["morning"]
+        assert open_seeds(daemon) == 1
+    if same_owner:
+        assert report["audit"] == "the backup's is gone on with"
+        assert rows(Path(report["previous"]) / "audit.db", "SELECT kind FROM audit LIMIT 1") == ["identity.signed"]
+    else:
+        assert "signed this home's identity before" in report["audit"]
+        assert kinds(new)[-1] == "memory.restored"
+    assert verify_home(new).ok, verify_home(new).problem
+    held = list(export_lines(backup))
+    assert (list(export_lines(new))[: len(held)] == held) == same_owner
+    with living(new) as daemon:  # and it starts again
+        assert turns(daemon) == {first}
+        assert daemon.status()["degraded"] == []
+
+
+def test_while_a_turn_is_taken_nothing_is_restored(tmp_path: Path) -> None:
+    home, backup = tmp_path / "home", tmp_path / "backup"
+    with living(home, "[[reply]]\ntext = 'RESPONSE: At nine.'\ndelay_ms = 1500\n") as daemon:
+        daemon.client.backup(backup)
+        events = daemon.client.chat_events(ChatRequest(message="morning trams?", session_id="s", depth="fast"))
+        next(events)
+        with Client(home) as second, pytest.raises(Conflict, match=r"turn turn_.* is being taken; restore when it"):
+            second.restore(backup)
+        assert list(events)[-1].data["answer"] == "At nine."
+        assert len(turns(daemon)) == 1
+        assert not list(home.glob("before-restore-*"))
