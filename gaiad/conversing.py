@@ -101,17 +101,20 @@ class Conversations:
         Raises as TurnTaker.take.
         """
         started = time.perf_counter()
-        routed = await self._routed(request.channel)
+        routed: RoutedTurn | None = None
         try:
             async with aclosing(self._taker.take(request, call)) as events:
                 async for name, data in events:
+                    if routed is None:  # not before: nothing may be waited for ahead of the session's line
+                        routed = await self._routed(request.channel)
                     if isinstance(data, ChatAnswer):
                         self._metrics.observe_ms("turn", (time.perf_counter() - started) * 1000)
                         self._metrics.count("turns")
                     for event in routed.feed(name, data):
                         yield event
         finally:
-            self._tell(routed, request.channel, call)
+            if routed is not None:
+                self._tell(routed, request.channel, call)
 
     async def name(self, request: ChatRequest, call: Call) -> tuple[ChatRequest, str]:
         """The request with its session, and the id its turn will have. Raises as TurnTaker.name."""
