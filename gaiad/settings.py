@@ -1,0 +1,245 @@
+"""The settings as types: one struct a section of config.toml, a field a key. Values stand there, none here.
+
+Reading and merging the files is left to gaiad.config, the limits of a value that a type cannot say to config_checks.
+"""
+
+from typing import Literal
+
+import msgspec
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class UserConfig(_Section, frozen=True):
+    timezone: str
+
+
+class DaemonConfig(_Section, frozen=True):
+    stop_grace_s: float
+    log_level: Literal["debug", "info", "warning", "error"]
+    log_format: Literal["text", "json"]
+
+
+class HttpConfig(_Section, frozen=True):
+    enabled: bool
+    host: Literal["127.0.0.1", "::1", "localhost"]
+    port: int
+    allowed_origins: list[str]
+    max_body_bytes: int
+    request_timeout_s: float
+
+
+class AccessConfig(_Section, frozen=True):
+    uids: dict[str, list[str]]
+
+
+class FolderConfig(_Section, frozen=True):
+    path: str
+    tenant: str = "local"
+
+
+class IntakeConfig(_Section, frozen=True):
+    folders: list[FolderConfig]
+    settle_ms: int
+    rescan_s: float
+    batch_files: int
+
+
+class PacketLimits(_Section, frozen=True):
+    """Limits on one packet: bytes on disk, nesting, nodes, characters of decoded text."""
+
+    max_bytes: int
+    max_depth: int
+    max_nodes: int
+    max_text_chars: int
+
+
+class ArchiveConfig(_Section, frozen=True):
+    page_max_chars: int
+    page_overlap_chars: int
+    exact_scan_max: int
+    commit_max_packets: int
+    readers: int
+
+
+class EmbedderConfig(_Section, frozen=True):
+    kind: Literal["minilm", "gguf", "none"]
+    path: str
+    threads: int
+    batch_tokens: int
+    max_backlog_pages: int
+    start_timeout_s: float
+
+
+class ModelConfig(_Section, frozen=True):
+    """A model of the user's by name. What a kind has no use for is an error to set; 0 and "" mean the default."""
+
+    kind: Literal["gguf", "openai", "extractive", "scripted"]
+    path: str = ""
+    template: str = ""
+    context: int = 0
+    cells: int = 0
+    parallel: int = 0
+    base_url: str = ""
+    model: str = ""
+    key_env: str = ""
+    key_file: str = ""
+    tokenizer: str = ""
+    pinned: bool = False
+
+
+class ModelsConfig(_Section, frozen=True):
+    """How models run; `known` are the user's own by name."""
+
+    memory_mib: int
+    threads: int
+    context: int
+    cells: int
+    parallel: int
+    batch_tokens: int
+    queue: int
+    flash_attention: Literal["auto", "on", "off"]
+    start_timeout_s: float
+    remote_timeout_s: float
+    sleep_after_s: float
+    heartbeat_s: float
+    known: dict[str, ModelConfig]
+
+
+class RolesConfig(_Section, frozen=True):
+    """Role -> the name of a model, `extractive`, or the path of a GGUF."""
+
+    prime: str
+    lite: str
+    codemind: str
+
+
+class CognitionConfig(_Section, frozen=True):
+    mtu: int
+    reserve_tokens: int
+    history_turns: int
+    context_pages: int
+
+
+class CouncilConfig(_Section, frozen=True):
+    """`stages` and `sampling` are by role; what they may hold is checked by council and models."""
+
+    depth: Literal["auto", "fast", "full"]
+    deadline_s: float
+    full_deadline_s: float
+    vote_s: float
+    observer_windows: bool
+    stages: dict[str, list[str]]
+    sampling: dict[str, dict[str, float]]
+    keep_heartbeats_days: int
+
+
+class InitiativeConfig(_Section, frozen=True):
+    enabled: bool
+    every_s: float
+    daily_tokens: int
+
+
+class ShellConfig(_Section, frozen=True):
+    """Commands that the council agreed to and a person approved, in their sandbox (decision 13)."""
+
+    enabled: bool
+    approval_s: float
+    timeout_s: float
+    memory_mib: int
+    output_bytes: int
+    work_mib: int
+
+
+class RouterConfig(_Section, frozen=True):
+    """Channel -> marker -> "show", "log" or "off"; what it may hold is checked by the router."""
+
+    overrides: dict[str, dict[str, str]]
+
+
+class RedactionConfig(_Section, frozen=True):
+    """What is scrubbed on the way to a channel, and what the user lists; checked by the router."""
+
+    channels: dict[str, bool | list[str]]
+    names: list[str]
+    phrases: list[str]
+    phone_regions: list[str]
+    allowed_words: list[str]
+
+
+class DiscordConfig(_Section, frozen=True):
+    """The bot, and who may speak to it where; ids are Discord's, in digits."""
+
+    enabled: bool
+    token_env: str
+    token_file: str
+    servers: list[str]
+    users: list[str]
+    channels: list[str]
+    tenant: str
+    turns: int
+    timeout_s: float
+    queue: int
+
+
+class SearchConfig(_Section, frozen=True):
+    candidates: int
+    postings_budget: int
+    weight_bm25: float
+    weight_window: float
+    weight_before: float
+    weight_dense: float
+    weight_near: float
+    weight_session: float
+    weight_session_dense: float
+    weight_name: float
+    weight_substance: float
+    weight_time: float
+    weight_match: float
+    neighbour_1: float
+    neighbour_2: float
+
+
+class ResearchConfig(_Section, frozen=True):
+    max_iterations: int
+    max_pages: int
+    max_sources: int
+    expand_days: int
+
+
+class MemoryConfig(_Section, frozen=True):
+    """JIT's memory API."""
+
+    gam_enabled: bool
+
+
+class ScheduleConfig(_Section, frozen=True):
+    sweep_at: str
+
+
+class Config(_Section, frozen=True):
+    """All settings; every value came from config.toml or an override, none from code."""
+
+    user: UserConfig
+    daemon: DaemonConfig
+    http: HttpConfig
+    access: AccessConfig
+    intake: IntakeConfig
+    packets: PacketLimits
+    archive: ArchiveConfig
+    embedder: EmbedderConfig
+    models: ModelsConfig
+    roles: RolesConfig
+    cognition: CognitionConfig
+    council: CouncilConfig
+    initiative: InitiativeConfig
+    shell: ShellConfig
+    router: RouterConfig
+    redaction: RedactionConfig
+    discord: DiscordConfig
+    search: SearchConfig
+    research: ResearchConfig
+    memory: MemoryConfig
+    schedule: ScheduleConfig
