@@ -14,7 +14,7 @@ import msgspec
 
 from gaiad.clock import Clock
 from gaiad.config import ResearchConfig
-from gaiad.errors import BadInput, Cancelled, GaiadError
+from gaiad.errors import BadInput, GaiadError
 from gaiad.ports import Archive, Call
 from gaiad.research.answer import Answer, clarify_answer, found_answer, listing_answer, not_found_answer
 from gaiad.research.citations import verifies
@@ -27,7 +27,7 @@ from gaiad.research.refine import Attempt, first_attempt, refine, search_request
 from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
 from gaiad.research.selection import select
 from gaiad.research.synthesis import Statement, plan_statements
-from gaiad.research.trail import Recorder, Trail
+from gaiad.research.trail import Recorder, Trail, keep_broken_off, kept
 from gaiad.schemas import Citation, Facets, ResearchRequest, ResearchResult
 
 QUERY_MAX_CHARS = 4000
@@ -85,36 +85,10 @@ class Researcher:
         try:
             answer = await run.answer()
         except (asyncio.CancelledError, GaiadError) as error:
-            await _keep_broken_off(recorder, trail, error, call)
+            await keep_broken_off(recorder, trail, error, call)
             raise
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
-        return await _kept(recorder, trail, answer.result(run.max_iterations, took_ms), call)
-
-
-async def _kept(recorder: Recorder | None, trail: Trail, result: ResearchResult, call: Call) -> ResearchResult:
-    """The result with the id of the kept run, or with the reason why it is not kept."""
-    if recorder is None:
-        return result
-    result = msgspec.structs.replace(result, research_id=trail.research_id)
-    trail.answered(result)
-    trouble = await recorder.keep(trail, call)
-    if not trouble:
-        return result
-    return msgspec.structs.replace(
-        result, research_id="", degraded=[*result.degraded, f"the run was not kept: {trouble}"]
-    )
-
-
-async def _keep_broken_off(recorder: Recorder | None, trail: Trail, error: BaseException, call: Call) -> None:
-    """A run that came to no answer is kept too, from where the question was understood."""
-    if recorder is None or trail.parameters is None:
-        return
-    cancelled = isinstance(error, asyncio.CancelledError | Cancelled)
-    trail.broke_off(
-        "cancelled" if cancelled else "failed",
-        error.message if isinstance(error, GaiadError) else "the caller went away",
-    )
-    await recorder.keep(trail, call)
+        return await kept(recorder, trail, answer.result(run.max_iterations, took_ms), call)
 
 
 def _ignore(_name: str, _data: dict[str, Any]) -> None:
