@@ -1,4 +1,4 @@
-"""Counters, gauges and latency histograms kept in process; `status` shows them, an exporter may read them later."""
+"""Counters and latency histograms kept in process: `status` summarises them, `GET /metrics` has them whole."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-_BOUNDS_MS = (1, 2, 4, 8, 12, 16, 25, 40, 60, 100, 200, 400, 1000, 2500, 5000, 10000, 30000, 60000)
+BOUNDS_MS = (1, 2, 4, 8, 12, 16, 25, 40, 60, 100, 200, 400, 1000, 2500, 5000, 10000, 30000, 60000)
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,15 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     mean_ms: float
     p50_ms: float
     p95_ms: float
+
+
+class Histogram(msgspec.Struct, frozen=True, kw_only=True):
+    """How many observations were at most `BOUNDS_MS[i]` and above the bound before; the last count is of those above
+    all bounds.
+    """
+
+    counts: list[int]
+    sum_ms: float
 
 
 class Metrics:
@@ -37,8 +46,8 @@ class Metrics:
     def observe_ms(self, name: str, milliseconds: float) -> None:
         """Record one latency under `name`."""
         with self._lock:
-            buckets = self._buckets.setdefault(name, [0] * (len(_BOUNDS_MS) + 1))
-            buckets[bisect_left(_BOUNDS_MS, milliseconds)] += 1
+            buckets = self._buckets.setdefault(name, [0] * (len(BOUNDS_MS) + 1))
+            buckets[bisect_left(BOUNDS_MS, milliseconds)] += 1
             self._sums[name] += milliseconds
 
     def counters(self) -> dict[str, int]:
@@ -46,8 +55,16 @@ class Metrics:
         with self._lock:
             return dict(self._counters)
 
+    def histograms(self) -> dict[str, Histogram]:
+        """All histograms by name, bucket by bucket."""
+        with self._lock:
+            return {
+                name: Histogram(counts=list(buckets), sum_ms=self._sums[name])
+                for name, buckets in self._buckets.items()
+            }
+
     def latencies(self) -> dict[str, Latency]:
-        """All histograms by name."""
+        """What there is to say of each histogram, by name."""
         with self._lock:
             return {name: _summary(buckets, self._sums[name]) for name, buckets in self._buckets.items()}
 
@@ -64,7 +81,7 @@ def _summary(buckets: list[int], total_ms: float) -> Latency:
 
 def _percentile(buckets: list[int], rank: float) -> float:
     seen = 0
-    for bound, count in zip(_BOUNDS_MS, buckets, strict=False):
+    for bound, count in zip(BOUNDS_MS, buckets, strict=False):
         seen += count
         if seen >= rank:
             return float(bound)

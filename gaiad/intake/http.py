@@ -16,6 +16,7 @@ from gaiad.intake import (
     event_routes,
     governance_routes,
     memory_routes,
+    metrics_routes,
     model_routes,
     research_routes,
     seed_routes,
@@ -56,16 +57,6 @@ class DirectoryBody(Input, frozen=True):
 
 async def healthz(exchange: Exchange) -> Reply:
     return {"ok": True, "version": gaiad.__version__}
-
-
-async def status(exchange: Exchange) -> Reply:
-    """Of one tenant, or of all the caller may use."""
-    asked = exchange.request.query.get("tenant", "")
-    tenants = [asked] if asked else None if exchange.caller.owner else sorted(exchange.caller.tenants)
-    for tenant in tenants or ():
-        exchange.caller.require_tenant(tenant)
-    call = exchange.call(tenants[0] if tenants else DEFAULT_TENANT)
-    return await exchange.service.status(call, tenants)
 
 
 async def doctor(exchange: Exchange) -> Reply:
@@ -248,7 +239,7 @@ def table() -> list[Route]:
     job = "/jobs/{job_id}"
     return [
         Route("GET", "/healthz", healthz, public=True),
-        Route("GET", "/status", status, plain=True),
+        *metrics_routes.table(),
         Route("POST", "/ingest", ingest),
         Route("GET", "/jobs", list_jobs),
         Route("GET", job, show_job),
