@@ -70,7 +70,7 @@ class BenchDaemon:
         """Stop it and wait."""
         self.client.close()
         self._process.terminate()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=120)
         self._log.close()
 
 

@@ -58,7 +58,7 @@ async def test_a_rule_stops_before_anything_is_shown() -> None:
     shown = observer.feed("The key is ") + observer.feed(KEY[:7]) + observer.feed(KEY[7:] + " and so on")
     assert shown == "The key is "
     assert observer.stop is not None
-    stop = await asyncio.wait_for(observer.wait_stop(), 1)
+    stop = await asyncio.wait_for(observer.wait_stop(), 30)
     assert (stop.source, stop.rule, stop.at, stop.role) == ("rule", "secret", 11, "")
     assert KEY not in stop.reason
     assert (observer.feed("more"), observer.finish(), observer.tokens) == ("", "", 0)
@@ -134,7 +134,7 @@ async def test_the_end_of_the_stream_cancels_the_look_and_nothing_waits_for_it()
     await watched.feed(words(60))
     watched.observer.finish()
     assert watched.speaker.calls[0].cancelled
-    await asyncio.wait_for(watched.observer.close(), 1)
+    await asyncio.wait_for(watched.observer.close(), 30)
     assert (watched.observer.stop, watched.time.monotonic()) == (None, 0)
     (look,) = watched.observer.looks
     assert (look.outcome, look.why, look.tokens) == ("lost", "the text ended first", 0)

@@ -40,7 +40,7 @@ async def pool(tmp_path):
     await one.close()
 
 
-async def until(condition, timeout_s=20.0):
+async def until(condition, timeout_s=60.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"

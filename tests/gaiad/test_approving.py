@@ -65,7 +65,7 @@ async def approve(house, approval, **more):
 
 
 async def until_verified(house, approval):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for event in house.hub.follow(0):
             if event.kind == "approvals" and (event.data["id"], event.data["state"]) == (approval.id, "verified"):
                 return
@@ -392,7 +392,7 @@ async def test_a_command_that_gaiad_died_under_is_undone_at_the_next_start(open_
 
         house.shell.run = never
         await approve(house, found, wait=False)
-        await asyncio.wait_for(begun.wait(), 5)
+        await asyncio.wait_for(begun.wait(), 30)
         await house.approvals.stop()
         log = ApprovalLog(house.home / "approvals")
         after = Approving(house.home, log, house.audit, house.shell, house.hub, house.clock, config.shell)
@@ -416,7 +416,7 @@ async def test_a_command_that_had_ended_is_verified_at_the_next_start(open_house
 
         await house.approvals.start(nobody)
         await approve(house, found, wait=False)
-        await asyncio.wait_for(told.wait(), 5)
+        await asyncio.wait_for(told.wait(), 30)
         await house.approvals.stop()
         await house.approvals.start(house.taker.verify)
         await until_verified(house, found)

@@ -68,7 +68,7 @@ NASTY = (
 ).replace("\\n", "\n")
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 15.0) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     end = time.monotonic() + timeout_s
     while not (found := condition()):
         assert time.monotonic() < end, "the condition did not come true"
@@ -654,7 +654,7 @@ def test_an_mtu_below_the_identitys_floor_is_no_start(tmp_path: Path) -> None:
 
 
 def test_http_speaks_the_stream_that_the_client_reads(daemon: BenchDaemon) -> None:
-    connection = http.client.HTTPConnection("localhost", timeout=20)
+    connection = http.client.HTTPConnection("localhost", timeout=60)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(daemon.client.socket_path))
     body = json.dumps({"message": "where is the cat", "role": "codemind"})

@@ -113,7 +113,7 @@ def test_settings_without_a_place_for_identity_are_a_line_in_status_as_long_as_t
     assert until(lambda: not [line for line in daemon.status()["degraded"] if "cognition.mtu" in line])
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     end = time.monotonic() + timeout_s
     while not (found := condition()):
         assert time.monotonic() < end, "the condition did not come true"

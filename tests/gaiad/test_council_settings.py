@@ -193,7 +193,7 @@ def test_another_time_for_votes_holds_for_the_initiatives_too(tmp_path: Path) ->
         living = Living(home, daemon)
         assert living.reload("[council]", "vote_s = 1")["changed"] == ["council.vote_s"]
         living.turn()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (seeds := daemon.client.post("/council/seeds", {"state": "failed"})["seeds"]):
             assert time.monotonic() < deadline, living.council()["initiative"]
             time.sleep(0.1)

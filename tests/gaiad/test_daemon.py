@@ -24,7 +24,7 @@ PACKET = """<transmission_packet id="tp-daemon-test">
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=20)
+        super().__init__("localhost", timeout=60)
         self.path = path
 
     def connect(self) -> None:
@@ -100,7 +100,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "waited in vain"
@@ -138,7 +138,7 @@ def test_it_says_where_it_is_keeps_others_out_and_leaves_nothing_open(start: Sta
 def test_the_same_answers_over_tcp_with_the_homes_token(start: Start) -> None:
     daemon = start().await_ready()
     host, port = ask(daemon.socket, "GET", "/status")["url"].removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
     token = (daemon.home / "token").read_text().strip()
     connection.request("GET", "/status", headers={"Authorization": f"Bearer {token}"})
     assert json.loads(connection.getresponse().read())["pid"] == daemon.process.pid
@@ -341,7 +341,7 @@ def test_a_removed_socket_is_made_again(start: Start) -> None:
     running = start().await_ready()
     for _ in range(2):
         running.socket.unlink()
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while not running.socket.exists():
             assert time.monotonic() < deadline, running.errors()
             time.sleep(0.05)

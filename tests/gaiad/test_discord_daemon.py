@@ -19,7 +19,7 @@ text = "RESPONSE: Write to jane.doe@example.org about the lantern."
 """
 
 
-async def until(condition, timeout_s=30.0):
+async def until(condition, timeout_s=60.0):
     for _ in range(int(timeout_s * 20)):
         if found := await asyncio.to_thread(condition):
             return found

@@ -63,7 +63,7 @@ async def test_a_roles_model_without_a_place_for_identity_ends_the_start(tmp_pat
 async def test_a_model_without_a_role_is_measured_beside_the_work_and_ends_nothing(tmp_path: Path) -> None:
     slow = Waiting(SystemClock())
     found = fitting(tmp_path, model("tiny"), model("spare", 600, slow), model("odd", 0, Refusing(SystemClock())))
-    await asyncio.wait_for(found.start(), 5)
+    await asyncio.wait_for(found.start(), 30)
     assert not [note for note in found.notes() if "spare" in note]
     slow.go_on.set()
     await found.settled()

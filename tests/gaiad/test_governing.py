@@ -300,11 +300,11 @@ def spans(governing: Governing) -> list[str]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         if true():
             return
         await asyncio.sleep(0.01)
-    raise AssertionError("it did not come true within 5 s")
+    raise AssertionError("it did not come true within a minute")
 
 
 class Words:

@@ -11,7 +11,7 @@ import pytest
 from gaiad.bench.daemon_process import running_daemon
 from gaiad.cli.main import program, run
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 SCRIPT = """
 [[reply]]
 match = "Develop the thought for later"

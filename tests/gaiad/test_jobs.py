@@ -136,7 +136,7 @@ async def test_an_end_that_cannot_be_recorded_is_told_and_recorded_later(
 
         patch.setattr(runner.jobs, "finish", refuse)
         submitted = await runner.submit("full", "local", {})
-        job = await asyncio.wait_for(runner.wait(submitted.job_id), 5)
+        job = await asyncio.wait_for(runner.wait(submitted.job_id), 30)
         assert (job.state, job.note) == ("failed", "the disk is full")
         assert runner.unrecorded()
         assert runner.jobs.get(job.job_id).state == "running"

@@ -29,7 +29,7 @@ def home(tmp_path: Path, server, monkeypatch):
     return discord_home(tmp_path, server, monkeypatch, SCRIPT, f"[daemon]\nstop_grace_s = {GRACE_S}\n")
 
 
-async def until(condition, timeout_s=20.0):
+async def until(condition, timeout_s=60.0):
     for _ in range(int(timeout_s * 20)):
         if condition():
             return

@@ -73,7 +73,7 @@ class Page:
     def follow(self, method: str, path: str, last: Callable[[ServerEvent], bool], **body: Any) -> list[ServerEvent]:
         """The events of a stream up to the one that is the `last`."""
         parts = urlsplit(self.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         try:
             headers = {**self.headers, "Accept": "text/event-stream"}
             connection.request(method, path, json.dumps(body) if body else None, headers)

@@ -53,7 +53,7 @@ async def test_a_begun_run_is_followed_from_its_first_step_and_ends_when_it_is_b
     await asyncio.sleep(0.05)
     assert not following.done()
     assert researching.cancel(research_id, Call("local"))
-    assert await asyncio.wait_for(following, 5) == ["started", "searching", "error"]
+    assert await asyncio.wait_for(following, 30) == ["started", "searching", "error"]
     await asyncio.sleep(0)
     assert not researching.cancel(research_id, Call("local"))
 
@@ -78,5 +78,5 @@ async def test_a_stop_ends_what_goes_on_by_itself_and_who_follows_it(researching
     research_id = begin(researching, Call("local"))
     following = asyncio.ensure_future(told(researching, research_id))
     await asyncio.sleep(0.02)
-    await asyncio.wait_for(researching.close(), 5)
-    assert (await asyncio.wait_for(following, 5))[-1] == "error"
+    await asyncio.wait_for(researching.close(), 30)
+    assert (await asyncio.wait_for(following, 30))[-1] == "error"

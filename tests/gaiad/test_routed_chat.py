@@ -67,7 +67,7 @@ class Browser:
 
     def __init__(self, house: House) -> None:
         link = urlsplit(house.client.post("/web/link", {})["url"])
-        self._connection = HTTPConnection(str(link.hostname), link.port or 80, timeout=30)
+        self._connection = HTTPConnection(str(link.hostname), link.port or 80, timeout=60)
         self._connection.request("GET", f"{link.path}?{link.query}")
         answer = self._connection.getresponse()
         answer.read()

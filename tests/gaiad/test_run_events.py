@@ -55,7 +55,7 @@ async def test_a_reader_that_keeps_up_gets_each_piece_as_it_comes() -> None:
         await asyncio.sleep(0.01)
         assert heard[-1] == Numbered(number, "delta", {"text": piece})
     events.end()
-    await asyncio.wait_for(task, 1)
+    await asyncio.wait_for(task, 30)
 
 
 async def test_text_in_different_manners_is_not_put_together() -> None:
@@ -155,7 +155,7 @@ def test_whatever_the_pace_nothing_is_lost_doubled_or_reordered(
                 events.add("delta", {"text": text})
             await asyncio.sleep(0)
         events.end()
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, 30)
         return heard
 
     heard: list[Any] = asyncio.run(run())

@@ -55,7 +55,7 @@ def start(home: Path, tmp_path: Path) -> Iterator[Start]:
 
 def ready(home: Path, process: "subprocess.Popen[bytes]") -> Client:
     client = Client(home)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             client.get("/healthz")

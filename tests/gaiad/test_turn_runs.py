@@ -35,7 +35,7 @@ def ask(message: str = "hello", key: str = "", channel: Any = "web_chat") -> Cha
 async def events(runs: TurnRuns, turn_id: str, after: int = 0, channel: Any = None, tenant: str = "local") -> list[Any]:
     """(number, name, data) of all of it, data as builtins."""
     followed = await runs.follow(turn_id, after, Call(tenant=tenant), channel)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         return [(number, name, msgspec.json.decode(msgspec.json.encode(data))) async for number, name, data in followed]
 
 
@@ -210,7 +210,7 @@ async def test_at_a_stop_a_turn_may_come_to_its_end_and_the_others_are_broken_of
         await runs.start(ask(), Call())
     talk.say(quick.turn_id, "Hi.", "")
     talk.say(slow.turn_id, "It began")
-    await asyncio.wait_for(stopping, 2)
+    await asyncio.wait_for(stopping, 30)
     assert (await events(runs, quick.turn_id))[-1][1] == "done"
     assert (await events(runs, slow.turn_id))[-1][1] == "error"
     assert talk.remembered[slow.turn_id].answer == "It began"  # type: ignore[union-attr]

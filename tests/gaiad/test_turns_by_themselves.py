@@ -82,7 +82,7 @@ def follow(home: Path, turn_id: str) -> Iterator[ServerEvent]:
 
 def raw_events(home: Path, turn_id: str) -> list[tuple[str, Any]]:
     """The stream to its end, `error` included."""
-    wire = http.client.HTTPConnection("localhost", timeout=30)
+    wire = http.client.HTTPConnection("localhost", timeout=60)
     wire.sock = socket.socket(socket.AF_UNIX)
     wire.sock.connect(str(home / "gaiad.sock"))
     return told(wire, turn_id, {})
@@ -98,7 +98,7 @@ def as_page(home: Path, turn_id: str) -> list[tuple[str, Any]]:
     """The stream as a browser gets it that a one-time link let in."""
     with Client(home) as client:
         link = urlsplit(client.post("/web/link", {"for_this_user": False})["url"])
-    wire = http.client.HTTPConnection(link.netloc, timeout=30)
+    wire = http.client.HTTPConnection(link.netloc, timeout=60)
     wire.request("GET", f"{link.path}?{link.query}")
     response = wire.getresponse()
     response.read()
@@ -120,7 +120,7 @@ def search(home: Path, query: str) -> list[dict[str, Any]]:
 
 
 def until_over(client: Client, turn_id: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while any(row["turn_id"] == turn_id for row in client.get("/turns/running")["turns"]):
         assert time.monotonic() < end, "the turn did not end"
         time.sleep(0.02)

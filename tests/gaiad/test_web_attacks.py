@@ -156,7 +156,7 @@ def as_stranger(url: str, path: str, cookie: str = "") -> int:
         "print(connection.getresponse().status)\n"
     )
     command = [sys.executable, "-c", script, str(urlsplit(url).port), path, cookie]
-    return int(subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout)
+    return int(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
 
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can ask as another uid")
@@ -195,7 +195,7 @@ def test_another_uid_cannot_open_the_socket_nor_read_what_lets_one_in(daemon: Be
     logged_in(daemon)
     files = [str(home / name) for name in ("token", "web_sessions.json", "state.db")]
     command = [sys.executable, "-c", script, str(home / "gaiad.sock"), *files]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     home.chmod(0o700)
     assert done.stdout.split("\n") == ["kept out"] * 4 + [""]
 
@@ -228,7 +228,7 @@ def test_a_request_line_or_header_of_ten_megabytes_is_cut_off(daemon: BenchDaemo
     parts = urlsplit(daemon.status()["url"])
     host = f"Host: {parts.netloc}\r\n".encode()
     for head in (b"GET /" + b"x" * 10_000_000, b"GET / HTTP/1.1\r\n" + host + b"Cookie: " + b"x" * 10_000_000):
-        with socket.create_connection((parts.hostname or "", parts.port), timeout=10) as connection:
+        with socket.create_connection((parts.hostname or "", parts.port), timeout=60) as connection:
             try:
                 connection.sendall(head)
                 answer = connection.recv(200)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from playwright.async_api import async_playwright, expect
 
-_PATIENCE_MS = 15_000
+_PATIENCE_MS = 60_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 

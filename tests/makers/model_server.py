@@ -58,7 +58,7 @@ class LlamaServer:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.base_url}/models", timeout=5) as response:
+            with urllib.request.urlopen(f"{self.base_url}/models", timeout=60) as response:
                 return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False

@@ -11,7 +11,7 @@ import time
 
 from tests.makers.screen import ShownScreen
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Terminal:

@@ -35,7 +35,7 @@ def parcel(text, block=0, piece=0, *, turn="turn_1", address="a", tenant="local"
     )
 
 
-async def until(condition, timeout_s=5.0):
+async def until(condition, timeout_s=60.0):
     for _ in range(int(timeout_s * 500)):
         if condition():
             return
@@ -45,7 +45,7 @@ async def until(condition, timeout_s=5.0):
 
 async def until_settled(deliverer, log):
     """Nothing waits and nothing runs."""
-    for _ in range(5000):
+    for _ in range(60_000):
         if not await log.waiting("discord_chat") and not deliverer._lines:
             return
         await asyncio.sleep(0.001)

@@ -181,7 +181,7 @@ async def until_asked(house: House, asks: int) -> "asyncio.Task[None]":
     looking = asyncio.ensure_future(house.look())
     while len(house.speaker.asks) < asks:
         house.speaker.begun.clear()
-        await asyncio.wait_for(house.speaker.begun.wait(), 5)
+        await asyncio.wait_for(house.speaker.begun.wait(), 30)
     return looking
 
 
@@ -297,7 +297,7 @@ async def test_a_late_ballot_gives_way_too(house: House, clock: FrozenClock) -> 
     house.sleep = sleep
     house.speaker.script = lambda ask: None if ask.role == "lite" else obliging(ask)
     await house.add()
-    await asyncio.wait_for(house.look(), 5)
+    await asyncio.wait_for(house.look(), 30)
     assert (await house.seed()).state == "passed"
     assert house.speaker.running == 1, "lite still writes its ballot"
     with house.initiative.person():
@@ -338,7 +338,7 @@ async def test_closing_ends_a_run_and_what_it_left_is_told(house: House, build: 
     await house.add()
     looking = await until_asked(house, 4)
     looking.cancel()  # as the timer does to what it runs
-    await asyncio.wait_for(house.stack.aclose(), 5)
+    await asyncio.wait_for(house.stack.aclose(), 30)
     later = await build()
     assert (await later.seed()).state == "open"
     assert later.initiative.status("local")["last_outcome"] == "yielded"

@@ -147,7 +147,7 @@ def test_ctrl_c_ends_the_answer_and_not_the_program(talk: Any, client: Client) -
     here.press("half a lin\x03")
     here.say("/quit")
     assert here.end() == 0
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while client.turns("local", 2, "stop")[-1].status == "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -158,7 +158,7 @@ def test_ctrl_c_ends_the_answer_and_not_the_program(talk: Any, client: Client) -
 def test_a_message_stopped_before_the_first_word_is_at_the_prompt_again(talk: Any, client: Client) -> None:
     here = talk("--session", "early")
     here.say("Please say late")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (turns := client.turns("local", 1, "early")) or turns[0].status != "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -162,7 +162,7 @@ def test_the_log_is_followed_over_a_restart_of_a_real_daemon(tmp_path: Path) -> 
             stored = daemon.client.council_log("local", "", 1000, heartbeats=True)
         finally:
             reader.send_signal(signal.SIGINT)
-            _, errors = reader.communicate(timeout=20)
+            _, errors = reader.communicate(timeout=60)
     finally:
         daemon.stop()
     assert [one["full_id"] for one in before + after] == [one["full_id"] for one in stored][:12]

@@ -17,7 +17,7 @@ from gaiad.errors import Unavailable
 from gaiad.ledger.audit_reading import verify_home
 from prompts.identity import identity_bytes, shipped_identity
 
-START_LIMIT_S = 30.0
+START_LIMIT_S = 90.0
 SCRIPT = """
 [[reply]]
 match = "Review the proposed change"

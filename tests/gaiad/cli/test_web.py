@@ -45,7 +45,7 @@ def gaiad(
 def visit(url: str, cookie: str = "") -> tuple[int, str]:
     """The status of a GET and the cookie it sets."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
     connection.request("GET", f"{parts.path}?{parts.query}", headers={"Cookie": cookie} if cookie else {})
     answer = connection.getresponse()
     connection.close()

@@ -19,7 +19,7 @@ from gaiad.client import Client
 from gaiad.errors import Unavailable
 
 SAMPLES = Path(gaiad.__file__).parent / "samples"
-START_LIMIT_S = 30.0
+START_LIMIT_S = 90.0
 
 
 def serve(home: Path) -> subprocess.Popen[bytes]:

@@ -248,7 +248,7 @@ async def test_a_departed_client_cancels_its_work(api: Api, service: Any) -> Non
     service.search_takes_s = 30
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(api.unix.post("/search", json={"query": "x"}), 0.1)
-    for _ in range(100):
+    for _ in range(6000):
         if service.calls[0].cancelled:
             break
         await asyncio.sleep(0.01)
@@ -288,7 +288,7 @@ async def test_an_original_comes_back_as_it_is_and_never_as_a_page(api: Api) -> 
 
 async def test_stop_answers_and_then_stops(api: Api, service: Any) -> None:
     assert (await api.unix.post("/stop", json={})).status == 200
-    await asyncio.wait_for(service.stopped.wait(), 1)
+    await asyncio.wait_for(service.stopped.wait(), 30)
 
 
 # ----------------------------------------------------------------------------------------------------------- streams
@@ -299,7 +299,7 @@ async def read_events(response: aiohttp.ClientResponse, count: int) -> list[tupl
     found: list[tuple[str, str, Any]] = []
     fields: dict[str, str] = {}
     while len(found) < count:
-        line = (await asyncio.wait_for(response.content.readline(), 2)).decode().rstrip("\n")
+        line = (await asyncio.wait_for(response.content.readline(), 30)).decode().rstrip("\n")
         name, _, value = line.partition(": ")
         if line:
             fields[name] = value
@@ -342,7 +342,7 @@ async def test_events_of_other_tenants_are_not_shown(api: Api, service: Any) -> 
 async def test_a_quiet_stream_is_kept_alive(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.05)
     async with api.unix.get("/events") as response:
-        assert await asyncio.wait_for(response.content.readline(), 2) == b": keep-alive\n"
+        assert await asyncio.wait_for(response.content.readline(), 30) == b": keep-alive\n"
 
 
 async def test_research_streams_its_steps_and_ends_with_the_result(api: Api) -> None:
@@ -369,7 +369,7 @@ async def test_a_reader_that_leaves_a_research_stream_cancels_it(api: Api, servi
     response = await api.unix.post("/research", json={"query": "x"}, headers={"Accept": "text/event-stream"})
     await read_events(response, 1)
     response.close()
-    for _ in range(50):
+    for _ in range(6000):
         if service.calls[0].cancelled:
             break
         await asyncio.sleep(0.01)
@@ -382,5 +382,5 @@ async def test_open_streams_do_not_hold_up_a_stop(service: Any, home: Home) -> N
     runner = await start_listener(build_app(service, door, table()), listener.socket, 30)
     async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(home.socket))) as session:
         response = await session.get("http://localhost/events")
-        await asyncio.wait_for(runner.cleanup(), 2)
+        await asyncio.wait_for(runner.cleanup(), 30)
         response.close()

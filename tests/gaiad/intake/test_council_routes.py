@@ -56,7 +56,7 @@ async def events(response: aiohttp.ClientResponse, number: int) -> list[tuple[st
     """The next events: id, name, data."""
     found, fields = [], dict[str, str]()
     while len(found) < number:
-        line = (await asyncio.wait_for(response.content.readline(), 5)).decode().rstrip("\n")
+        line = (await asyncio.wait_for(response.content.readline(), 30)).decode().rstrip("\n")
         if line:
             name, _, value = line.partition(": ")
             fields[name] = value

@@ -14,7 +14,7 @@ from gaiad.home import Home
 from gaiad.intake.watch import FolderWatch, watched_folders
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for `condition`; fails the test when it does not come true."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not condition():
@@ -41,7 +41,7 @@ async def watch(service: Any, home: Home) -> AsyncIterator[FolderWatch]:
 
 async def started(watch: FolderWatch) -> None:
     await watch.start()
-    await asyncio.wait_for(watch.first_scan.wait(), 5)
+    await asyncio.wait_for(watch.first_scan.wait(), 30)
 
 
 async def test_a_new_file_is_ingested_once_it_is_closed(watch: FolderWatch, service: Any, home: Home) -> None:
@@ -129,7 +129,7 @@ async def test_a_burst_of_500_files_is_read_whole_and_in_batches(watch: FolderWa
     await started(watch)
     for number in range(500):
         (home.inbox / f"{number:03}.xml").write_bytes(b"<a>%d</a>" % number)
-    await until(lambda: len(service.contents()) == 500, 15)
+    await until(lambda: len(service.contents()) == 500)
     assert len(service.ingested) == 500
     assert max(service.batches) <= service.config.intake.batch_files
     assert service.contents()["123.xml"] == b"<a>123</a>"

@@ -19,7 +19,7 @@ def background() -> Call:
     return Call(priority=Priority.BACKGROUND)
 
 
-async def until(condition, timeout_s=15.0):
+async def until(condition, timeout_s=60.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"

@@ -20,7 +20,7 @@ async def test_an_event_is_out_before_the_work_is_done():
 
     happening = AsItHappens("work", work)
     events = happening.events()
-    assert await asyncio.wait_for(anext(events), 5) == ("searching", {"iteration": 1})
+    assert await asyncio.wait_for(anext(events), 30) == ("searching", {"iteration": 1})
     assert not go_on.is_set()
     go_on.set()
     assert [event async for event in events] == [("found", {})]

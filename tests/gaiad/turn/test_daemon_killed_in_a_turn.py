@@ -110,5 +110,5 @@ def test_a_turn_in_which_the_daemon_was_killed_is_told_as_cut_off_and_nothing_sa
             assert shown(home, "council", "status", "--json")["turns"] == []
     finally:
         reader.send_signal(signal.SIGINT)
-        _, errors = reader.communicate(timeout=20)
+        _, errors = reader.communicate(timeout=60)
     assert "going on when it answers again" in errors

@@ -117,7 +117,7 @@ async def test_the_log_knows_the_stages_that_were_done_while_the_turn_goes_on(op
     slow = ScriptedReply(text=PLAIN, match=ACTS, delay_ms=100.0, chunk_characters=3)
     async with open_house(slow) as house:
         taking = asyncio.ensure_future(house.say("hello"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while "refine" not in [row.stage for row in (await _newest(house)).stages]:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         turn = await _newest(house)
@@ -185,6 +185,6 @@ async def test_work_that_is_cancelled_ends_its_stream():
         raise asyncio.CancelledError
 
     happening = AsItHappens("work", work)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         with pytest.raises(GaiadError, match="work was cancelled"):
             [event async for event in happening.events()]

@@ -13,7 +13,7 @@ PROGRAM = [sys.executable, "-I", "-S", str(Path(root_entry.__file__))]
 
 
 def entered(work, *command):
-    return subprocess.run([*PROGRAM, "64823", str(work), "/tmp", *command], capture_output=True, text=True, timeout=20)
+    return subprocess.run([*PROGRAM, "64823", str(work), "/tmp", *command], capture_output=True, text=True, timeout=60)
 
 
 def test_what_cannot_be_entered_is_said_and_nothing_is_run(tmp_path):

@@ -335,7 +335,7 @@ async def test_a_daemon_that_is_killed_takes_the_command_with_it(shell, work):
 
 
 async def until(found):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not found():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

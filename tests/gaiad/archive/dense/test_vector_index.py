@@ -340,7 +340,7 @@ async def test_growing_past_the_limit_builds_in_the_background(make_shelf, embed
     shelf = make_shelf(exact_scan_max=50)
     fill(shelf, 80)
     await shelf.embed_all(embedder)
-    for _ in range(600):
+    for _ in range(1200):
         if shelf.spaces.serving.kind == "hnsw":
             break
         await asyncio.sleep(0.05)

@@ -28,7 +28,7 @@ IM_START, THINK = 260, 263
 def encode(tiny_llama):
     def run(*prompts):
         command = [sys.executable, "-c", SCRIPT, str(tiny_llama), json.dumps(prompts)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=os.environ)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=os.environ)
         return json.loads(done.stdout)
 
     return run

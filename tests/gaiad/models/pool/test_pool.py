@@ -143,7 +143,7 @@ async def test_an_idle_model_is_unloaded_after_its_time_and_a_pinned_one_is_not(
     known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
     pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known, pinned=["b"], sleep_after_s=0.2)
     await asyncio.gather(ask(pool, "a"), ask(pool, "b"))
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while row(pool, "a").state != "sleeping":
         assert time.monotonic() < end
         await asyncio.sleep(0.05)
@@ -239,7 +239,7 @@ async def test_tokenizers_that_failed_are_seen_and_started_anew(open_pool, tiny_
     pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)}, patience=Patience(failures=1))
     await pool.load_words()
     os.kill(row(pool, "").pid, signal.SIGKILL)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while row(pool, "").state != "failed":  # noqa: ASYNC110  (the end of another process)
             await asyncio.sleep(0.02)
     assert "tokenizer failed" in pool.degraded()[0]

@@ -78,7 +78,7 @@ async def follow(events, tokens, act):
             act()
 
 
-async def until(condition, timeout_s=15.0):
+async def until(condition, timeout_s=60.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"

@@ -10,7 +10,7 @@ ATTENTIVE = Patience(
 )
 
 
-async def until(condition, timeout_s=20.0):
+async def until(condition, timeout_s=60.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"

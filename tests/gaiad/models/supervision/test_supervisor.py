@@ -14,7 +14,7 @@ from gaiad.models.supervision.process import WorkerProcess
 STUBBORN = Patience(start_s=30.0, first_backoff_s=0.02, failures=2)
 
 
-async def until(condition, timeout_s=20.0):
+async def until(condition, timeout_s=60.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"

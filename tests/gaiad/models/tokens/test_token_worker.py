@@ -26,7 +26,7 @@ def bpe(tmp_path_factory):
     return write_bpe_gguf(tmp_path_factory.mktemp("words") / "bpe.gguf")
 
 
-async def until(condition, timeout_s=15.0):
+async def until(condition, timeout_s=60.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"
