@@ -4,6 +4,7 @@ A tenant is opened at the start or when something is first written for it. While
 """
 
 import asyncio
+import contextvars
 import functools
 import threading
 from collections.abc import Callable, Collection
@@ -80,9 +81,9 @@ class OpenTenants:
                 raise result
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do blocking work in a thread. Raises Unavailable after `end`."""
+        """Do blocking work in a thread, as part of what goes on here. Raises Unavailable after `end`."""
         try:
-            future = self._threads.submit(functools.partial(work, *args, **kwargs))
+            future = self._threads.submit(contextvars.copy_context().run, functools.partial(work, *args, **kwargs))
         except RuntimeError as error:  # shut down by `end`
             raise Unavailable("the archive is closed") from error
         return await asyncio.wrap_future(future)

@@ -12,6 +12,7 @@ from gaiad.ports import Archive, Call
 from gaiad.research.evidence import Evidence, Term, only_asked, only_quotes, repeats_question, weigh
 from gaiad.research.trail import Trail
 from gaiad.schemas import Hit, Page, SearchRequest, SearchResponse
+from gaiad.tracing import span
 
 PAGES_OF_A_TURN = 2  # what was asked and what was answered
 MORE_AT_MOST = 100
@@ -50,12 +51,16 @@ class Pool:
 
     async def search(self, requests: Sequence[SearchRequest]) -> int:
         """Run the searches together; returns how many pages are new to the run."""
-        responses = await asyncio.gather(*(self._search(self._with_room(request)) for request in requests))
+        with span("researcher.search", searches=len(requests)) as counts:
+            responses = await asyncio.gather(*(self._search(self._with_room(request)) for request in requests))
+            counts["hits"] = sum(len(response.hits) for response in responses)
         before = len(self._by_page)
-        for response in responses:
-            self.degraded += [reason for reason in response.degraded if reason not in self.degraded]
-            await self._add([hit for hit in response.hits if hit.packet_id not in self._passed_over])
-        return len(self._by_page) - before
+        with span("researcher.integrate") as counts:
+            for response in responses:
+                self.degraded += [reason for reason in response.degraded if reason not in self.degraded]
+                await self._add([hit for hit in response.hits if hit.packet_id not in self._passed_over])
+            counts["new_pages"] = new = len(self._by_page) - before
+        return new
 
     async def _search(self, request: SearchRequest) -> SearchResponse:
         with self._trail.searching("archive.search", request) as search:

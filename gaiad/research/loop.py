@@ -29,6 +29,7 @@ from gaiad.research.selection import select
 from gaiad.research.synthesis import Statement, plan_statements
 from gaiad.research.trail import Recorder, Trail, keep_broken_off, kept
 from gaiad.schemas import Citation, Facets, ResearchRequest, ResearchResult
+from gaiad.tracing import span
 
 QUERY_MAX_CHARS = 4000
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -121,13 +122,14 @@ class _Run:
         self.max_iterations = min(request.max_iterations, cap) if request.max_iterations > 0 else cap
 
     async def answer(self) -> Answer:
-        facets = await self._archive.facets(self._call)
-        landmarks = await landmark_periods(self._archive, self._request.query, facets, self._call)
-        parameters = process_query(self._request.query, facets, self._now(), self._clock.zone, landmarks)
-        self._trail.understood(parameters)
-        if parameters.ambiguous:
-            return clarify_answer(parameters)
-        frequencies = await self._archive.document_frequency(lookup_words(parameters), self._call)
+        with span("researcher.plan"):
+            facets = await self._archive.facets(self._call)
+            landmarks = await landmark_periods(self._archive, self._request.query, facets, self._call)
+            parameters = process_query(self._request.query, facets, self._now(), self._clock.zone, landmarks)
+            self._trail.understood(parameters)
+            if parameters.ambiguous:
+                return clarify_answer(parameters)
+            frequencies = await self._archive.document_frequency(lookup_words(parameters), self._call)
         self._trail.terms = terms = make_terms(parameters, frequencies, facets.pages)
         if parameters.kind == "listing":
             return await self._list(parameters, terms, facets)
@@ -168,7 +170,9 @@ class _Run:
             selected = select(parameters, pool.evidence, attempt.floor, config.max_pages, config.max_sources)
             self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
             self._trail.evidence = pool.evidence
-            reflection = evaluate_sufficiency(parameters, terms, selected, pool.evidence)
+            with span("researcher.reflect", iteration=iteration) as counts:
+                reflection = evaluate_sufficiency(parameters, terms, selected, pool.evidence)
+                counts["sufficient"] = reflection.is_sufficient
             self._trail.end_round(selected, reflection)
             self._tell(
                 "reflected",
@@ -179,7 +183,8 @@ class _Run:
             )
             if reflection.is_sufficient or iteration == self.max_iterations:
                 break
-            attempt = refine(attempt, reflection, frequencies, self._config.expand_days)
+            with span("researcher.plan", iteration=iteration + 1):
+                attempt = refine(attempt, reflection, frequencies, self._config.expand_days)
         return Found(
             selected=selected,
             reflection=reflection,
@@ -214,9 +219,10 @@ class _Run:
     async def _list(self, parameters: SearchParameters, terms: Sequence[Term], facets: Facets) -> Answer:
         self._trail.begin_round(parameters.search_text)
         self._tell("searching", iteration=1, query=parameters.search_text, refinements=[])
-        listing = await list_matching(
-            self._archive, parameters, self._request.filters, terms, self._call, self._trail, self._passed_over
-        )
+        with span("researcher.search", searches=1):
+            listing = await list_matching(
+                self._archive, parameters, self._request.filters, terms, self._call, self._trail, self._passed_over
+            )
         self._trail.listed = listing.packets
         self._trail.end_round([], None)
         self._tell("found", iteration=1, packets=[packet.packet_id for packet in listing.packets])

@@ -25,6 +25,7 @@ from gaiad.errors import BadInput, Conflict
 from gaiad.memory_schemas import SessionTurn
 from gaiad.metrics import Metrics
 from gaiad.ports import Call
+from gaiad.tracing import Counts, span
 
 _NAME = "session_turn.json"  # in messages only
 
@@ -59,6 +60,10 @@ class Memorizer:
         Raises BadInput for a turn that cannot be stored as it is, Conflict when an id or number is taken by something
         else; no turn is stored then. Commits are groups: Cancelled or DeadlineExceeded between them keep those done.
         """
+        with span("memorizer.memorize", turns=len(turns)) as counts:
+            return self._remember(turns, call, counts)
+
+    def _remember(self, turns: Sequence[SessionTurn], call: Call, counts: Counts) -> list[str]:
         began = self._clock.monotonic()
         now = self._clock.now()
         checked = [_checked(turn, self._tenant.name, now) for turn in turns]
@@ -69,6 +74,7 @@ class Memorizer:
                 call.check(self._clock.monotonic())
                 group = ready[start : start + limit]
                 self._changed(self._tenant.file.write(lambda connection, group=group: self._store(connection, group)))  # type: ignore[misc]
+        counts["remembered"] = len(ready)
         self._metrics.count("turns_remembered", len(ready))
         self._metrics.observe_ms("remember", (self._clock.monotonic() - began) * 1000)
         return [turn.turn_id for turn in checked]
@@ -95,9 +101,11 @@ class Memorizer:
         except (UnicodeEncodeError, TypeError, ValueError) as error:
             raise BadInput(f"turn {turn.turn_id!r} cannot be written as JSON ({error}); mend that text") from error
         started_ms = to_epoch_ms(datetime.fromisoformat(turn.started_at))
-        derived = derive(data, _NAME, started_ms, self._config.packets, self._config.archive, self._clock.zone)
-        said = [(page.text, page.speaker) for page in derived.pages]
-        items = memos.read_items(said, turn, to_epoch_ms(derived.packet.timestamp), self._clock.zone)
+        with span("memorizer.page") as counts:
+            derived = derive(data, _NAME, started_ms, self._config.packets, self._config.archive, self._clock.zone)
+            said = [(page.text, page.speaker) for page in derived.pages]
+            items = memos.read_items(said, turn, to_epoch_ms(derived.packet.timestamp), self._clock.zone)
+            counts["pages"] = len(derived.pages)
         return _Ready(turn, derived, records.compress(data), started_ms, items)
 
     def _store(self, connection: sqlite3.Connection, group: Sequence[_Ready]) -> Change:
