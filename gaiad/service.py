@@ -105,6 +105,7 @@ class Service:
         self.request_stop = request_stop
         self._load_config = load_config
         self._archive = archive
+        self.feedback = archive.feedback
         self.models = models
         self.conversations = conversations
         self._runner = runner
@@ -121,6 +122,10 @@ class Service:
         self._runner.register("reindex", self._reindex)
         self._runner.register("sweep", self._sweep)
         await self._runner.resume()
+        self.on_reload.append(lambda config: self.research_runs.use_config(config.research))
+        self.note(
+            "research", "; ".join(await self.research_runs.resume(self._begun, self.config.http.request_timeout_s))
+        )
 
     async def stop(self) -> None:
         """Stop running jobs; they go on at the next start."""
@@ -246,9 +251,12 @@ class Service:
         self.metrics.count(f"research_{result.status.lower()}")
         return result if channel is None else await self.conversations.routed_result(result, channel, call)
 
-    def start_research(self, request: ResearchRequest, call: Call) -> str:
-        """Research that goes on though nobody waits; the id it can be followed by. Raises Unavailable."""
-        return self.research_runs.start(call, lambda research_id: self.research(request, call, research_id=research_id))
+    async def start_research(self, request: ResearchRequest, call: Call) -> str:
+        """Research that goes on though nobody waits, also over a restart; its id. Raises Unavailable."""
+        return await self.research_runs.start(request, call, self._begun)
+
+    async def _begun(self, request: ResearchRequest, call: Call, research_id: str) -> ResearchResult:
+        return await self.research(request, call, research_id=research_id)
 
     async def packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
         """One line a packet."""

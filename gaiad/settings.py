@@ -198,6 +198,7 @@ class SearchConfig(_Section, frozen=True):
     weight_substance: float
     weight_time: float
     weight_match: float
+    weight_feedback: float
     neighbour_1: float
     neighbour_2: float
 
@@ -207,6 +208,8 @@ class ResearchConfig(_Section, frozen=True):
     max_pages: int
     max_sources: int
     expand_days: int
+    keep_runs_days: int = 365
+    keep_runs_max: int = 20_000
 
 
 class MemoryConfig(_Section, frozen=True):

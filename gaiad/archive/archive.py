@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gaiad.archive.dense.vector_index import VectorIndex
+from gaiad.archive.feedback_calls import FeedbackCalls
 from gaiad.archive.finding import packets
 from gaiad.archive.keeping import backup, restore
 from gaiad.archive.keeping.reindex import reindex
@@ -46,6 +47,7 @@ class LocalArchive(SessionCalls):
 
     def __init__(self, home: Path, config: Config, clock: Clock, embedder: Embedder | None, metrics: Metrics) -> None:
         super().__init__(OpenTenants(home, config, clock, embedder, metrics), clock)
+        self.feedback = FeedbackCalls(self._tenants, clock)
         self._home = home
         self._config = config
         self._embedder = embedder

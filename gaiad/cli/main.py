@@ -43,6 +43,7 @@ _SECTIONS = {
         "research": "gaiad.cli.research:research",
         "packets": "gaiad.cli.packets:packets",
         "sessions": "gaiad.cli.sessions:sessions",
+        "feedback": "gaiad.cli.feedback:feedback",
     },
     "Upkeep": {
         "jobs": "gaiad.cli.jobs:jobs",

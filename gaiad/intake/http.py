@@ -14,6 +14,7 @@ from gaiad.intake import (
     chat_routes,
     council_routes,
     event_routes,
+    feedback_routes,
     governance_routes,
     memory_routes,
     metrics_routes,
@@ -270,4 +271,5 @@ def table() -> list[Route]:
         *research_routes.table(),
         *memory_routes.table(),
         *seed_routes.table(),
+        *feedback_routes.table(),
     ]

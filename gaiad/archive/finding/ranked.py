@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gaiad.archive.dense.parts import Comparison
 from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding import ranking, searching, surroundings
+from gaiad.archive.finding.feedback import NO_OPINIONS, Opinions, added
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.query_terms import QueryTerm
 from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
@@ -62,6 +63,7 @@ class Contest:
     comparison: Comparison | None
     weights: ranking.Weights
     candidates: int
+    opinions: Opinions = NO_OPINIONS
 
     def ranked(self) -> Ranked:
         """Pages best first, as the request's mode and order have it."""
@@ -133,10 +135,14 @@ class Contest:
             in_period=_in_period(request, catalogue, positions),
             matched=_preferred(self.connection, request, catalogue, positions),
         )
-        fused = ranking.fuse(pool, weights)
+        fused = self._with_feedback(ranking.fuse(pool, weights), catalogue.packet[positions])
         order = ranking.order_by_score(fused.total, positions)
         views = {"bm25": _view(pool.lexical), "dense": _view(cosines)}
         return Ranked(positions, fused.total, fused.parts, views).take(order)
+
+    def _with_feedback(self, fused: ranking.Fused, packets: NDArray[np.int64]) -> ranking.Fused:
+        part = added(fused.total, packets, self.opinions)
+        return ranking.Fused(fused.total + part, {**fused.parts, "feedback": part})
 
 
 def _single(name: str, positions: Positions, scores: Scores) -> Ranked:

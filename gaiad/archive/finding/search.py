@@ -17,6 +17,7 @@ from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding import ranking
 from gaiad.archive.finding.facets import FacetCache
+from gaiad.archive.finding.feedback import FeedbackShelf
 from gaiad.archive.finding.hits import hits_of
 from gaiad.archive.finding.lexical import LexicalIndex
 from gaiad.archive.finding.query_terms import Stemmer, parse_query
@@ -52,6 +53,7 @@ class Searcher:
         self._catalogues = CatalogueReader()
         self._lexical = LexicalIndex(config.search.postings_budget)
         self._facets = FacetCache()
+        self._feedback = FeedbackShelf(self._stemmer, config.search.weight_feedback)
         self._weights = ranking.Weights(
             bm25=config.search.weight_bm25,
             window=config.search.weight_window,
@@ -167,7 +169,8 @@ class Searcher:
         """Rank, cut, read the rows. `dense` is the index and the query's vector, if there is one."""
         comparison = self._compare(found, *dense) if dense else None
         candidates = max(self._config.candidates, request.limit)
-        ranked = Contest(connection, request, found, comparison, self._weights, candidates).ranked()
+        opinions = self._feedback.opinions(connection, found.catalogue, found.terms)
+        ranked = Contest(connection, request, found, comparison, self._weights, candidates, opinions).ranked()
         return hits_of(connection, request, found, ranked.take(np.arange(min(request.limit, len(ranked.positions)))))
 
     def _compare(self, found: Candidates, index: VectorIndex, query: NDArray[np.float32] | None) -> Comparison | None:

@@ -1,0 +1,50 @@
+"""What the archive is told of packets by the person: useful or not; search takes it into account from then on."""
+
+from gaiad.archive.open_tenants import OpenTenants
+from gaiad.archive.storing import feedback
+from gaiad.clock import Clock, from_epoch_ms, to_epoch_ms, to_iso
+from gaiad.errors import BadInput, NotFound
+from gaiad.feedback_schemas import FeedbackRow, Verdict
+from gaiad.ports import Call
+
+MAX_QUERY_CHARS = 4000
+
+
+class FeedbackCalls:
+    """Over the open tenants; every call stays inside `call.tenant`."""
+
+    def __init__(self, tenants: OpenTenants, clock: Clock) -> None:
+        self._tenants = tenants
+        self._clock = clock
+
+    async def give(self, packet_id: str, verdict: Verdict, query: str, call: Call) -> FeedbackRow:
+        """Store a verdict, durable when this returns; an earlier one for the same question gives way.
+
+        Raises NotFound for an unknown packet, BadInput for a question that is too long.
+        """
+        asked = " ".join(query.split())
+        if len(asked) > MAX_QUERY_CHARS:
+            raise BadInput(f"the query has {len(asked)} characters; give at most {MAX_QUERY_CHARS}")
+        call.check(self._clock.monotonic())
+        file = self._tenants.get(call.tenant).tenant.file
+        if not await file.aread(lambda connection: feedback.knows(connection, packet_id)):
+            raise NotFound(f"no packet is called {packet_id!r} in this tenant; `gaiad packets list` shows them")
+        at_ms = to_epoch_ms(self._clock.now())
+        useful = verdict == "useful"
+        await self._tenants.run(
+            file.write, lambda connection: feedback.give(connection, packet_id, asked, at_ms, useful=useful)
+        )
+        return FeedbackRow(packet_id=packet_id, verdict=verdict, query=asked, at=to_iso(from_epoch_ms(at_ms)))
+
+    async def newest(self, limit: int, call: Call) -> list[FeedbackRow]:
+        """The last `limit` verdicts, newest first."""
+        call.check(self._clock.monotonic())
+        return await self._tenants.get(call.tenant).tenant.file.aread(
+            lambda connection: feedback.newest(connection, limit)
+        )
+
+    async def reset(self, packet_id: str, call: Call) -> int:
+        """Forget the verdicts on a packet, with "" all of the tenant; how many there were."""
+        call.check(self._clock.monotonic())
+        file = self._tenants.get(call.tenant).tenant.file
+        return await self._tenants.run(file.write, lambda connection: feedback.reset(connection, packet_id))

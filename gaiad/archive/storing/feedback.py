@@ -1,0 +1,70 @@
+"""Verdicts on packets as they are stored: one for each packet and question, the newest holds.
+
+The rows lie in the tenant's own database, so they are backed up with the packets; a packet that is deleted takes its
+verdicts along (a trigger of the schema).
+"""
+
+import sqlite3
+from typing import NamedTuple
+
+from gaiad.clock import from_epoch_ms, to_iso
+from gaiad.feedback_schemas import FeedbackRow
+
+
+class StoredVerdict(NamedTuple):
+    """A verdict on a current packet, by the packet's row."""
+
+    packet: int
+    query: str
+    useful: bool
+
+
+def knows(connection: sqlite3.Connection, packet_id: str) -> bool:
+    """Whether there is such a packet."""
+    return connection.execute("SELECT 1 FROM packets WHERE packet_id = ?", (packet_id,)).fetchone() is not None
+
+
+def give(connection: sqlite3.Connection, packet_id: str, query: str, at_ms: int, *, useful: bool) -> None:
+    """Write a verdict; an earlier one on the same packet for the same question gives way."""
+    connection.execute(
+        "INSERT INTO feedback (packet_id, query, useful, at_ms) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (packet_id, query) DO UPDATE SET useful = excluded.useful, at_ms = excluded.at_ms",
+        (packet_id, query, useful, at_ms),
+    )
+
+
+def newest(connection: sqlite3.Connection, limit: int) -> list[FeedbackRow]:
+    """The last `limit` verdicts, newest first."""
+    rows = connection.execute(
+        "SELECT packet_id, query, useful, at_ms FROM feedback ORDER BY at_ms DESC, packet_id, query LIMIT ?", (limit,)
+    )
+    return [
+        FeedbackRow(
+            packet_id=packet_id,
+            verdict="useful" if useful else "not-useful",
+            query=query,
+            at=to_iso(from_epoch_ms(at_ms)),
+        )
+        for packet_id, query, useful, at_ms in rows
+    ]
+
+
+def reset(connection: sqlite3.Connection, packet_id: str) -> int:
+    """Forget the verdicts on a packet, with "" all of them; how many there were."""
+    condition, values = ("packet_id = ?", (packet_id,)) if packet_id else ("1", ())
+    return connection.execute(f"DELETE FROM feedback WHERE {condition}", values).rowcount
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Counts every change of the verdicts."""
+    (value,) = connection.execute("SELECT value FROM changes WHERE name = 'feedback'").fetchone()
+    return int(value)
+
+
+def stored(connection: sqlite3.Connection) -> list[StoredVerdict]:
+    """Every verdict on a current packet."""
+    rows = connection.execute(
+        "SELECT p.id, f.query, f.useful FROM feedback f JOIN packets p ON p.packet_id = f.packet_id AND p.current = 1"
+        " ORDER BY p.id, f.query"
+    )
+    return [StoredVerdict(packet, query, bool(useful)) for packet, query, useful in rows]

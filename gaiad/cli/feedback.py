@@ -1,0 +1,106 @@
+"""`gaiad feedback`: say that a packet was useful or not; search ranks its pages a bounded step up or down by it."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.output import counted, plain, table, write_json
+
+if TYPE_CHECKING:
+    from gaiad.feedback_schemas import FeedbackRow
+
+_LONGEST = 60
+
+
+class _FeedbackGroup(VerbGroup):
+    """`gaiad feedback ID useful` is `gaiad feedback give ID useful`."""
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments[0] not in self.commands and len(arguments) > 1:
+            arguments = ["give", *arguments]
+        return super().resolve_command(context, arguments)
+
+
+@click.group(
+    cls=_FeedbackGroup,
+    example="""
+        gaiad feedback tp-20250928-134500 useful
+        gaiad feedback tp-20250928-134500 not-useful --query "how often do the bearings fail"
+        gaiad feedback list
+        gaiad feedback reset tp-20250928-134500
+    """,
+)
+def feedback() -> None:
+    """Say which packets were useful; search ranks by it."""
+
+
+@feedback.command(
+    "give", cls=Verb, example='gaiad feedback tp-20250928-134500 not-useful --query "when did the bearings fail"'
+)
+@click.argument("packet_id", metavar="ID")
+@click.argument("verdict", type=click.Choice(("useful", "not-useful")))
+@click.option("--query", default="", metavar="TEXT", help="What you asked: it counts for such questions above all.")
+@tenant_option
+def give(packet_id: str, verdict: str, query: str, tenant: str) -> None:
+    """Say that a packet was useful or not.
+
+    Its pages gain or lose at most a share of their own score (search.weight_feedback); `gaiad search --explain` shows
+    it as feedback. For the same question it counts in full, a quarter elsewhere; without --query half everywhere. The
+    word "give" may be left out.
+    """
+    body = {"packet_id": packet_id, "verdict": verdict, "query": query, "tenant": tenant}
+    with invocation().client() as client:
+        row = client.post("/feedback", body)
+    if invocation().as_json:
+        write_json(row)
+    else:
+        asked = f" for: {plain(row['query'])}" if row["query"] else ""
+        click.echo(f"[Packet: {plain(row['packet_id'])}] is {row['verdict']}{asked}")
+
+
+@feedback.command("list", cls=Verb, example="gaiad feedback list --json | jq -r '.feedback[].packet_id'")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="At most this many.")
+@tenant_option
+def list_feedback(limit: int, tenant: str) -> None:
+    """List what was said of packets, newest first."""
+    from msgspec import convert
+
+    from gaiad.feedback_schemas import FeedbackRow
+
+    with invocation().client() as client:
+        answer = client.post("/feedback/list", {"limit": limit, "tenant": tenant})
+    found = convert(answer["feedback"], list[FeedbackRow])
+    if invocation().as_json:
+        write_json({"feedback": found})
+    else:
+        click.echo(feedback_text(found))
+
+
+@feedback.command("reset", cls=Verb, example="gaiad feedback reset tp-20250928-134500")
+@click.argument("packet_id", metavar="[ID]", default="")
+@tenant_option
+def reset(packet_id: str, tenant: str) -> None:
+    """Forget what was said of a packet, or of all.
+
+    Without ID everything that was said in this memory is forgotten, and search ranks as if it never had been.
+    """
+    with invocation().client() as client:
+        answer = client.post("/feedback/reset", {"packet_id": packet_id, "tenant": tenant})
+    if invocation().as_json:
+        write_json(answer)
+    else:
+        click.echo(f"{counted(answer['removed'], 'verdict')} forgotten")
+
+
+def feedback_text(found: "list[FeedbackRow]") -> str:
+    """A row a verdict."""
+    rows = [(row.packet_id, row.verdict, row.at[:19].replace("T", " "), _cut(row.query)) for row in found]
+    return table(rows, ("packet", "verdict", "said (UTC)", "asked")) if rows else "nothing was said of any packet yet"
+
+
+def _cut(text: str) -> str:
+    line = plain(text)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -1,0 +1,79 @@
+"""Feedback over a real socket on a real archive: said, listed and taken back within the caller's tenants."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gaiad.archive.archive import LocalArchive
+from gaiad.archive.keeping.backup import read_manifest
+from gaiad.home import Home
+from gaiad.intake.app import build_app, start_listener
+from gaiad.intake.auth import PeerCheck
+from gaiad.intake.doors import UnixDoor
+from gaiad.intake.feedback_routes import table
+from gaiad.intake.sockets import listen_unix
+from gaiad.ports import Call
+
+
+@pytest.fixture
+async def api(
+    service: Any, home: Home, archive: LocalArchive, make_packet: Callable[..., bytes]
+) -> AsyncIterator[aiohttp.ClientSession]:
+    await archive.ingest_documents([("a.xml", make_packet()), ("b.xml", make_packet(packet_id="TP-2"))], Call())
+    await archive.ingest_documents([("c.xml", make_packet(packet_id="TP-3"))], Call("work"))
+    service.feedback = archive.feedback
+    listening = listen_unix(home.socket)
+    app = build_app(service, UnixDoor(PeerCheck(dict)), table())
+    runner = await start_listener(app, listening.socket, 0.5)
+    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
+        yield session
+    await runner.cleanup()
+
+
+async def post(api: aiohttp.ClientSession, path: str, **body: object) -> tuple[int, Any]:
+    response = await api.post(path, json=body)
+    return response.status, await response.json()
+
+
+async def listed(api: aiohttp.ClientSession, **body: object) -> list[tuple[str, str, str]]:
+    _, answer = await post(api, "/feedback/list", **body)
+    return [(row["packet_id"], row["verdict"], row["query"]) for row in answer["feedback"]]
+
+
+async def test_what_was_said_is_listed_and_the_last_word_holds(api: aiohttp.ClientSession) -> None:
+    status, row = await post(api, "/feedback", packet_id="TP-1", verdict="useful", query="  the   lantern ")
+    assert (status, row["packet_id"], row["verdict"], row["query"]) == (200, "TP-1", "useful", "the lantern")
+    await post(api, "/feedback", packet_id="TP-1", verdict="not-useful", query="the lantern")
+    await post(api, "/feedback", packet_id="TP-2", verdict="useful")
+    await post(api, "/feedback", packet_id="TP-3", verdict="useful", tenant="work")
+    assert await listed(api) == [("TP-1", "not-useful", "the lantern"), ("TP-2", "useful", "")]
+    assert await listed(api, tenant="work") == [("TP-3", "useful", "")]
+    assert await post(api, "/feedback/reset", packet_id="TP-1") == (200, {"removed": 1})
+    assert await post(api, "/feedback/reset") == (200, {"removed": 1})
+    assert await listed(api) == []
+    assert await listed(api, tenant="work") == [("TP-3", "useful", "")]
+
+
+async def test_what_cannot_be_meant_is_refused_by_name(api: aiohttp.ClientSession) -> None:
+    status, answer = await post(api, "/feedback", packet_id="TP-3", verdict="useful")
+    assert status == 404
+    assert "'TP-3'" in answer["message"]
+    status, answer = await post(api, "/feedback", packet_id="TP-1", verdict="splendid")
+    assert status == 400
+    assert "splendid" in answer["message"]
+    status, answer = await post(api, "/feedback", packet_id="TP-1", verdict="useful", query="x" * 4001)
+    assert status == 400
+    assert "4001" in answer["message"]
+    assert await listed(api) == []
+
+
+async def test_a_backup_holds_it(api: aiohttp.ClientSession, archive: LocalArchive, tmp_path: Path) -> None:
+    await post(api, "/feedback", packet_id="TP-1", verdict="useful")
+    await archive.backup(tmp_path / "copy")
+    assert {file.schema for file in read_manifest(tmp_path / "copy").files} == {4}
+    await post(api, "/feedback/reset")
+    await archive.restore(tmp_path / "copy")
+    assert await listed(api) == [("TP-1", "useful", "")]
