@@ -24,7 +24,8 @@ ENGINE = "extractive"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A result but for the run's limits and time. `sources` are the packets cited, in the order of the answer."""
+    """A result but for the run's limits and time. `sources` are the packets cited, in the order of the answer;
+    `engine` is the model that wrote it."""
 
     parameters: SearchParameters
     status: ResearchStatus
@@ -38,6 +39,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     suggestions: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
+    engine: str = ENGINE
 
     def result(self, max_iterations: int, took_ms: float) -> ResearchResult:
         """The answer as it goes on the wire."""
@@ -52,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             max_iterations=max_iterations,
             note=" ".join(self.notes),
             suggestions=list(self.suggestions),
-            engine=ENGINE,
+            engine=self.engine,
             took_ms=took_ms,
             kind=self.parameters.kind,
             missing_aspects=list(self.missing),
@@ -102,8 +104,16 @@ def found_answer(
     refinements: tuple[str, ...],
     degraded: tuple[str, ...],
     zone: tzinfo,
+    *,
+    written: str = "",
+    engine: str = ENGINE,
+    unsupported: int = 0,
 ) -> Answer:
-    """An answer made of verified quotes: SUCCESS when reflection was satisfied and no quote was lost, else PARTIAL."""
+    """An answer made of verified quotes: SUCCESS when reflection was satisfied and no quote was lost, else PARTIAL.
+
+    `written` is what the model `engine` wrote on these quotes, "" when they are the answer themselves; `unsupported`
+    counts its sentences that were dropped because no quote carried them.
+    """
     status: ResearchStatus = "SUCCESS" if reflection.is_sufficient else "PARTIAL"
     citations = tuple(statement.citation for statement in statements)
     notes: list[str] = []
@@ -115,6 +125,8 @@ def found_answer(
             notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
     if removed:
         notes.append(f"{removed} citations did not verify and were removed.")
+    if unsupported:
+        notes.append(f"{unsupported} of {engine}'s sentences stood in no quote and were removed.")
     own = all(own_words(statement.quote.page) for statement in statements)
     if own:
         notes.append("Nothing but a model's own earlier words says this.")
@@ -122,8 +134,8 @@ def found_answer(
     notes += disagreement.notes
     notes += _degraded(degraded)
     capped = own or disagreement.contradicts
-    confidence = final(reflection.confidence, status, len(citations), removed, doubtful=capped)
-    text = compose(parameters, statements, zone)
+    confidence = final(reflection.confidence, status, len(citations), removed + unsupported, doubtful=capped)
+    text = written or compose(parameters, statements, zone)
     if status == "PARTIAL":
         packets = list(dict.fromkeys(citation.packet_id for citation in citations))
         text = f"{text}\n\n{responses.partial(packets)}"
@@ -142,6 +154,7 @@ def found_answer(
         suggestions=tuple(responses.suggestions()) if status == "PARTIAL" else (),
         missing=reflection.missing_aspects if status == "PARTIAL" else (),
         degraded=degraded,
+        engine=engine,
     )
 
 
