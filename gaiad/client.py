@@ -137,6 +137,21 @@ class Client:
         path = f"/research/{quote(research_id, safe='')}{_query(tenant=tenant)}"
         return self._connection.call("GET", path, ResearchRun)
 
+    def start_research(self, request: ResearchRequest) -> str:
+        """Research that goes on by itself, also over a restart of the daemon; its id."""
+        return str(self._connection.call("POST", "/research/start", dict[str, str], request)["research_id"])
+
+    def cancel_research(self, research_id: str, tenant: str) -> bool:
+        """Break a started run off; False when it is at its end. Raises NotFound."""
+        path = f"/research/{quote(research_id, safe='')}/cancel"
+        return bool(self._connection.call("POST", path, dict[str, object], {"tenant": tenant})["cancelled"])
+
+    def forget_research(self, research_id: str, tenant: str) -> None:
+        """Take a kept run out for good. Raises NotFound, Conflict while it is under way."""
+        self._connection.call(
+            "POST", f"/research/{quote(research_id, safe='')}/forget", dict[str, object], {"tenant": tenant}
+        )
+
     def research_runs(self, tenant: str, limit: int, *, to_review: bool = False) -> "list[RunRow]":
         """The last ones, newest first; `to_review` those that are PARTIAL or answered with low confidence."""
         from gaiad.payload_schemas import RunRow

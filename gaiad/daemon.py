@@ -238,6 +238,7 @@ class Daemon:
         forget = convened.forgetting(lambda: service.config.council.keep_heartbeats_days)
         at, zone = self._config.schedule.sweep_at, self._config.user.timezone
         schedule.daily("heartbeats", at, zone, forget, at_start=True)
+        schedule.daily("research runs", at, zone, research.prune, at_start=True)
         return service, archive
 
     def _open_jobs(self, stack: AsyncExitStack) -> "Jobs":

@@ -290,13 +290,35 @@ class RunRow(Output, frozen=True):
     iterations: int
 
 
+class RunAccount(Output, frozen=True):
+    """What a run took. Pages are different ones; tokens of calls are as the model counts them, 0 without a model.
+
+    `answer_tokens` is a cautious estimate of what the answer takes of whoever reads it on.
+    """
+
+    rounds: int = 0
+    searches: int = 0
+    pages_found: int = 0
+    pages_quoted: int = 0
+    packets_cited: int = 0
+    model_calls: int = 0
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+    answer_tokens: int = 0
+    took_ms: float = 0.0
+
+
 class ResearchRun(Output, frozen=True):
-    """A kept run whole. `result` is None, and `error` says why, when it came to no answer."""
+    """A kept run whole. `result` is None, and `error` says why, when it came to no answer.
+
+    Of a run under way (`in_progress`) neither is there yet.
+    """
 
     run: RunRow
     result: ResearchResult | None
     error: str
     payload: ResearchAgentPayload
+    account: RunAccount = RunAccount()
 
 
 class SourceText(Output, frozen=True, rename=wire_name):

@@ -1,10 +1,17 @@
-"""Opens the researcher at the start, with the files its runs are kept in: one a tenant, under `<home>/research`."""
+"""Opens the researcher at the start, with the files its runs are kept in: one a tenant, under `<home>/research`.
+
+A run that goes on by itself is durable from its start: what a stop or a crash interrupts is run again from its request,
+under the same id, at the next start. The jobs table does not know of runs: a question belongs to its tenant's file, and
+a run is either under way there or at its end, by one commit.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from gaiad.archive.archive import LocalArchive
 from gaiad.clock import Clock
@@ -14,8 +21,9 @@ from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.logs import get_logger
 from gaiad.payload_schemas import ResearchRun, RunRow, SourceText
-from gaiad.ports import Call
+from gaiad.ports import Call, Priority
 from gaiad.research.loop import Researcher
+from gaiad.research.payload.begun_runs import ATTEMPTS, Begun
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
 from gaiad.run_events import Numbered, RunEvents
 from gaiad.schemas import ErrorBody, ResearchRequest, ResearchResult
@@ -30,7 +38,13 @@ TOLD_AGAIN = 64
 """Runs whose events are still in memory; of those before only the end is told."""
 _FOLDER = "research"
 OnEvent = Callable[[str, dict[str, Any]], None]
-StartedRun = Callable[[str], Awaitable[ResearchResult]]
+StartedRun = Callable[[ResearchRequest, Call, str], Awaitable[ResearchResult]]
+_Name = tuple[str, str]  # tenant and id
+
+
+class _Started(NamedTuple):
+    call: Call
+    begun: Begun
 
 
 class Researching:
@@ -40,53 +54,128 @@ class Researching:
         self._files = TenantFiles(home / _FOLDER, MIGRATIONS, APPLICATION_ID)
         self._runs = KeptRuns(archive, self._files, clock, IdMaker(clock))
         self._tasks = TaskGroup("research")
-        self._started: dict[tuple[str, str], Call] = {}
-        self._events: dict[tuple[str, str], RunEvents] = {}
+        self._config = config
+        self._clock = clock
+        self._started: dict[_Name, _Started] = {}
+        self._events: dict[_Name, RunEvents] = {}
+        self._beginning = 0
         self.researcher = Researcher(archive, clock, config, self._runs)
 
-    def start(self, call: Call, run: StartedRun) -> str:
-        """Have `run(research_id)` go on by itself, and say the id it can be followed by. Raises Unavailable."""
-        if len(self._started) >= AT_ONCE:
+    def use_config(self, config: ResearchConfig) -> None:
+        """From the next run on."""
+        self._config = config
+        self.researcher.use_config(config)
+
+    @property
+    def under_way(self) -> int:
+        """How many runs go on by themselves."""
+        return len(self._started)
+
+    # ------------------------------------------------------------------------------------ runs that go on by themselves
+
+    async def start(self, request: ResearchRequest, call: Call, run: StartedRun) -> str:
+        """Have `run(request, call, research_id)` go on by itself, durable when this returns; its id.
+
+        Raises Unavailable when too many are under way, or when it cannot be written.
+        """
+        if len(self._started) + self._beginning >= AT_ONCE:
             raise Unavailable(f"{AT_ONCE} research runs are under way; wait for one to end, or stop one")
-        research_id = self._runs.new_id()
-        self._begin(call.tenant, research_id)
-        self._started[(call.tenant, research_id)] = call
-        self._tasks.start(research_id, self._by_itself((call.tenant, research_id), run))
-        return research_id
-
-    async def _by_itself(self, name: tuple[str, str], run: StartedRun) -> None:
+        self._beginning += 1
         try:
-            await run(name[1])
-        except GaiadError as error:
-            _log.info("research_ended", research_id=name[1], code=error.code)  # its last event says why
+            begun = await self._runs.begun.begin(self._runs.new_id(), request, call)
+            self._go_on(begun, call, run)
         finally:
-            del self._started[name]
+            self._beginning -= 1
+        return begun.research_id
 
-    def cancel(self, research_id: str, call: Call) -> bool:
-        """Break off a run that was started; False when none of that id is under way for the tenant."""
+    async def resume(self, run: StartedRun, limit_s: float) -> list[str]:
+        """Go on with what a stop or a crash interrupted, each for at most `limit_s`; what cannot be, in words."""
+        trouble = []
+        for tenant in await asyncio.to_thread(self._files.tenants):
+            try:
+                for begun in await self._runs.begun.all(Call(tenant)):
+                    await self._resume(begun, tenant, run, limit_s)
+            except GaiadError as error:
+                _log.error("research_not_resumed", tenant=tenant, error=error.message)
+                trouble.append(f"research of tenant {tenant} was not gone on with: {error.message}")
+        return trouble
+
+    async def _resume(self, begun: Begun, tenant: str, run: StartedRun, limit_s: float) -> None:
+        deadline = self._clock.monotonic() + limit_s
+        call = Call(tenant, deadline, Priority.BACKGROUND)
+        if begun.cancelled:
+            await self._runs.break_off(begun, Cancelled("it was broken off"), call)
+        elif begun.attempts >= ATTEMPTS:
+            tried = f"the daemon ended in the middle of it {begun.attempts} times; ask again: gaiad ask QUESTION"
+            await self._runs.break_off(begun, GaiadError(tried), call)
+        else:
+            await self._runs.begun.count_attempt(begun.research_id, call, 1)
+            asked = structs.replace(begun.request, now=begun.request.now or begun.started_at)  # "yesterday" as of then
+            _log.info("research_resumed", research_id=begun.research_id)
+            self._go_on(structs.replace(begun, request=asked), call, run, resumed=True)
+
+    def _go_on(self, begun: Begun, call: Call, run: StartedRun, *, resumed: bool = False) -> None:
+        self._started[(call.tenant, begun.research_id)] = _Started(call, begun)
+        events = self._begin(call.tenant, begun.research_id)
+        events.add("started", {"research_id": begun.research_id})
+        if resumed:  # from its beginning: what was told of it before counts no more
+            events.add("resumed", {"research_id": begun.research_id, "began_at": begun.started_at})
+        self._tasks.start(begun.research_id, self._by_itself(begun, call, run))
+
+    async def _by_itself(self, begun: Begun, call: Call, run: StartedRun) -> None:
+        try:
+            await run(begun.request, call, begun.research_id)
+        except GaiadError as error:
+            _log.info("research_ended", research_id=begun.research_id, code=error.code)  # its last event says why
+        finally:
+            del self._started[(call.tenant, begun.research_id)]
+
+    async def _broke_off(self, begun: Begun, error: BaseException, call: Call) -> tuple[str, object]:
+        """What becomes of a begun run that came to no answer, and what is told of it last."""
+        if isinstance(error, asyncio.CancelledError):  # a stop in order: the next start goes on, and this did not count
+            await self._runs.begun.count_attempt(begun.research_id, call, -1)
+            return "interrupted", {"research_id": begun.research_id}
+        known = error if isinstance(error, GaiadError) else GaiadError(_body(error).message)
+        await self._runs.break_off(begun, known, call)
+        return "error", _body(error)
+
+    async def cancel(self, research_id: str, call: Call) -> bool:
+        """Break off a run that was started; False when it is at its end. Raises NotFound for one that never was."""
         started = self._started.get((call.tenant, research_id))
         if started is not None:
-            started.cancel()
-        return started is not None
+            await self._runs.begun.cancel(research_id, call)
+            started.call.cancel()
+            return True
+        if (call.tenant, research_id) not in self._events:
+            await self._runs.run(research_id, call)
+        return False
+
+    # ---------------------------------------------------------------------------------------------------------- one run
 
     async def research(
         self, request: ResearchRequest, call: Call, on_event: OnEvent | None = None, research_id: str = ""
     ) -> ResearchResult:
         """A run that others can follow by its id, which is the first thing told: `started`. Raises as Researcher."""
         research_id = research_id or self._runs.new_id()
-        events = self._events.get((call.tenant, research_id)) or self._begin(call.tenant, research_id)
+        name = (call.tenant, research_id)
+        begun = self._started[name].begun if name in self._started else None
+        events = self._events.get(name) or self._begin(*name)
 
         def tell(name: str, data: dict[str, Any]) -> None:
             events.add(name, data)
             if on_event is not None:
                 on_event(name, data)
 
-        tell("started", {"research_id": research_id})
+        if begun is None:
+            tell("started", {"research_id": research_id})
         try:
-            result = await self.researcher.research(request, call, tell, research_id=research_id)
+            result = await self.researcher.research(
+                request, call, tell, research_id=research_id, goes_on=begun is not None
+            )
             events.add("result", result)
         except BaseException as error:
-            events.add("error", _body(error))
+            last = ("error", _body(error)) if begun is None else await self._broke_off(begun, error, call)
+            events.add(*last)
             raise
         finally:
             events.end()
@@ -97,6 +186,9 @@ class Researching:
         if events := self._events.get((call.tenant, research_id)):
             return events.follow(after)
         kept = await self._runs.run(research_id, call)
+        if kept.run.status == "in_progress":  # its end could not be written
+            error = "its end could not be kept; the next start of the daemon runs it again"
+            return _alone(Numbered(after + 1, "error", ErrorBody(code=Unavailable.code, message=error)))
         if kept.result is not None:
             return _alone(Numbered(after + 1, "result", kept.result))
         return _alone(Numbered(after + 1, "error", ErrorBody(code=kept.run.status, message=kept.error)))
@@ -119,6 +211,18 @@ class Researching:
     async def source(self, research_id: str, source_id: str, call: Call) -> SourceText:
         """The whole text of a source of a run, as the archive has it now. Raises NotFound."""
         return await self._runs.source(research_id, source_id, call)
+
+    async def forget(self, research_id: str, call: Call) -> None:
+        """Take a run out for good. Raises NotFound, Conflict while it is under way."""
+        await self._runs.forget(research_id, call)
+        self._events.pop((call.tenant, research_id), None)
+
+    async def prune(self) -> None:
+        """Take out the runs beyond `research.keep_runs_days` and `research.keep_runs_max`, of every tenant."""
+        for tenant in await asyncio.to_thread(self._files.tenants):
+            gone = await self._runs.prune(tenant, self._config.keep_runs_days, self._config.keep_runs_max)
+            if gone:
+                _log.info("research_pruned", tenant=tenant, runs=gone)
 
     def file(self, tenant: str) -> DatabaseFile:
         """The tenant's runs, for a restore. Raises BadInput, Conflict."""

@@ -1,6 +1,6 @@
 """The routes of research runs: begin one and follow it, one with its payload, the newest, a source's whole text.
 
-What is begun here goes on though its caller leaves, as the page does with every reload.
+What is begun here goes on though its caller leaves, as the page does with every reload, and over a restart.
 """
 
 from contextlib import aclosing
@@ -19,16 +19,27 @@ class TenantBody(Input, frozen=True):
 
 
 async def start(exchange: Exchange) -> Reply:
-    """Begin a run and name it; `GET /research/ID/events` follows it. It has the time of a request."""
+    """Begin a run and name it; `GET /research/ID/events` follows it. It has the time of a request.
+
+    From here on it is durable: what a stop or a crash interrupts is run again at the next start.
+    """
     request = await exchange.body(ResearchRequest)
-    return {"research_id": exchange.service.start_research(request, exchange.call(request.tenant))}
+    return {"research_id": await exchange.service.start_research(request, exchange.call(request.tenant))}
 
 
 async def cancel(exchange: Exchange) -> Reply:
     """Break a begun run off; `cancelled` is false when there is nothing to break off any more."""
     call = exchange.call((await exchange.body(TenantBody)).tenant)
     research_id = exchange.request.match_info["research_id"]
-    return {"research_id": research_id, "cancelled": exchange.service.research_runs.cancel(research_id, call)}
+    return {"research_id": research_id, "cancelled": await exchange.service.research_runs.cancel(research_id, call)}
+
+
+async def forget(exchange: Exchange) -> Reply:
+    """Take a run out for good, with its payload; one under way is broken off first."""
+    call = exchange.call((await exchange.body(TenantBody)).tenant)
+    research_id = exchange.request.match_info["research_id"]
+    await exchange.service.research_runs.forget(research_id, call)
+    return {"research_id": research_id, "forgotten": True}
 
 
 async def _run(exchange: Exchange) -> ResearchRun:
@@ -97,6 +108,7 @@ def table() -> list[Route]:
     return [
         Route("POST", "/research/start", start),
         Route("POST", f"{run}/cancel", cancel),
+        Route("POST", f"{run}/forget", forget),
         Route("GET", "/research", list_runs),
         Route("GET", run, show_run),
         Route("GET", f"{run}/events", events, timed=False),

@@ -56,6 +56,10 @@ class Researcher:
         self._config = config
         self._recorder = recorder
 
+    def use_config(self, config: ResearchConfig) -> None:
+        """From the next run on."""
+        self._config = config
+
     async def research(
         self,
         request: ResearchRequest,
@@ -65,12 +69,13 @@ class Researcher:
         *,
         keep: bool = True,
         research_id: str = "",
+        goes_on: bool = False,
     ) -> ResearchResult:
         """Research one question. `on_event(name, data)` hears searching, found, reflected, synthesizing.
 
         `passed_over` are packet ids that whoever asks has before him anyway: they are no evidence, nor do they take
         the place of any. With `keep` false nothing of the run is kept; `research_id` is the id it is kept by, "" for a
-        new one.
+        new one. A run that `goes_on` leaves nothing behind when its task is cancelled: it will be run again.
 
         Raises BadInput for an empty or too long question or a bad `now`, Cancelled, DeadlineExceeded, and what the
         archive raises.
@@ -86,7 +91,7 @@ class Researcher:
         try:
             answer = await run.answer()
         except (asyncio.CancelledError, GaiadError) as error:
-            await keep_broken_off(recorder, trail, error, call)
+            await keep_broken_off(recorder, trail, error, call, goes_on=goes_on)
             raise
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)
         return await kept(recorder, trail, answer.result(run.max_iterations, took_ms), call)

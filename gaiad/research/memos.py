@@ -16,7 +16,7 @@ from gaiad.schemas import SearchRequest
 
 MOST_TOKENS = 200
 PAGES = 8
-_BYTES_PER_TOKEN = 3  # fewer than vocabularies need for prose, so that the estimate is too high and not too low
+BYTES_PER_TOKEN = 3  # fewer than vocabularies need for prose, so that the estimate is too high and not too low
 
 
 async def plan_seeds(archive: Archive, session_id: str, question: str, call: Call) -> list[str]:
@@ -56,7 +56,7 @@ def _within(tokens: int, texts: Iterator[str]) -> Iterator[str]:
     """Each text once, those that still fit; a long one makes room for shorter ones after it."""
     left, said = tokens, set[str]()
     for text in texts:
-        cost = -(-len(text.encode()) // _BYTES_PER_TOKEN)
+        cost = -(-len(text.encode()) // BYTES_PER_TOKEN)
         if text and text not in said and cost <= left:
             left -= cost
             said.add(text)

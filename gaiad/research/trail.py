@@ -54,6 +54,21 @@ class Round:
     reflection: ReflectionResult | None = None
 
 
+@dataclass
+class Spent:
+    """What models that write were asked for in a run: calls, and tokens as the models count them."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+
+    def add(self, prompt_tokens: int, reply_tokens: int) -> None:
+        """One more call."""
+        self.calls += 1
+        self.prompt_tokens += prompt_tokens
+        self.reply_tokens += reply_tokens
+
+
 class Trail:
     """Begun with the run. `evidence` is all that was found, best first; `listed` the packets of a listing."""
 
@@ -68,6 +83,7 @@ class Trail:
         self.terms: Sequence[Term] = ()
         self.evidence: Sequence[Evidence] = ()
         self.listed: Sequence[PacketSummary] = ()
+        self.spent = Spent()
         self.status: PayloadStatus = "in_progress"
         self.result: ResearchResult | None = None
         self.error = ""
@@ -143,9 +159,14 @@ async def kept(recorder: Recorder | None, trail: Trail, result: ResearchResult, 
     )
 
 
-async def keep_broken_off(recorder: Recorder | None, trail: Trail, error: BaseException, call: Call) -> None:
-    """A run that came to no answer is kept too, from where the question was understood."""
-    if recorder is None or trail.parameters is None:
+async def keep_broken_off(
+    recorder: Recorder | None, trail: Trail, error: BaseException, call: Call, *, goes_on: bool = False
+) -> None:
+    """A run that came to no answer is kept too, from where the question was understood.
+
+    One that `goes_on` after a stop of the daemon has come to no end by it: nothing is kept.
+    """
+    if recorder is None or trail.parameters is None or (goes_on and isinstance(error, asyncio.CancelledError)):
         return
     cancelled = isinstance(error, asyncio.CancelledError | Cancelled)
     trail.broke_off(

@@ -1,7 +1,8 @@
-"""Research that goes on by itself: it is followed by its id, can be broken off, and is bounded."""
+"""Research that goes on by itself: it is followed by its id, can be broken off, is bounded, and outlives a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,9 +10,12 @@ import pytest
 
 from gaiad.clock import SystemClock
 from gaiad.config import Config
-from gaiad.errors import Unavailable
+from gaiad.errors import Conflict, NotFound, Unavailable
+from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.ports import Call
-from gaiad.researching import AT_ONCE, Researching
+from gaiad.research.payload.begun_runs import ATTEMPTS, BegunRuns
+from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS
+from gaiad.researching import AT_ONCE, Researching, StartedRun
 from gaiad.schemas import ResearchRequest, ResearchResult
 
 
@@ -20,63 +24,153 @@ class SlowResearcher:
 
     def __init__(self) -> None:
         self.clock = SystemClock()
+        self.asked: list[ResearchRequest] = []
 
-    async def research(self, request: ResearchRequest, call: Call, tell: Any, *, research_id: str) -> ResearchResult:
+    async def research(
+        self, request: ResearchRequest, call: Call, tell: Any, *, research_id: str, goes_on: bool
+    ) -> ResearchResult:
+        assert goes_on
+        self.asked.append(request)
         tell("searching", {"query": request.query})
         while True:
             await asyncio.sleep(0.01)
             call.check(self.clock.monotonic())
 
 
+def opened(home: Path, config: Config) -> Researching:
+    made = Researching(home, config.research, SystemClock(), cast(Any, None))
+    made.researcher = cast(Any, SlowResearcher())
+    return made
+
+
 @pytest.fixture
 async def researching(tmp_path: Path, config: Config) -> AsyncIterator[Researching]:
-    opened = Researching(tmp_path, config.research, SystemClock(), cast(Any, None))
-    opened.researcher = cast(Any, SlowResearcher())
-    yield opened
-    await opened.close()
+    made = opened(tmp_path, config)
+    yield made
+    await made.close()
 
 
-def begin(researching: Researching, call: Call) -> str:
-    request = ResearchRequest(query="who?")
-    return researching.start(call, lambda research_id: researching.research(request, call, research_id=research_id))
+async def begin(researching: Researching, call: Call) -> str:
+    return await researching.start(ResearchRequest(query="who?"), call, run_of(researching))
+
+
+def run_of(researching: Researching) -> StartedRun:
+    async def run(request: ResearchRequest, call: Call, research_id: str) -> ResearchResult:
+        return await researching.research(request, call, research_id=research_id)
+
+    return run
 
 
 async def told(researching: Researching, research_id: str, tenant: str = "local") -> list[str]:
     return [event.name async for event in await researching.follow(research_id, 0, Call(tenant))]
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to that in a minute")
+
+
 async def test_a_begun_run_is_followed_from_its_first_step_and_ends_when_it_is_broken_off(
     researching: Researching,
 ) -> None:
-    research_id = begin(researching, Call("local"))
+    research_id = await begin(researching, Call("local"))
     following = asyncio.ensure_future(told(researching, research_id))
     await asyncio.sleep(0.05)
     assert not following.done()
-    assert researching.cancel(research_id, Call("local"))
+    assert await researching.cancel(research_id, Call("local"))
     assert await asyncio.wait_for(following, 30) == ["started", "searching", "error"]
-    await asyncio.sleep(0)
-    assert not researching.cancel(research_id, Call("local"))
+    await until(lambda: not researching.under_way)
+    assert not await researching.cancel(research_id, Call("local"))
+    kept = await researching.run(research_id, Call("local"))
+    assert (kept.run.status, kept.error) == ("cancelled", "the caller went away")
 
 
 async def test_a_run_of_another_tenant_cannot_be_broken_off(researching: Researching) -> None:
-    research_id = begin(researching, Call("local"))
-    assert not researching.cancel(research_id, Call("work"))
-    assert researching.cancel(research_id, Call("local"))
+    research_id = await begin(researching, Call("local"))
+    with pytest.raises(NotFound):
+        await researching.cancel(research_id, Call("work"))
+    assert await researching.cancel(research_id, Call("local"))
 
 
 async def test_more_than_so_many_at_once_are_refused_until_one_ends(researching: Researching) -> None:
-    begun = [begin(researching, Call("local")) for _ in range(AT_ONCE)]
+    begun = await asyncio.gather(*(begin(researching, Call("local")) for _ in range(AT_ONCE)))
     with pytest.raises(Unavailable, match="research runs are under way"):
-        begin(researching, Call("local"))
-    researching.cancel(begun[0], Call("local"))
-    await told(researching, begun[0])
-    await asyncio.sleep(0.02)
-    begin(researching, Call("local"))
+        await begin(researching, Call("local"))
+    await researching.cancel(begun[0], Call("local"))
+    await until(lambda: researching.under_way < AT_ONCE)
+    await begin(researching, Call("local"))
 
 
-async def test_a_stop_ends_what_goes_on_by_itself_and_who_follows_it(researching: Researching) -> None:
-    research_id = begin(researching, Call("local"))
+async def test_a_run_under_way_is_listed_and_shown_and_cannot_be_forgotten(researching: Researching) -> None:
+    research_id = await begin(researching, Call("local"))
+    (row,) = await researching.newest(Call("local"), 9)
+    assert (row.research_id, row.status, row.outcome, row.query) == (research_id, "in_progress", "", "who?")
+    assert await researching.newest(Call("local"), 9, to_review=True) == []
+    shown = await researching.run(research_id, Call("local"))
+    assert (shown.run, shown.result, shown.payload.metadata.status) == (row, None, "in_progress")
+    with pytest.raises(Conflict, match="`gaiad research cancel"):
+        await researching.forget(research_id, Call("local"))
+
+
+async def test_a_stop_interrupts_what_goes_on_by_itself_and_the_next_start_goes_on_with_it(
+    researching: Researching, tmp_path: Path, config: Config
+) -> None:
+    research_id = await begin(researching, Call("local"))
     following = asyncio.ensure_future(told(researching, research_id))
     await asyncio.sleep(0.02)
     await asyncio.wait_for(researching.close(), 30)
-    assert (await asyncio.wait_for(following, 30))[-1] == "error"
+    assert (await asyncio.wait_for(following, 30))[-1] == "interrupted"
+    for _ in range(ATTEMPTS + 1):  # a stop in order does not count
+        again = opened(tmp_path, config)
+        assert await again.resume(run_of(again), 60.0) == []
+        assert again.under_way == 1
+        following = asyncio.ensure_future(told(again, research_id))
+        slow = cast(SlowResearcher, again.researcher)
+        await until(lambda asked=slow.asked: bool(asked))  # type: ignore[misc]
+        assert slow.asked[0].now, "yesterday is the day before it was asked"
+        await again.close()
+        assert await following == ["started", "resumed", "searching", "interrupted"]
+
+
+async def test_a_run_that_the_daemon_dies_under_again_and_again_is_given_up(
+    tmp_path: Path, config: Config, researching: Researching
+) -> None:
+    files = TenantFiles(tmp_path / "research", MIGRATIONS, APPLICATION_ID)
+    begun = BegunRuns(files, SystemClock())
+    await begun.begin("res_1", ResearchRequest(query="who?"), Call("local"))
+    for attempt in range(2, ATTEMPTS + 1):  # as a crash leaves it
+        await begun.count_attempt("res_1", Call("local"), 1)
+        assert (await begun.all(Call("local")))[0].attempts == attempt
+    await files.close()
+    await researching.resume(run_of(researching), 60.0)
+    assert researching.under_way == 0
+    kept = await researching.run("res_1", Call("local"))
+    assert kept.run.status == "failed"
+    assert kept.error == "the daemon ended in the middle of it 3 times; ask again: gaiad ask QUESTION"
+    (end,) = [event async for event in await researching.follow("res_1", 0, Call("local"))]
+    assert end.name == "error"
+
+
+async def test_what_was_broken_off_before_a_crash_stays_broken_off(tmp_path: Path, researching: Researching) -> None:
+    files = TenantFiles(tmp_path / "research", MIGRATIONS, APPLICATION_ID)
+    begun = BegunRuns(files, SystemClock())
+    await begun.begin("res_1", ResearchRequest(query="who?"), Call("local"))
+    await begun.cancel("res_1", Call("local"))
+    await files.close()
+    await researching.resume(run_of(researching), 60.0)
+    assert (await researching.run("res_1", Call("local"))).run.status == "cancelled"
+
+
+async def test_a_file_that_cannot_be_read_costs_the_other_tenants_nothing(
+    tmp_path: Path, researching: Researching
+) -> None:
+    begun = BegunRuns(TenantFiles(tmp_path / "research", MIGRATIONS, APPLICATION_ID), SystemClock())
+    await begun.begin("res_1", ResearchRequest(query="who?"), Call("work"))
+    with sqlite3.connect(tmp_path / "research" / "local.db") as foreign:
+        foreign.execute("CREATE TABLE theirs (x)")
+    (trouble,) = await researching.resume(run_of(researching), 60.0)
+    assert trouble.startswith("research of tenant local was not gone on with: ")
+    assert researching.under_way == 1

@@ -1,31 +1,32 @@
 """Where research runs are kept: one file a tenant, the payload whole and compressed, a line for lists beside it.
 
-A run is written once, when it ends, and never changes. What a source says beyond the payload's part of it is read from
-the archive by the packet id.
+A run is written once, when it ends, and never changes; it goes when somebody forgets it, or with its age. What a source
+says beyond the payload's part of it is read from the archive by the packet id.
 """
 
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 
 from gaiad.clock import Clock, to_iso
-from gaiad.errors import GaiadError, NotFound
-from gaiad.ids import IdMaker
+from gaiad.errors import Cancelled, Conflict, GaiadError, NotFound
+from gaiad.ids import IdMaker, lowest
 from gaiad.logs import get_logger
-from gaiad.payload_schemas import ResearchAgentPayload, ResearchRun, RunRow, SourceText
+from gaiad.payload_schemas import ResearchAgentPayload, ResearchRun, RunAccount, RunRow, SourceText
 from gaiad.ports import Archive, Call
 from gaiad.research.confidence import MEDIUM_FROM
+from gaiad.research.payload.account import account_of
+from gaiad.research.payload.begun_runs import BEGUN_MIGRATION, Begun, BegunRuns, RunFiles, row_of
 from gaiad.research.payload.build import build_payload
 from gaiad.research.payload.material import Packet, choose_packets, whole_text
 from gaiad.research.trail import Trail
 from gaiad.schemas import PacketSummary, ResearchResult
 from gaiad.store.database import Migration
 
-T = TypeVar("T")
 APPLICATION_ID = 0x67616972  # "gair"
 MIGRATION_1: Migration = """
 CREATE TABLE runs (
@@ -50,7 +51,7 @@ CREATE TABLE run_sources (
     PRIMARY KEY (research_id, source_id)
 ) WITHOUT ROWID;
 """
-MIGRATIONS: list[Migration] = [MIGRATION_1]
+MIGRATIONS: list[Migration] = [MIGRATION_1, BEGUN_MIGRATION]
 ID_PREFIX = "res"
 _LINE = "research_id, query, started_at, status, outcome, confidence, sources, contradictions, iterations"
 _TO_REVIEW = f"(outcome = 'PARTIAL' OR (outcome = 'SUCCESS' AND confidence < {MEDIUM_FROM}))"
@@ -58,22 +59,11 @@ _FAST = 1  # zlib's level: most of what is gained, at a fraction of the time
 _log = get_logger("gaiad.research")
 
 
-class RunFiles(Protocol):
-    """One database file a tenant, made with `MIGRATIONS` and `APPLICATION_ID`."""
-
-    async def write(self, tenant: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` on the tenant's writer; durable when this returns. Raises BadInput, Conflict, Unavailable."""
-        ...
-
-    async def read(self, tenant: str, work: Callable[[sqlite3.Connection], T], without: T) -> T:
-        """Run `work` in one snapshot; `without` is the result when the tenant has no file."""
-        ...
-
-
 class _Body(msgspec.Struct, frozen=True):
     result: ResearchResult | None
     error: str
     payload: ResearchAgentPayload
+    account: RunAccount = RunAccount()  # runs of before it was kept have none
 
 
 class KeptRuns:
@@ -84,6 +74,7 @@ class KeptRuns:
         self._files = files
         self._clock = clock
         self._ids = ids
+        self.begun = BegunRuns(files, clock)
 
     def new_id(self) -> str:
         """Sorts by the time at which the run began."""
@@ -114,19 +105,63 @@ class KeptRuns:
         none: list[tuple[RunRow, bytes]] = []
         found = await self._files.read(call.tenant, select, none)
         if not found:
-            raise _unknown(research_id)
+            begun = await self.begun.find(research_id, call)
+            if begun is None:
+                raise _unknown(research_id)
+            return self._under_way(begun, call)
         body = msgspec.json.decode(zlib.decompress(found[0][1]), type=_Body)
-        return ResearchRun(run=found[0][0], result=body.result, error=body.error, payload=body.payload)
+        run = found[0][0]
+        return ResearchRun(run=run, result=body.result, error=body.error, payload=body.payload, account=body.account)
+
+    def _under_way(self, begun: Begun, call: Call) -> ResearchRun:
+        """A run that has no end yet, with the payload of one that has found nothing so far."""
+        trail = Trail(begun.research_id, begun.request, call.tenant, self._clock)
+        payload = build_payload(trail, {}, self._clock.zone)
+        return ResearchRun(run=row_of(begun, call.tenant), result=None, error="", payload=payload)
+
+    async def break_off(self, begun: Begun, error: GaiadError, call: Call) -> str:
+        """Keep a begun run that came to no answer as what it was, unless its end is kept; as `keep`."""
+        if await self.begun.find(begun.research_id, call) is None:
+            return ""
+        trail = Trail(begun.research_id, begun.request, call.tenant, self._clock)
+        trail.broke_off("cancelled" if isinstance(error, Cancelled) else "failed", error.message)
+        return await self.keep(trail, call)
+
+    async def forget(self, research_id: str, call: Call) -> None:
+        """Take a run out for good. Raises NotFound, Conflict while it is under way."""
+        run = await self.run(research_id, call)
+        if run.run.status == "in_progress":
+            raise Conflict(f"run {research_id} is under way; `gaiad research cancel {research_id}` breaks it off first")
+        await self._files.write(call.tenant, lambda connection: _delete(connection, "research_id = ?", research_id))
+
+    async def prune(self, tenant: str, days: int, most: int) -> int:
+        """Take out the runs that are older than `days`, and of the rest all but the newest `most`; how many.
+
+        0 is no limit. A run to review goes with the others: who did not look at it in that time will not.
+        """
+        oldest = lowest(self._clock.now() - timedelta(days=days), ID_PREFIX) if days else ""
+
+        def delete(connection: sqlite3.Connection) -> int:
+            query = "SELECT research_id FROM runs ORDER BY research_id DESC LIMIT 1 OFFSET ?"
+            last = connection.execute(query, (most - 1,)).fetchone() if most else None
+            return _delete(connection, "research_id < ?", max(oldest, last[0] if last else ""))
+
+        return await self._files.write(tenant, delete)
 
     async def newest(self, call: Call, limit: int, *, to_review: bool = False) -> list[RunRow]:
-        """The last runs, newest first; `to_review` those that are PARTIAL or answered with low confidence."""
+        """The last runs, newest first; `to_review` those that are PARTIAL or answered with low confidence.
+
+        What is under way stands among them, but is nothing to review yet.
+        """
         where = _TO_REVIEW if to_review else "1"
 
         def select(connection: sqlite3.Connection) -> list[RunRow]:
             query = f"SELECT {_LINE} FROM runs WHERE {where} ORDER BY research_id DESC LIMIT ?"
             return [_line(call.tenant, row) for row in connection.execute(query, (limit,))]
 
-        return await self._files.read(call.tenant, select, [])
+        kept: list[RunRow] = await self._files.read(call.tenant, select, [])
+        begun = [] if to_review else [row_of(one, call.tenant) for one in await self.begun.all(call)]
+        return sorted([*kept, *begun], key=lambda row: row.research_id, reverse=True)[:limit] if begun else kept
 
     async def source(self, research_id: str, source_id: str, call: Call) -> SourceText:
         """The whole text of a run's source, as the archive has it now. Raises NotFound."""
@@ -168,7 +203,7 @@ class KeptRuns:
 
     def _rows_of(self, trail: Trail, packets: dict[str, Packet]) -> "_Rows":
         payload = build_payload(trail, packets, self._clock.zone)
-        body = msgspec.json.encode(_Body(trail.result, trail.error, payload))
+        body = msgspec.json.encode(_Body(trail.result, trail.error, payload, account_of(trail)))
         meta = payload.metadata
         line = (
             trail.research_id,
@@ -196,8 +231,15 @@ class _Rows(msgspec.Struct, frozen=True):
     sources: list[tuple[str, str, str, str]]
 
     def insert(self, connection: sqlite3.Connection) -> None:
+        """The run at its end, in the place of the one that was under way."""
+        connection.execute("DELETE FROM begun_runs WHERE research_id = ?", self.line[:1])
         connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(self.line))})", self.line)
         connection.executemany("INSERT INTO run_sources VALUES (?, ?, ?, ?)", self.sources)
+
+
+def _delete(connection: sqlite3.Connection, where: str, value: str) -> int:
+    connection.execute(f"DELETE FROM run_sources WHERE {where}", (value,))
+    return connection.execute(f"DELETE FROM runs WHERE {where}", (value,)).rowcount
 
 
 def _source_row(research_id: str, source_id: str, packet: PacketSummary) -> tuple[str, str, str, str]:
