@@ -83,9 +83,20 @@ def write_packets(folder: Path, first: int, count: int, *, turns: int = 8, words
     return size
 
 
+BANDS = {"common": slice(0, 100), "middling": slice(100, 1000), "rare": slice(1000, None)}
+"""Ranks of the vocabulary by how common its words are: a common word stands on 3 to 80 % of all pages, a middling one
+on 0.3 to 3 %, a rare one on fewer."""
+
+
 def make_queries(count: int, seed: int = 11) -> list[str]:
     """Questions of two to five words, from common to rare in equal parts."""
     source = random.Random(seed)
     words = Vocabulary(seed=7).words
-    bands = (words[:100], words[100:1000], words[1000:])
+    bands = [words[part] for part in BANDS.values()]
     return [" ".join(source.sample(bands[number % 3], source.randint(2, 5))) for number in range(count)]
+
+
+def queries_by_band(count: int, seed: int) -> dict[str, list[str]]:
+    """The same questions, `count` in all, under the name of how common their words are."""
+    made = make_queries(count, seed)
+    return {band: made[number :: len(BANDS)] for number, band in enumerate(BANDS)}

@@ -90,7 +90,7 @@ async def own_embedder(config: Config, environment: Mapping[str, str] = os.envir
     if config.embedder.kind == "none":
         yield None
         return
-    model = _model(config, environment)
+    model = embedding_model(config, environment)
     clock: Clock = SystemClock("UTC")
     embedder = WorkerEmbedder(model, config.embedder, clock)
     await embedder.start()
@@ -101,7 +101,8 @@ async def own_embedder(config: Config, environment: Mapping[str, str] = os.envir
         await embedder.close()
 
 
-def _model(config: Config, environment: Mapping[str, str]) -> Path:
+def embedding_model(config: Config, environment: Mapping[str, str] = os.environ) -> Path:
+    """The file of the embedder the settings name. Raises NotFound with the remedy when it is not there."""
     own = config.embedder.kind == "gguf"
     model = Path(config.embedder.path).expanduser() if own else default_model_path(environment)
     if not model.is_file():

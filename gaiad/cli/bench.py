@@ -17,6 +17,7 @@ from gaiad.cli.command import Verb, invocation
         gaiad bench council          what the council costs besides its models
         gaiad bench router           what redaction costs a stream, and how much later it is seen
         gaiad bench streams          two hundred people at once: whether anybody has to wait
+        gaiad bench scale --pages 1000,10000,100000
         gaiad bench retrieval --format locomo locomo5.json --json
         gaiad bench retrieval --format beir scifact --ablate
     """,
@@ -29,7 +30,15 @@ from gaiad.cli.command import Verb, invocation
     help="Of the labelled data for retrieval: LoCoMo's JSON file, or a folder with corpus.jsonl, queries.jsonl, qrels.",
 )
 @click.option("--ablate", is_flag=True, help="Measure retrieval again without each ingredient of the ranking.")
-def bench(names: tuple[str, ...], form: Literal["locomo", "beir"] | None, ablate: bool) -> None:
+@click.option("--pages", metavar="N[,N]...", help="Sizes for scale; the archive grows from one to the next.")
+@click.option("--questions", type=click.IntRange(3), help="Questions a mode for scale, a third of each band of words.")
+def bench(
+    names: tuple[str, ...],
+    form: Literal["locomo", "beir"] | None,
+    ablate: bool,
+    pages: str | None,
+    questions: int | None,
+) -> None:
     """Measure speed and memory on this machine.
 
     Memory (embedding, ingest, start, search), models (generation, server, prefix, cancel, grammar, soak),
@@ -39,6 +48,9 @@ def bench(names: tuple[str, ...], form: Literal["locomo", "beir"] | None, ablate
 
     `retrieval` needs data of yours, and none of the others runs with it: recall and hits with 95 % intervals, by
     category, and where missed evidence was lost. Nothing of the data is kept.
+
+    `scale` grows an archive of made-up words and vectors to each size and measures ingest, search by mode and by how
+    common the words are, recall of the dense index, memory and disk: 1,000, 10,000 and 100,000 pages unless said.
     """
     if names[:1] == ("retrieval",):
         if len(names) != 2 or form is None:
@@ -47,8 +59,24 @@ def bench(names: tuple[str, ...], form: Literal["locomo", "beir"] | None, ablate
 
         run_retrieval(Path(names[1]), form, ablate=ablate, as_json=invocation().as_json)
         return
+    if names == ("scale",):
+        from gaiad.bench.scale import DEFAULT_QUESTIONS, DEFAULT_SIZES, run_scale
+
+        sizes = _sizes(pages) if pages else DEFAULT_SIZES
+        run_scale(sizes, questions=questions or DEFAULT_QUESTIONS, as_json=invocation().as_json)
+        return
+    if pages is not None or questions is not None:
+        raise click.UsageError("--pages and --questions belong to `gaiad bench scale`")
     if form is not None or ablate:
         raise click.UsageError("--format and --ablate belong to `gaiad bench retrieval FILE_OR_DIR`")
     from gaiad.bench.main import run
 
     run(names, as_json=invocation().as_json)
+
+
+def _sizes(pages: str) -> list[int]:
+    """The numbers of `--pages`. Raises UsageError."""
+    try:
+        return [int(number) for number in pages.split(",")]
+    except ValueError as error:
+        raise click.UsageError(f"--pages {pages}: write whole numbers with commas, such as 1000,10000") from error
