@@ -43,6 +43,13 @@ class PersonaReviewWords(msgspec.Struct, frozen=True, kw_only=True):
     persona: str
 
 
+class PlanningWords(msgspec.Struct, frozen=True, kw_only=True):
+    """The researcher's plan (JIT)."""
+
+    user_query: str
+    known_pages: str
+
+
 class ReflectionWords(msgspec.Struct, frozen=True, kw_only=True):
     """The researcher's reflection (GAM)."""
 
@@ -57,13 +64,22 @@ class SynthesisWords(msgspec.Struct, frozen=True, kw_only=True):
     formatted_contexts_with_citations: str
 
 
-Words = CompressorWords | IdentityWords | PersonaWords | PersonaReviewWords | ReflectionWords | SynthesisWords
+Words = (
+    CompressorWords
+    | IdentityWords
+    | PersonaWords
+    | PersonaReviewWords
+    | PlanningWords
+    | ReflectionWords
+    | SynthesisWords
+)
 
 USES: Mapping[str, type[Words]] = {
     "compressor": CompressorWords,
     "identity": IdentityWords,
     "persona": PersonaWords,
     "persona_review": PersonaReviewWords,
+    "research_planning": PlanningWords,
     "research_reflection": ReflectionWords,
     "research_synthesis": SynthesisWords,
 }

@@ -1,0 +1,179 @@
+"""Calls of one run to a model: each under a form, all together within a number of calls, of tokens and of seconds.
+
+A call that fails, comes late or says what does not fit its form is no error of the run: the step goes by the rules,
+and why is told. Only the caller's own cancel and deadline end the run.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from gaiad.clock import Clock
+from gaiad.errors import GaiadError, Unavailable
+from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
+from gaiad.logs import get_logger
+from gaiad.ports import Call, Model
+from gaiad.research.trail import Spent
+
+_log = get_logger("gaiad.research")
+_TEMPLATE_TOKENS = 64  # what a chat template may put around two messages
+_FAILURES = 2  # of the model itself; after so many it is left alone for the rest of the run
+_LIKELIEST = Sampling(temperature=0.0)
+
+Form = TypeVar("Form", bound=msgspec.Struct)
+OnEvent = Callable[..., None]
+
+
+class Mind(Model, Protocol):
+    """A model with a name; `window` is how many tokens prompt and reply may have together, 0 when nobody knows."""
+
+    name: str
+    kind: str
+    window: int
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calls of one run may take together; `tokens` counts prompts and replies."""
+
+    calls: int
+    tokens: int
+    seconds: float
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of call: its name, the longest reply in tokens, and the share of what is left that it may use up."""
+
+    name: str
+    reply_tokens: int
+    share: float
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call says: `before`, as many of `items` (retrieved text, best first) as fit, `after`."""
+
+    system: str
+    before: str
+    items: Sequence[Sequence[Segment]]
+    after: str
+
+
+class Asking:
+    """One run's calls. `degraded` are the steps that went by the rules, with the reason."""
+
+    def __init__(self, mind: Mind, limits: Limits, clock: Clock, call: Call, spent: Spent, tell: OnEvent) -> None:
+        self.name = mind.name
+        self.degraded: list[str] = []
+        self._mind = mind
+        self._limits = limits
+        self._clock = clock
+        self._call = call
+        self._until = call.until(clock.monotonic() + limits.seconds)
+        self._spent = spent
+        self.tell = tell
+        self._tokens_left = limits.tokens
+        self._failures = 0
+
+    async def ask(
+        self, step: Step, prompt: Prompt, form: type[Form], schema: Callable[[int], dict[str, Any]]
+    ) -> Form | None:
+        """What the model says, None when the rules must do. `schema` gets the number of items that the prompt has.
+
+        Raises Cancelled and DeadlineExceeded of the run's own call.
+        """
+        started = self._clock.monotonic()
+        why = self._refusal()
+        reply: Generated | None = None
+        said: Form | None = None
+        if not why:
+            try:
+                reply = await self._generate(step, prompt, schema)
+                said = msgspec.json.decode(reply.text, type=form)
+            except GaiadError as error:
+                self._call.check(self._clock.monotonic())
+                self._failures += 1
+                why = error.message
+            except (msgspec.DecodeError, UnicodeError) as error:
+                cut = "its reply was cut off" if reply and reply.reason == "length" else str(error)
+                why = f"{self.name} did not keep to the form: {cut}"
+        self._told(step, reply, why, round((self._clock.monotonic() - started) * 1000, 3))
+        return said
+
+    def fall_back(self, step: Step, why: str) -> None:
+        """The step goes by the rules after all."""
+        self.degraded.append(f"{step.name} by rules: {why}")
+        _log.warning("thinking_by_rules", step=step.name, model=self.name, reason=why)
+
+    def _refusal(self) -> str:
+        """Why no call is made any more, "" when one is."""
+        if self._failures >= _FAILURES:
+            return f"{self.name} failed {self._failures} times"
+        if self._spent.calls >= self._limits.calls:
+            return f"{self._limits.calls} calls are used up (research.model_calls)"
+        if self._clock.monotonic() >= (self._until.deadline or 0.0):
+            return f"{self._limits.seconds:g} seconds are used up (research.model_s)"
+        return ""
+
+    async def _generate(self, step: Step, prompt: Prompt, schema: Callable[[int], dict[str, Any]]) -> Generated:
+        call = self._until.share(step.share, self._clock.monotonic())
+        kept = await self._fitting(step, prompt, call)
+        request = GenerateRequest(
+            messages=_messages(prompt, prompt.items[:kept]),
+            max_tokens=step.reply_tokens,
+            seed=0,
+            sampling=_LIKELIEST,
+            schema=schema(kept),
+        )
+        reply: Generated | None = None
+        async with aclosing(self._mind.generate(request, call)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Generated):
+                    reply = piece
+        if reply is None:
+            raise Unavailable(f"{self.name} ended without a reply", 5.0)
+        self._spent.add(reply.prompt_tokens, reply.tokens)
+        self._tokens_left -= reply.prompt_tokens + reply.tokens
+        return reply
+
+    async def _fitting(self, step: Step, prompt: Prompt, call: Call) -> int:
+        """How many items the prompt has room for. Raises Unavailable when not even one fits."""
+        frame = [Segment(prompt.system), Segment(prompt.before), Segment(prompt.after)]
+        counts = await self._mind.tokenizer.count([frame, *prompt.items], call)
+        room = min(int(self._tokens_left * step.share), self._mind.window or self._tokens_left)
+        room -= counts[0] + step.reply_tokens + _TEMPLATE_TOKENS
+        kept = 0
+        for count in counts[1:]:
+            room -= count
+            if room < 0:
+                break
+            kept += 1
+        if prompt.items and not kept:
+            raise Unavailable(
+                f"{self.name} has no room for a page: its window is {self._mind.window or 'unknown'}, "
+                f"{self._tokens_left} tokens are left (research.model_tokens)",
+                60.0,
+            )
+        return kept
+
+    def _told(self, step: Step, reply: Generated | None, why: str, took_ms: float) -> None:
+        if why:
+            self.fall_back(step, why)
+        self.tell(
+            "thought",
+            step=step.name,
+            model=self.name,
+            by_rules=why,
+            prompt_tokens=reply.prompt_tokens if reply else 0,
+            tokens=reply.tokens if reply else 0,
+            took_ms=took_ms,
+        )
+
+
+def _messages(prompt: Prompt, items: Sequence[Sequence[Segment]]) -> list[ChatMessage]:
+    """Everything is untrusted text: no part of it needs a control token."""
+    asked = [Segment(prompt.before), *(part for item in items for part in item), Segment(prompt.after)]
+    return [
+        ChatMessage(role="system", content=[Segment(prompt.system)]),
+        ChatMessage(role="user", content=[part for part in asked if part.text]),
+    ]

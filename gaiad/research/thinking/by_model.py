@@ -1,0 +1,228 @@
+"""The steps of a run as a model takes them, each under a form (decision 3); by rules where it cannot.
+
+What a model may change is bounded. It may search for more, ask for another round, doubt, and put verified quotes into
+its own sentences. It may not call relevant what the rules find is about something else, raise a confidence, cite what
+was not in its context, or say what no quote of its sentence carries.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import tzinfo
+
+import msgspec
+
+from gaiad.errors import NotFound
+from gaiad.logs import get_logger
+from gaiad.ports import Archive, Call
+from gaiad.research.citations import shown
+from gaiad.research.evidence import Evidence, only_asked, only_quotes, own_words, repeats_question, weigh
+from gaiad.research.query import SearchParameters
+from gaiad.research.refine import Attempt
+from gaiad.research.reflect import ReflectionResult
+from gaiad.research.thinking import prompting
+from gaiad.research.thinking.asking import Asking
+from gaiad.research.thinking.forms import (
+    PLAN,
+    REFLECTION,
+    SYNTHESIS,
+    Plan,
+    Reflection,
+    Synthesis,
+    plan_schema,
+    reflection_schema,
+    synthesis_schema,
+)
+from gaiad.research.thinking.passages import context_pages, passages_of
+from gaiad.research.thinking.steps import QUERY_CHARACTERS, Draft, PlanAction
+from gaiad.research.thinking.writing import carried
+from gaiad.research.trail import Trail
+from gaiad.schemas import Hit, Page, Retriever, SearchRequest, SearchResponse
+
+MEMO_PAGES = 8
+SEARCH = "search: "
+"""How a refinement begins that a model suggested."""
+_TOOLS: tuple[Retriever, ...] = ("bm25", "dense", "metadata", "page_id")
+_log = get_logger("gaiad.research")
+
+
+class ByModel:
+    """One run's steps on one model. `passed_over` packets never come in; `most` pages are shown to the model."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        archive: Archive,
+        call: Call,
+        trail: Trail,
+        zone: tzinfo,
+        most: int,
+        passed_over: Collection[str] = frozenset(),
+    ) -> None:
+        self._asking = asking
+        self._archive = archive
+        self._call = call
+        self._trail = trail
+        self._zone = zone
+        self._most = most
+        self._passed_over = frozenset(passed_over)
+        self._planned = False
+        self._queries: list[str] = []
+        self._searched: set[str] = set()
+        self.more: dict[str, Evidence] = {}
+
+    @property
+    def degraded(self) -> list[str]:
+        return self._asking.degraded
+
+    # ----------------------------------------------------------------------------------------------------------- plan
+
+    async def look(
+        self,
+        parameters: SearchParameters,
+        asked: Sequence[SearchRequest],
+        found: Sequence[Evidence],
+        *,
+        by_meaning: bool,
+    ) -> int:
+        """In the first round what the model plans, later what its reflection suggested; how many pages are new."""
+        base = asked[0]
+        if self._planned:
+            requests = [msgspec.structs.replace(base, query=query, mode="hybrid") for query in self._queries]
+            self._queries = []
+        else:
+            self._planned = True
+            actions = await self._plan(parameters, found, by_meaning=by_meaning)
+            self._asking.tell("planned", actions=[msgspec.to_builtins(action) for action in actions])
+            requests = [request for action in actions if (request := as_request(action, base)) is not None]
+        responses = await asyncio.gather(*(self._search(request) for request in requests))
+        before = len(self.more)
+        await self._add([hit for response in responses for hit in response.hits], found, parameters.text)
+        return len(self.more) - before
+
+    async def _plan(
+        self, parameters: SearchParameters, found: Sequence[Evidence], *, by_meaning: bool
+    ) -> list[PlanAction]:
+        """Nothing when there is nothing to plan with: the question's own words found no page."""
+        known = list(found[:MEMO_PAGES])
+        if not known:
+            return []
+        headers = await self._archive.page_headers([item.page.page_id for item in known], self._call)
+        prompt = prompting.planning(parameters.text, known, [header.memo_snapshot for header in headers])
+        tools = [tool for tool in _TOOLS if by_meaning or tool != "dense"]
+
+        def schema(shown_items: int) -> dict[str, object]:
+            return plan_schema([item.page.page_id for item in known[:shown_items]], tools)
+
+        plan = await self._asking.ask(PLAN, prompt, Plan, schema)
+        if plan is None:
+            return []
+        ids = {item.page.page_id for item in known}
+        return [action for action in plan.actions if action.tool in tools and ids.issuperset(action.page_ids)]
+
+    async def _search(self, request: SearchRequest) -> SearchResponse:
+        with self._trail.searching("archive.search", request) as search:
+            response = await self._archive.search(request, self._call)
+            search.found([hit.packet_id for hit in response.hits if hit.packet_id not in self._passed_over])
+        return response
+
+    async def _add(self, hits: Sequence[Hit], found: Sequence[Evidence], question: str) -> None:
+        """Pages that the rules did not find, in the order found; no echo of a conversation with gaiad comes in."""
+        known = {item.page.page_id for item in found} | self.more.keys()
+        fresh = {hit.page_id: hit for hit in reversed(hits) if hit.page_id not in known}
+        wanted = [hit.page_id for hit in hits if hit.page_id in fresh and hit.packet_id not in self._passed_over]
+        pages = {page.page_id: page for page in await self._stored(list(dict.fromkeys(wanted)))}
+        telling = {page_id: page for page_id, page in pages.items() if not _echoes(page, question)}
+        weighed = weigh([fresh[page_id] for page_id in telling], telling, {}, self._trail.terms)
+        by_page = {item.page.page_id: item for item in weighed}
+        self.more |= {page_id: by_page[page_id] for page_id in telling}
+
+    async def _stored(self, page_ids: list[str]) -> list[Page]:
+        """Those that are still there."""
+        try:
+            return await self._archive.pages(page_ids, self._call) if page_ids else []
+        except NotFound as error:  # a packet was deleted in between
+            _log.info("planned_pages_gone", reason=error.message)
+            return []
+
+    # ----------------------------------------------------------------------------------------------------- reflection
+
+    async def judge(
+        self, parameters: SearchParameters, selected: Sequence[Evidence], by_rules: ReflectionResult
+    ) -> ReflectionResult:
+        """The rules' judgement with the model's: enough is what the model says of relevant evidence, the confidence is
+        the lower one, and what is missing is named by the model."""
+        pages = context_pages(selected, list(self.more.values()), self._most)
+        if not pages or not by_rules.is_relevant:
+            return by_rules
+        prompt = prompting.reflection(parameters.text, pages)
+        said = await self._asking.ask(REFLECTION, prompt, Reflection, lambda _items: reflection_schema())
+        if said is None:
+            return by_rules
+        new = [query for one in said.refinement_suggestions if (query := _query(one)) and query not in self._searched]
+        self._queries = [] if said.is_sufficient else list(dict.fromkeys(new))
+        self._searched.update(self._queries)
+        missing = tuple(dict.fromkeys(shown(aspect) for aspect in said.missing_aspects))
+        return msgspec.structs.replace(
+            by_rules,
+            is_sufficient=said.is_sufficient,
+            confidence=min(by_rules.confidence, said.confidence),
+            missing_aspects=() if said.is_sufficient else (missing or by_rules.missing_aspects),
+            refinement_suggestions=(*(SEARCH + query for query in self._queries), *by_rules.refinement_suggestions),
+        )
+
+    def next(self, attempt: Attempt, reflection: ReflectionResult, by_rules: Attempt | None) -> Attempt | None:
+        """The rules' next attempt, or the same one again when only the model has something new to search for."""
+        if not self._queries or reflection.is_sufficient:
+            return by_rules
+        following = by_rules or attempt
+        return msgspec.structs.replace(following, done=(*following.done, SEARCH + "; ".join(self._queries)))
+
+    # ------------------------------------------------------------------------------------------------------ synthesis
+
+    async def draft(self, parameters: SearchParameters, selected: Sequence[Evidence]) -> Draft | None:
+        """The model's sentences that their quotes carry; None, and why is told, when there is none."""
+        pages = context_pages(selected, list(self.more.values()), self._most)
+        passages = [of_page for of_page in passages_of(pages) if of_page]
+        if not passages:
+            return None
+
+        def schema(shown_items: int) -> dict[str, object]:
+            return synthesis_schema([one.label for of_page in passages[:shown_items] for one in of_page])
+
+        prompt = prompting.synthesis(parameters.text, passages)
+        said = await self._asking.ask(SYNTHESIS, prompt, Synthesis, schema)
+        if said is None:
+            return None
+        by_label = {one.label: one for of_page in passages for one in of_page}
+        draft, dropped = carried(said, by_label, parameters, self._asking.name, self._zone)
+        if dropped:
+            _log.info("sentences_dropped", model=self._asking.name, reasons=dropped)
+        if not draft.sentences:
+            what = "no sentence" if not said.sentences else f"only sentences that no quote carries ({dropped[0]})"
+            self._asking.fall_back(SYNTHESIS, f"{self._asking.name} wrote {what}")
+            return None
+        self._trail.evidence = [*self._trail.evidence, *self.more.values()]
+        return draft
+
+
+def as_request(action: PlanAction, base: SearchRequest) -> SearchRequest | None:
+    """The search of an action, with the filters and preferences of the question's own; None for one without words."""
+    if action.tool == "page_id":
+        ids = list(dict.fromkeys(action.page_ids))
+        search = msgspec.structs.replace(base, mode="page_id", query="", page_ids=ids, phrases=[], order="relevance")
+        return search if ids else None
+    query = " ".join(action.query.split())
+    if not query:
+        return None
+    return msgspec.structs.replace(
+        base, mode=action.tool, query=query, limit=action.k, phrases=[], order="relevance", adjacent=0
+    )
+
+
+def _query(suggestion: str) -> str:
+    return " ".join(shown(suggestion).split())[:QUERY_CHARACTERS]
+
+
+def _echoes(page: Page, question: str) -> bool:
+    """What a conversation with gaiad adds without telling anything new."""
+    return only_quotes(page) or own_words(page) or repeats_question(page, question) or only_asked(page, question)
