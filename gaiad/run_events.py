@@ -47,6 +47,7 @@ class RunEvents:
         self._news = asyncio.Event()
         self.bytes = 0
         self.ended = False
+        self.readers = 0
 
     @property
     def last(self) -> int:
@@ -70,14 +71,18 @@ class RunEvents:
     async def follow(self, after: int = 0) -> AsyncGenerator[Numbered, None]:
         """Every event above `after`, until the last one. A number that was never given begins at the beginning."""
         cursor = after if 0 <= after <= self.last else 0
-        while True:
-            news = self._news
-            while (found := self._next(cursor)) is not None:
-                cursor = found.number
-                yield found
-            if self.ended:
-                return
-            await news.wait()
+        self.readers += 1
+        try:
+            while True:
+                news = self._news
+                while (found := self._next(cursor)) is not None:
+                    cursor = found.number
+                    yield found
+                if self.ended:
+                    return
+                await news.wait()
+        finally:
+            self.readers -= 1
 
     def _next(self, after: int) -> Numbered | None:
         """What a reader that is at `after` reads next."""

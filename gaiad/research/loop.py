@@ -17,18 +17,18 @@ from gaiad.config import ResearchConfig
 from gaiad.errors import BadInput, GaiadError
 from gaiad.ports import Archive, Call
 from gaiad.research.answer import Answer, clarify_answer, found_answer, listing_answer, not_found_answer
-from gaiad.research.citations import verifies
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.landmarks import landmark_periods
 from gaiad.research.listing import list_matching
+from gaiad.research.partial import Listens, Partials, confirmed
 from gaiad.research.query import SearchParameters, process_query
 from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
 from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
 from gaiad.research.selection import select
 from gaiad.research.synthesis import Statement, plan_statements
 from gaiad.research.trail import Recorder, Trail, keep_broken_off, kept
-from gaiad.schemas import Citation, Facets, ResearchRequest, ResearchResult
+from gaiad.schemas import Facets, ResearchRequest, ResearchResult
 from gaiad.tracing import span
 
 QUERY_MAX_CHARS = 4000
@@ -43,6 +43,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     iterations: int
     refinements: tuple[str, ...]
     degraded: tuple[str, ...]
+
+
+def _nobody() -> bool:
+    return False
 
 
 class Researcher:
@@ -70,8 +74,11 @@ class Researcher:
         keep: bool = True,
         research_id: str = "",
         goes_on: bool = False,
+        listens: Listens = _nobody,
     ) -> ResearchResult:
         """Research one question. `on_event(name, data)` hears searching, found, reflected, synthesizing.
+
+        While `listens()` it hears `partial` too: after a round that is not the last, the best answer so far.
 
         `passed_over` are packet ids that whoever asks has before him anyway: they are no evidence, nor do they take
         the place of any. With `keep` false nothing of the run is kept; `research_id` is the id it is kept by, "" for a
@@ -88,6 +95,7 @@ class Researcher:
         recorder = self._recorder if keep else None
         trail = Trail((research_id or recorder.new_id()) if recorder else "", request, call.tenant, self._clock)
         run = _Run(self._archive, self._clock, self._config, request, call, on_event or _ignore, passed_over, trail)
+        run.partials = Partials(self._archive, call, self._clock.zone, on_event or _ignore, listens)
         try:
             answer = await run.answer()
         except (asyncio.CancelledError, GaiadError) as error:
@@ -123,6 +131,7 @@ class _Run:
         self._call = call
         self._on_event = on_event
         self._passed_over = passed_over
+        self.partials = Partials(archive, call, clock.zone, on_event, _nobody)
         cap = config.max_iterations
         self.max_iterations = min(request.max_iterations, cap) if request.max_iterations > 0 else cap
 
@@ -190,6 +199,8 @@ class _Run:
                 break
             with span("researcher.plan", iteration=iteration + 1):
                 attempt = refine(attempt, reflection, frequencies, self._config.expand_days)
+            if attempt is not None:
+                await self.partials.offer(parameters, terms, selected, reflection, iteration, config.max_pages)
         return Found(
             selected=selected,
             reflection=reflection,
@@ -200,7 +211,7 @@ class _Run:
 
     async def _synthesize(self, parameters: SearchParameters, terms: Sequence[Term], found: Found) -> Answer:
         statements = plan_statements(parameters, found.selected, terms, self._config.max_pages)
-        verified = await self._verified([statement.citation for statement in statements])
+        verified = await confirmed(self._archive, [one.citation for one in statements], self._call)
         kept = [statement for statement in statements if statement.citation in verified]
         self._call.check(self._clock.monotonic())
         if not kept:
@@ -236,14 +247,8 @@ class _Run:
             unknown = tuple(f"{word}: no such model here" for word in parameters.model_words if not parameters.models)
             missing, empty = unknown or _period_gap(parameters, facets), not facets.packets
             return not_found_answer(parameters, 1, (), missing, listing.degraded, empty=empty)
-        verified = await self._verified(list(listing.leads.values()))
+        verified = await confirmed(self._archive, list(listing.leads.values()), self._call)
         return listing_answer(parameters, listing, verified, self._clock.zone)
-
-    async def _verified(self, citations: Sequence[Citation]) -> list[Citation]:
-        """Those the archive still confirms, read afresh."""
-        page_ids = list(dict.fromkeys(citation.page_id for citation in citations))
-        stored = {page.page_id: page for page in await self._archive.pages(page_ids, self._call)} if page_ids else {}
-        return [citation for citation in citations if verifies(citation, stored)]
 
     def _tell(self, name: str, **data: Any) -> None:
         self._on_event(name, data)

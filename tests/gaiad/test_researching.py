@@ -27,7 +27,7 @@ class SlowResearcher:
         self.asked: list[ResearchRequest] = []
 
     async def research(
-        self, request: ResearchRequest, call: Call, tell: Any, *, research_id: str, goes_on: bool
+        self, request: ResearchRequest, call: Call, tell: Any, *, research_id: str, goes_on: bool, listens: Any
     ) -> ResearchResult:
         assert goes_on
         self.asked.append(request)
