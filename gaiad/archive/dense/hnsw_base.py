@@ -30,7 +30,7 @@ class HnswBase:
             self._index.load_index(str(path), max_elements=max(manifest.count, 1))
         except RuntimeError as error:
             raise vector_file.BrokenIndex(f"{path} cannot be loaded ({error})") from error
-        self._index.set_ef(max(manifest.search_width, _MOST_WANTED))
+        self._index.set_ef(manifest.search_width)  # a search for more than this takes as wide as that
 
     def bury(self, ids: Ids) -> int:
         """Mark pages dead; how many were alive."""
@@ -47,17 +47,20 @@ class HnswBase:
     def search(self, query: Vectors, count: int, allowed: Ids | None) -> tuple[Ids, Vectors]:
         """The `count` nearest living (and allowed) pages; few allowed pages are scanned exactly instead."""
         passing = self.alive if allowed is None else self.alive & membership(self.ids, allowed)
-        living = int(passing.sum())
+        living = int(np.count_nonzero(passing))
         if not living:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         share = living / len(self.ids)
         wanted = min(int(count / share * 1.3) + 8 if share < 1 else count, len(self.ids))
         if living <= _FEW_ROWS or wanted > _MOST_WANTED:
             return self._scan(query, count, passing)
-        labels, distances = self._index.knn_query(query, k=wanted, num_threads=1)
+        try:
+            labels, distances = self._index.knn_query(query, k=wanted, num_threads=1)
+        except RuntimeError:  # fewer than wanted are reached from where the graph is entered
+            return self._scan(query, count, passing)
         ids, cosines = labels[0].astype(np.int64), (1.0 - distances[0]).astype(np.float32)
         keep = passing[np.searchsorted(self.ids, ids)]
-        if int(keep.sum()) < min(count, living):
+        if np.count_nonzero(keep) < min(count, living):
             return self._scan(query, count, passing)
         return best(ids[keep], cosines[keep], count)
 

@@ -21,7 +21,7 @@ from gaiad.archive.storing.tenant import Tenant
 from gaiad.errors import BadInput
 
 _REBUILD_SHARE = 0.25
-"""An hnswlib base is built anew once this share of all vectors is fresh or dead."""
+"""An hnswlib base is built anew once this share of all vectors is fresh or dead, and before those outgrow a scan."""
 
 
 class VectorIndex:
@@ -212,10 +212,8 @@ class VectorIndex:
         """True when the vectors have outgrown an exact scan, or the hnswlib base covers too few of them."""
         if self._count <= self._exact_scan_max or self._count < self._refused_at * (1 + _REBUILD_SHARE):
             return False
-        return (
-            self._parts.base is None
-            or self._unwritten > self._exact_scan_max * _REBUILD_SHARE + _REBUILD_SHARE * self._count
-        )
+        allowed = min(_REBUILD_SHARE * (self._exact_scan_max + self._count), self._exact_scan_max)
+        return self._parts.base is None or self._unwritten > allowed
 
     def build_base(self) -> bool:
         """Build an hnswlib base in a child (minutes), check it, swap it in; the search goes on meanwhile.
