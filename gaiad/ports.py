@@ -43,9 +43,13 @@ class Priority(IntEnum):
 
 
 class Call:
-    """Who calls, until when (monotonic seconds, None is no limit), how urgently, and whether still wanted."""
+    """Who calls, until when (monotonic seconds, None is no limit), how urgently, and whether still wanted.
 
-    __slots__ = ("_cancelled", "deadline", "priority", "tenant", "turn_id")
+    `hidden` are the labels of packets that are not there for this call, `guarded` those that any channel does not see:
+    what a turn is given of these it hands on (`memory.exclude`).
+    """
+
+    __slots__ = ("_cancelled", "deadline", "guarded", "hidden", "priority", "tenant", "turn_id")
 
     def __init__(
         self,
@@ -58,6 +62,8 @@ class Call:
         self.deadline = deadline
         self.priority = priority
         self.turn_id = turn_id
+        self.hidden: frozenset[str] = frozenset()
+        self.guarded: frozenset[str] = frozenset()
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -71,9 +77,20 @@ class Call:
     def until(self, deadline: float) -> "Call":
         """The same call, with this deadline if it has none that is earlier; cancelling either cancels both."""
         earliest = deadline if self.deadline is None else min(deadline, self.deadline)
-        part = Call(self.tenant, earliest, self.priority, self.turn_id)
-        part._cancelled = self._cancelled
+        part = self._copy()
+        part.deadline = earliest
         return part
+
+    def without(self, hidden: Collection[str], guarded: Collection[str]) -> "Call":
+        """The same call, to which packets with these labels are not there; cancelling either cancels both."""
+        part = self._copy()
+        part.hidden, part.guarded = self.hidden | frozenset(hidden), self.guarded | frozenset(guarded)
+        return part
+
+    def _copy(self) -> "Call":
+        copy = Call(self.tenant, self.deadline, self.priority, self.turn_id)
+        copy.hidden, copy.guarded, copy._cancelled = self.hidden, self.guarded, self._cancelled
+        return copy
 
     def share(self, part: float, monotonic_now: float) -> "Call":
         """The same call for a part that may take at most this share of the time that is left; all of it without one."""
@@ -203,6 +220,10 @@ class Archive(Protocol):
 
     async def page_headers(self, page_ids: Sequence[str], call: Call) -> list[PageHeader]:
         """JIT's decorated headers; an unknown or foreign id raises NotFound."""
+        ...
+
+    async def hidden(self, ids: Collection[str], call: Call) -> set[str]:
+        """Those of these packet and page ids, of any revision, that are not there for the call though they exist."""
         ...
 
 

@@ -73,7 +73,10 @@ class MetricRange(Input, frozen=True):
 
 
 class Filters(Input, frozen=True):
-    """Exact filters. Times are UTC ISO 8601, `since` inclusive, `until` exclusive; text matches ignore case."""
+    """Exact filters. Times are UTC ISO 8601, `since` inclusive, `until` exclusive; text matches ignore case.
+
+    `without` are labels (classifications, policy tags, tags) that no packet may have; alone they choose nothing.
+    """
 
     since: str = ""
     until: str = ""
@@ -83,6 +86,7 @@ class Filters(Input, frozen=True):
     metrics: list[MetricRange] = []
     packet_ids: list[str] = []
     session_ids: list[str] = []
+    without: list[str] = []
 
 
 class SearchRequest(Input, frozen=True):

@@ -4,13 +4,16 @@ A thin shell: it finds the tenant, hands it the call, and puts backup and restor
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.feedback_calls import FeedbackCalls
 from gaiad.archive.finding import packets
+from gaiad.archive.finding.hidden import hidden_ids
 from gaiad.archive.keeping import backup, restore
 from gaiad.archive.keeping.reindex import reindex
 from gaiad.archive.keeping.restore_others import OtherFiles, Others, interrupted
@@ -148,7 +151,12 @@ class LocalArchive(SessionCalls):
 
     async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
         """Pages for a query; see `Searcher.search`."""
-        return await self._tenant(call).searcher.search(request, call, self._embedder)
+        opened = self._tenant(call)
+        if call.hidden:
+            filters = msgspec.structs.replace(request.filters, without=[*request.filters.without, *call.hidden])
+            request = msgspec.structs.replace(request, filters=filters)
+            await opened.tenant.file.aread(lambda connection: packets.pages(connection, request.page_ids, call.hidden))
+        return await opened.searcher.search(request, call, self._embedder)
 
     async def facets(self, call: Call) -> Facets:
         """What the tenant knows by name."""
@@ -160,31 +168,45 @@ class LocalArchive(SessionCalls):
 
     async def pages(self, page_ids: Sequence[str], call: Call) -> list[Page]:
         """In the order asked for, superseded revisions included. Raises NotFound for an unknown or foreign id."""
-        return await self._tenant(call).tenant.file.aread(lambda connection: packets.pages(connection, page_ids))
+        return await self._tenant(call).tenant.file.aread(
+            lambda connection: packets.pages(connection, page_ids, call.hidden)
+        )
 
     async def section_pages(self, packet_id: str, focus: Focus, call: Call) -> list[Page]:
         """The packet's pages for a focus (GAM 3), in reading order. Raises NotFound."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: packets.section_pages(connection, packet_id, focus)
+            lambda connection: packets.section_pages(connection, packet_id, focus, call.hidden)
         )
 
     async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
         """Current revisions by time. Raises BadInput."""
-        return await self._tenant(call).tenant.file.aread(lambda connection: packets.list_packets(connection, request))
+        filters = msgspec.structs.replace(request.filters, without=[*request.filters.without, *call.hidden])
+        shown = msgspec.structs.replace(request, filters=filters)
+        return await self._tenant(call).tenant.file.aread(lambda connection: packets.list_packets(connection, shown))
 
     async def packet_summaries(self, packet_ids: Sequence[str], call: Call) -> list[PacketSummary]:
         """In the order asked for. Raises NotFound."""
-        return await self._tenant(call).tenant.file.aread(lambda connection: packets.summaries(connection, packet_ids))
+        return await self._tenant(call).tenant.file.aread(
+            lambda connection: packets.summaries(connection, packet_ids, call.hidden)
+        )
 
     async def packet_detail(self, packet_id: str, call: Call) -> PacketDetail:
         """The current revision whole. Raises NotFound."""
-        return await self._tenant(call).tenant.file.aread(lambda connection: packets.detail(connection, packet_id))
+        return await self._tenant(call).tenant.file.aread(
+            lambda connection: packets.detail(connection, packet_id, call.hidden)
+        )
 
     async def original(self, packet_id: str, call: Call, revision: int = 0) -> tuple[bytes, str]:
         """(bytes as they came, media type); revision 0 is the current one. Raises NotFound, Conflict when damaged."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: packets.original(connection, packet_id, revision)
+            lambda connection: packets.original(connection, packet_id, revision, call.hidden)
         )
+
+    async def hidden(self, ids: Collection[str], call: Call) -> set[str]:
+        """Those of these packet and page ids, of any revision, that are hidden from the call."""
+        if not (ids and call.hidden):
+            return set()
+        return await self._tenant(call).tenant.file.aread(lambda connection: hidden_ids(connection, call.hidden, ids))
 
     # --------------------------------------------------------------------------------------- maintenance
 
@@ -193,6 +215,8 @@ class LocalArchive(SessionCalls):
     ) -> VerifyReport:
         """Packets (None: all), every revision, held against their originals. Raises NotFound, Cancelled."""
         opened = self._tenant(call)
+        if packet_ids and call.hidden:
+            await self.packet_summaries(packet_ids, call)
         return await self._tenants.run(
             verify, opened.tenant.file, packet_ids, self._config, self._clock.zone, self._checker(call), progress
         )

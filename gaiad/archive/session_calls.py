@@ -41,31 +41,31 @@ class SessionCalls:
         """
         opened = self._tenant(call)
         return await opened.tenant.file.aread(
-            lambda connection: opened.turns.turns(connection, session_id, after, limit, latest=latest)
+            lambda connection: opened.turns.turns(connection, session_id, after, limit, call.hidden, latest=latest)
         )
 
     async def sessions(self, call: Call, limit: int = 50, offset: int = 0) -> list[SessionSummary]:
         """Sessions, the one spoken in last first."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.sessions(connection, call.tenant, limit, offset)
+            lambda connection: sessions.sessions(connection, call.tenant, limit, offset, call.hidden)
         )
 
     async def session(self, session_id: str, call: Call) -> SessionSummary:
         """One session. Raises NotFound."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.session(connection, call.tenant, session_id)
+            lambda connection: sessions.session(connection, call.tenant, session_id, call.hidden)
         )
 
     async def session_memos(self, session_id: str, call: Call) -> list[Memo]:
         """What each page added to the session, in order; pages that added nothing are left out."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.session_memos(connection, session_id)
+            lambda connection: sessions.session_memos(connection, session_id, call.hidden)
         )
 
     async def packet_memos(self, packet_id: str, call: Call) -> list[Memo]:
         """The same for one turn; [] for a packet that is none."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.packet_memos(connection, packet_id)
+            lambda connection: sessions.packet_memos(connection, packet_id, call.hidden)
         )
 
     async def session_memo(self, session_id: str, call: Call) -> str:
@@ -77,13 +77,13 @@ class SessionCalls:
     async def session_pages(self, session_id: str, call: Call, after: int = -1, limit: int = 200) -> list[MemoryPage]:
         """JIT's pages: exact text, decorated header, memo; those numbered above `after`, in order."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.session_pages(connection, call.tenant, session_id, after, limit)
+            lambda connection: sessions.session_pages(connection, call.tenant, session_id, after, limit, call.hidden)
         )
 
     async def page_headers(self, page_ids: Sequence[str], call: Call) -> list[PageHeader]:
         """JIT's header of any pages, in the order asked for. Raises NotFound for an unknown or foreign id."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.page_headers(connection, call.tenant, page_ids)
+            lambda connection: sessions.page_headers(connection, call.tenant, page_ids, call.hidden)
         )
 
     def _tenant(self, call: Call) -> TenantArchive:

@@ -6,7 +6,7 @@ latest memo. Which retriever found a page, and with what excerpt, is noted for t
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -92,3 +92,6 @@ class BriefingArchive:
 
     async def page_headers(self, page_ids: Sequence[str], call: Call) -> list[PageHeader]:
         return await self._archive.page_headers(page_ids, call)
+
+    async def hidden(self, ids: Collection[str], call: Call) -> set[str]:
+        return await self._archive.hidden(ids, call)

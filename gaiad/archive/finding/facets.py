@@ -6,37 +6,44 @@ Every turn of a conversation adds a packet, so what came since the last count is
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from gaiad.archive.finding.hidden import not_hidden
 from gaiad.archive.storing.catalogue import Version, read_version
 from gaiad.clock import from_epoch_ms, to_iso
 from gaiad.schemas import Facets
 
 
-def load_facets(connection: sqlite3.Connection, after: int = 0) -> Facets:
+def load_facets(connection: sqlite3.Connection, after: int = 0, hidden: Collection[str] = ()) -> Facets:
     """Counts of models, topics, tags and people over current packets, most frequent first, and the span of time.
 
-    Only packets whose row is behind `after` count.
+    Only packets whose row is behind `after` count, and none with a label that is `hidden`.
     """
+    shown, shown_packet = not_hidden("id", hidden), not_hidden("packet", hidden)
     packets, first, last = connection.execute(
-        "SELECT count(*), min(timestamp_ms), max(timestamp_ms) FROM packets WHERE current = 1 AND id > ?", (after,)
+        f"SELECT count(*), min(timestamp_ms), max(timestamp_ms) FROM packets WHERE current = 1 AND id > ?{shown}",
+        (after,),
     ).fetchone()
     models: Counter[str] = Counter()
     for original, current, count in connection.execute(
-        "SELECT original_model, current_model, count(*) FROM packets WHERE current = 1 AND id > ? GROUP BY 1, 2",
+        "SELECT original_model, current_model, count(*) FROM packets"
+        f" WHERE current = 1 AND id > ?{shown} GROUP BY 1, 2",
         (after,),
     ):
         models.update({model: count for model in {original, current} if model})
     topics = connection.execute(
-        "SELECT topic, count(*) FROM packets WHERE current = 1 AND topic <> '' AND id > ? GROUP BY topic", (after,)
+        f"SELECT topic, count(*) FROM packets WHERE current = 1 AND topic <> '' AND id > ?{shown} GROUP BY topic",
+        (after,),
     ).fetchall()
     return Facets(
         models=_ranked(models),
         topics=_ranked(dict(topics)),
-        tags=_ranked(_metadata(connection, "tag", after)),
-        people=_ranked(_people(connection, after)),
+        tags=_ranked(_metadata(connection, "tag", after, shown_packet)),
+        people=_ranked(_people(connection, after, shown_packet)),
         packets=packets,
-        pages=connection.execute("SELECT count(*) FROM pages WHERE active = 1 AND packet > ?", (after,)).fetchone()[0],
+        pages=connection.execute(
+            f"SELECT count(*) FROM pages WHERE active = 1 AND packet > ?{shown_packet}", (after,)
+        ).fetchone()[0],
         first=to_iso(from_epoch_ms(first)) if packets else "",
         last=to_iso(from_epoch_ms(last)) if packets else "",
     )
@@ -60,10 +67,11 @@ def add_facets(one: Facets, more: Facets) -> Facets:
 class FacetCache:
     """Facets of the newest state: new packets are added, all are counted again after others changed or went.
 
-    Safe from any thread.
+    Without what is `hidden`. Safe from any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: Collection[str] = ()) -> None:
+        self._hidden = hidden
         self._lock = threading.Lock()
         self._held: tuple[Version, Facets] | None = None
 
@@ -71,10 +79,10 @@ class FacetCache:
         version = read_version(connection)
         with self._lock:
             if self._held is None or not _only_new_packets(self._held[0], version):
-                self._held = (version, load_facets(connection))
+                self._held = (version, load_facets(connection, 0, self._hidden))
             elif self._held[0] != version:
                 known, facets = self._held
-                self._held = (version, add_facets(facets, load_facets(connection, known.last_packet)))
+                self._held = (version, add_facets(facets, load_facets(connection, known.last_packet, self._hidden)))
             return self._held[1]
 
 
@@ -87,24 +95,24 @@ def _only_new_packets(old: Version, new: Version) -> bool:
     )
 
 
-def _metadata(connection: sqlite3.Connection, key: str, after: int) -> dict[str, int]:
+def _metadata(connection: sqlite3.Connection, key: str, after: int, shown: str) -> dict[str, int]:
     source, condition = _metadata_behind(after)
     rows = connection.execute(
         f"SELECT min(value), count(DISTINCT packet) FROM {source} JOIN packets ON packets.id = packet AND current = 1"
-        f" WHERE key = :key AND value <> '' {condition} GROUP BY value",
+        f" WHERE key = :key AND value <> '' {condition}{shown} GROUP BY value",
         {"key": key, "after": after},
     ).fetchall()
     return dict(rows)
 
 
-def _people(connection: sqlite3.Connection, after: int) -> dict[str, int]:
+def _people(connection: sqlite3.Connection, after: int, shown: str) -> dict[str, int]:
     """People the packets name, and the speakers of their pages."""
     source, condition = _metadata_behind(after)
     rows = connection.execute(
         "SELECT name, count(DISTINCT packet) FROM ("
         f" SELECT value AS name, packet FROM {source} JOIN packets ON packets.id = packet AND current = 1"
-        f" WHERE key = 'person' AND value <> '' {condition}"
-        " UNION SELECT speaker, packet FROM pages WHERE active = 1 AND speaker <> '' AND packet > :after"
+        f" WHERE key = 'person' AND value <> '' {condition}{shown}"
+        f" UNION SELECT speaker, packet FROM pages WHERE active = 1 AND speaker <> '' AND packet > :after{shown}"
         ") GROUP BY name COLLATE NOCASE",
         {"after": after},
     ).fetchall()

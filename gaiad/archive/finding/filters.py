@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gaiad.archive.finding.hidden import hidden_rows
 from gaiad.archive.finding.query_terms import Stemmer, quote
 from gaiad.archive.storing.catalogue import Catalogue, section_code
 from gaiad.clock import to_epoch_ms
@@ -44,7 +45,7 @@ def check_filters(filters: Filters) -> None:
     since, until = parse_time(filters.since, "since"), parse_time(filters.until, "until")
     if since is not None and until is not None and since > until:
         raise BadInput(f"since = {filters.since!r} is after until = {filters.until!r}; exchange them")
-    for name in ("models", "topics", "tags", "metrics", "packet_ids", "session_ids"):
+    for name in ("models", "topics", "tags", "metrics", "packet_ids", "session_ids", "without"):
         if len(getattr(filters, name)) > MAX_VALUES:
             raise BadInput(f"{len(getattr(filters, name))} {name}: give at most {MAX_VALUES} in one filter")
     for metric in filters.metrics:
@@ -57,7 +58,8 @@ def check_filters(filters: Filters) -> None:
 
 
 def has_filters(filters: Filters) -> bool:
-    return filters != Filters()
+    """Whether the filters choose anything; to leave labels out chooses nothing by itself."""
+    return filters != Filters(without=filters.without)
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
@@ -98,6 +100,8 @@ def packet_conditions(filters: Filters, *, with_time: bool = True) -> tuple[str,
         low = float("-inf") if metric.minimum is None else metric.minimum
         high = float("inf") if metric.maximum is None else metric.maximum
         values.extend((f"metric:{metric.name.strip()}".casefold(), low, high))
+    if filters.without:
+        conditions.append(f"packets.id NOT IN ({hidden_rows(filters.without)})")
     return " AND ".join(conditions) or "1", values
 
 
@@ -110,7 +114,7 @@ def page_mask(
     stemmer: Stemmer | None = None,
 ) -> Mask | None:
     """True for the pages that pass, by position; None when all active pages do."""
-    if not has_filters(filters) and focus == "full_context" and not phrases:
+    if filters == Filters() and focus == "full_context" and not phrases:
         return None
     mask = catalogue.active.copy()
     for value, name, within in ((filters.since, "since", np.greater_equal), (filters.until, "until", np.less)):

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gaiad.archive.finding.filters import FOCUS_SECTIONS, add_functions, check_filters, packet_conditions
+from gaiad.archive.finding.hidden import Labels, not_hidden
 from gaiad.archive.reading.derive import decode_canonical
 from gaiad.archive.storing.records import expand
 from gaiad.clock import from_epoch_ms, to_iso
@@ -42,46 +43,49 @@ def list_packets(connection: sqlite3.Connection, request: PacketFilter) -> list[
     return [_summary(row) for row in rows]
 
 
-def summaries(connection: sqlite3.Connection, packet_ids: Sequence[str]) -> list[PacketSummary]:
+def summaries(connection: sqlite3.Connection, packet_ids: Sequence[str], hidden: Labels = ()) -> list[PacketSummary]:
     """Current revisions in the order asked for. Raises NotFound for an unknown id."""
     found: dict[str, PacketSummary] = {}
     for chunk in _chunks(packet_ids):
         rows = connection.execute(
-            f"SELECT {_SUMMARY} FROM packets WHERE packets.current = 1 AND packets.packet_id IN ({_marks(chunk)})",
+            f"SELECT {_SUMMARY} FROM packets WHERE packets.current = 1 AND packets.packet_id IN ({_marks(chunk)})"
+            f"{not_hidden('packets.id', hidden)}",
             chunk,
         )
         found.update((row[0], _summary(row)) for row in rows)
     return [_known(found, packet_id, "packet") for packet_id in packet_ids]
 
 
-def pages(connection: sqlite3.Connection, page_ids: Sequence[str]) -> list[Page]:
+def pages(connection: sqlite3.Connection, page_ids: Sequence[str], hidden: Labels = ()) -> list[Page]:
     """In the order asked for, superseded revisions included. Raises NotFound for an unknown id."""
     found: dict[str, Page] = {}
     for chunk in _chunks(page_ids):
         rows = connection.execute(
             f"SELECT {_PAGE} FROM pages JOIN packets ON packets.id = pages.packet"
-            f" WHERE pages.page_id IN ({_marks(chunk)})",
+            f" WHERE pages.page_id IN ({_marks(chunk)}){not_hidden('packets.id', hidden)}",
             chunk,
         )
         found.update((row[0], _page(row)) for row in rows)
     return [_known(found, page_id, "page") for page_id in page_ids]
 
 
-def section_pages(connection: sqlite3.Connection, packet_id: str, focus: Focus) -> list[Page]:
+def section_pages(connection: sqlite3.Connection, packet_id: str, focus: Focus, hidden: Labels = ()) -> list[Page]:
     """Pages of the current revision that a focus asks for (GAM 3), in reading order. Raises NotFound."""
-    return _pages_of(connection, _row_id(connection, packet_id, 0), FOCUS_SECTIONS[focus])
+    return _pages_of(connection, _row_id(connection, packet_id, 0, hidden), FOCUS_SECTIONS[focus])
 
 
-def detail(connection: sqlite3.Connection, packet_id: str) -> PacketDetail:
+def detail(connection: sqlite3.Connection, packet_id: str, hidden: Labels = ()) -> PacketDetail:
     """The current revision whole, and a line for each revision, newest first. Raises NotFound."""
-    rowid = _row_id(connection, packet_id, 0)
+    rowid = _row_id(connection, packet_id, 0, hidden)
     canonical, source, received_ms = connection.execute(
         "SELECT canonical, source, received_ms FROM packets WHERE id = ?", (rowid,)
     ).fetchone()
     revisions = [
         _summary(row)
         for row in connection.execute(
-            f"SELECT {_SUMMARY} FROM packets WHERE packets.packet_id = ? ORDER BY packets.revision DESC", (packet_id,)
+            f"SELECT {_SUMMARY} FROM packets WHERE packets.packet_id = ?{not_hidden('packets.id', hidden)}"
+            " ORDER BY packets.revision DESC",
+            (packet_id,),
         )
     ]
     packet = decode_canonical(canonical)
@@ -99,9 +103,11 @@ def detail(connection: sqlite3.Connection, packet_id: str) -> PacketDetail:
     )
 
 
-def original(connection: sqlite3.Connection, packet_id: str, revision: int = 0) -> tuple[bytes, str]:
+def original(
+    connection: sqlite3.Connection, packet_id: str, revision: int = 0, hidden: Labels = ()
+) -> tuple[bytes, str]:
     """(the bytes as they came, media type) of a revision; 0 is the current one. Raises NotFound, Conflict."""
-    rowid = _row_id(connection, packet_id, revision)
+    rowid = _row_id(connection, packet_id, revision, hidden)
     media_type, codec, body = connection.execute(
         "SELECT media_type, codec, body FROM packets JOIN originals ON originals.packet = packets.id"
         " WHERE packets.id = ?",
@@ -113,9 +119,10 @@ def original(connection: sqlite3.Connection, packet_id: str, revision: int = 0) 
         raise Conflict(f"packet {packet_id}: {error}; restore the last backup (gaiad restore DIR)") from error
 
 
-def _row_id(connection: sqlite3.Connection, packet_id: str, revision: int) -> int:
+def _row_id(connection: sqlite3.Connection, packet_id: str, revision: int, hidden: Labels) -> int:
     row = connection.execute(
-        "SELECT id FROM packets WHERE packet_id = ? AND (revision = ? OR (? = 0 AND current = 1))",
+        "SELECT id FROM packets WHERE packet_id = ? AND (revision = ? OR (? = 0 AND current = 1))"
+        f"{not_hidden('id', hidden)}",
         (packet_id, revision, revision),
     ).fetchone()
     if row is None:

@@ -18,6 +18,7 @@ from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding import ranking
 from gaiad.archive.finding.facets import FacetCache
 from gaiad.archive.finding.feedback import FeedbackShelf
+from gaiad.archive.finding.hidden import hidden_frequency
 from gaiad.archive.finding.hits import hits_of
 from gaiad.archive.finding.lexical import LexicalIndex
 from gaiad.archive.finding.query_terms import Stemmer, parse_query
@@ -52,7 +53,7 @@ class Searcher:
         self._stemmer = Stemmer()
         self._catalogues = CatalogueReader()
         self._lexical = LexicalIndex(config.search.postings_budget)
-        self._facets = FacetCache()
+        self._facets: dict[frozenset[str], FacetCache] = {}
         self._feedback = FeedbackShelf(self._stemmer, config.search.weight_feedback)
         self._weights = ranking.Weights(
             bm25=config.search.weight_bm25,
@@ -87,7 +88,7 @@ class Searcher:
     async def facets(self, call: Call) -> Facets:
         """What the tenant knows by name; counted again only after a change."""
         call.check(self._clock.monotonic())
-        return await self._tenant.file.aread(self._facets.get)
+        return await self._tenant.file.aread(self._facets.setdefault(call.hidden, FacetCache(call.hidden)).get)
 
     async def document_frequency(self, words: Sequence[str], call: Call) -> dict[str, int]:
         """For each word, on how many active pages it (or a word of its stem) stands; 0 when nowhere."""
@@ -96,6 +97,8 @@ class Searcher:
 
         def read(connection: sqlite3.Connection) -> dict[str, int]:
             found = self._lexical.frequencies(connection, [stem for parts in stems for stem in parts])
+            for stem in found if call.hidden else ():
+                found[stem] -= hidden_frequency(connection, call.hidden, stem)
             return {
                 word: min((found[stem] for stem in parts), default=0) for word, parts in zip(words, stems, strict=True)
             }

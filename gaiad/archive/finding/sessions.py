@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gaiad.archive.finding.hidden import Labels, hidden_rows, not_hidden
 from gaiad.archive.reading.memo import MEMO_VERSION, MemoItems, memo_text, merged
 from gaiad.archive.storing.memos import decode_memo
 from gaiad.archive.storing.records import expand
@@ -44,14 +45,21 @@ class TurnShelf:
         self._bytes = 0
 
     def turns(
-        self, connection: sqlite3.Connection, session_id: str, after: int, limit: int, *, latest: bool
+        self,
+        connection: sqlite3.Connection,
+        session_id: str,
+        after: int,
+        limit: int,
+        hidden: Labels = (),
+        *,
+        latest: bool,
     ) -> list[SessionTurn]:
         """At most `limit` turns with numbers above `after`, in order: the first of them, or with `latest` the last."""
         direction = "DESC" if latest else "ASC"
         rows = connection.execute(
             "SELECT k.sha256, t.packet, t.turn_id FROM turns t JOIN sessions s ON s.id = t.session"
             " JOIN packets k ON k.id = t.packet WHERE s.session_id = ? AND t.sequence > ?"
-            f" ORDER BY t.sequence {direction} LIMIT ?",
+            f"{not_hidden('k.id', hidden)} ORDER BY t.sequence {direction} LIMIT ?",
             (session_id, after, max(0, limit)),
         ).fetchall()
         kept = self._take(sha256 for sha256, _, _ in rows)
@@ -90,21 +98,24 @@ class _Kept(NamedTuple):
     size: int
 
 
-def sessions(connection: sqlite3.Connection, tenant: str, limit: int, offset: int) -> list[SessionSummary]:
-    """Sessions, the one spoken in last first."""
+def sessions(
+    connection: sqlite3.Connection, tenant: str, limit: int, offset: int, hidden: Labels = ()
+) -> list[SessionSummary]:
+    """Sessions, the one spoken in last first; none with a turn that is hidden."""
     rows = connection.execute(
         "SELECT session_id, title, description, agent_id, classification, policy_tags, metadata, created_ms,"
-        " updated_ms, turns, pages FROM sessions ORDER BY updated_ms DESC, session_id LIMIT ? OFFSET ?",
+        f" updated_ms, turns, pages FROM sessions WHERE 1{_shown(hidden)}"
+        " ORDER BY updated_ms DESC, session_id LIMIT ? OFFSET ?",
         (max(0, limit), max(0, offset)),
     )
     return [_session(row, tenant) for row in rows]
 
 
-def session(connection: sqlite3.Connection, tenant: str, session_id: str) -> SessionSummary:
+def session(connection: sqlite3.Connection, tenant: str, session_id: str, hidden: Labels = ()) -> SessionSummary:
     """One session. Raises NotFound."""
     row = connection.execute(
         "SELECT session_id, title, description, agent_id, classification, policy_tags, metadata, created_ms,"
-        " updated_ms, turns, pages FROM sessions WHERE session_id = ?",
+        f" updated_ms, turns, pages FROM sessions WHERE session_id = ?{_shown(hidden)}",
         (session_id,),
     ).fetchone()
     if row is None:
@@ -112,23 +123,24 @@ def session(connection: sqlite3.Connection, tenant: str, session_id: str) -> Ses
     return _session(row, tenant)
 
 
-def session_memos(connection: sqlite3.Connection, session_id: str) -> list[Memo]:
+def session_memos(connection: sqlite3.Connection, session_id: str, hidden: Labels = ()) -> list[Memo]:
     """The memos of a session's pages in order, those that add nothing left out; none for an unknown session."""
     rows = connection.execute(
         "SELECT g.page_id, k.packet_id, t.first_page + g.sequence, m.memo_version, m.body FROM sessions s"
         " JOIN turns t ON t.session = s.id JOIN packets k ON k.id = t.packet JOIN pages g ON g.packet = t.packet"
-        " JOIN memos m ON m.page = g.id WHERE s.session_id = ? ORDER BY t.sequence, g.sequence",
+        f" JOIN memos m ON m.page = g.id WHERE s.session_id = ?{not_hidden('k.id', hidden)}"
+        " ORDER BY t.sequence, g.sequence",
         (session_id,),
     )
     return _memos(session_id, rows)
 
 
-def packet_memos(connection: sqlite3.Connection, packet_id: str) -> list[Memo]:
+def packet_memos(connection: sqlite3.Connection, packet_id: str, hidden: Labels = ()) -> list[Memo]:
     """The memos of one turn's pages; none for a packet that is no turn."""
     rows = connection.execute(
         "SELECT g.page_id, k.packet_id, t.first_page + g.sequence, m.memo_version, m.body, k.session_id FROM turns t"
         " JOIN packets k ON k.id = t.packet JOIN pages g ON g.packet = t.packet JOIN memos m ON m.page = g.id"
-        " WHERE t.turn_id = ? ORDER BY g.sequence",
+        f" WHERE t.turn_id = ?{not_hidden('k.id', hidden)} ORDER BY g.sequence",
         (packet_id,),
     ).fetchall()
     return _memos(rows[0][5], (row[:5] for row in rows)) if rows else []
@@ -145,30 +157,39 @@ def session_memo(connection: sqlite3.Connection, session_id: str) -> str:
 
 
 def session_pages(
-    connection: sqlite3.Connection, tenant: str, session_id: str, after: int, limit: int
+    connection: sqlite3.Connection, tenant: str, session_id: str, after: int, limit: int, hidden: Labels = ()
 ) -> list[MemoryPage]:
     """At most `limit` pages of the session with numbers above `after`, in order, with their headers."""
     rows = connection.execute(
         f"{_PAGE} JOIN sessions s ON s.id = t.session WHERE s.session_id = ? AND t.first_page + g.sequence > ?"
-        " ORDER BY t.sequence, g.sequence LIMIT ?",
+        f"{not_hidden('k.id', hidden)} ORDER BY t.sequence, g.sequence LIMIT ?",
         (session_id, after, max(0, limit)),
     ).fetchall()
     labels = _labels(connection, {row[1] for row in rows})
     return [_memory_page(row, tenant, labels[row[1]]) for row in rows]
 
 
-def page_headers(connection: sqlite3.Connection, tenant: str, page_ids: Sequence[str]) -> list[PageHeader]:
+def page_headers(
+    connection: sqlite3.Connection, tenant: str, page_ids: Sequence[str], hidden: Labels = ()
+) -> list[PageHeader]:
     """The header of any page, of a turn or another packet, in the order asked for. Raises NotFound."""
     found: dict[str, PageHeader] = {}
     for start in range(0, len(page_ids), _CHUNK):
         chunk = page_ids[start : start + _CHUNK]
-        rows = connection.execute(f"{_PAGE} WHERE g.page_id IN ({', '.join('?' * len(chunk))})", chunk).fetchall()
+        rows = connection.execute(
+            f"{_PAGE} WHERE g.page_id IN ({', '.join('?' * len(chunk))}){not_hidden('k.id', hidden)}", chunk
+        ).fetchall()
         labels = _labels(connection, {row[1] for row in rows})
         found.update((row[0], _header(row, tenant, labels[row[1]])) for row in rows)
     unknown = [page_id for page_id in page_ids if page_id not in found]
     if unknown:
         raise NotFound(f"no page {unknown[0]!r} in this tenant")
     return [found[page_id] for page_id in page_ids]
+
+
+def _shown(hidden: Labels) -> str:
+    """A condition on `sessions`: it has no turn that is hidden."""
+    return f" AND id NOT IN (SELECT session FROM turns WHERE packet IN ({hidden_rows(hidden)}))" if hidden else ""
 
 
 def _session(row: tuple[Any, ...], tenant: str) -> SessionSummary:

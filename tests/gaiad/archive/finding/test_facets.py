@@ -47,9 +47,9 @@ def test_added_facets_are_those_of_a_full_count(shelf, seed):
 def test_only_new_packets_are_counted_until_one_of_the_others_changes(shelf, monkeypatch):
     cache, counted = FacetCache(), []
 
-    def spy(connection, after=0):
+    def spy(connection, after=0, hidden=()):
         counted.append(after)
-        return load_facets(connection, after)
+        return load_facets(connection, after, hidden)
 
     monkeypatch.setattr(facets, "load_facets", spy)
     pages = shelf.packet("A", ["one"], tags=["x"])
