@@ -46,9 +46,10 @@ class ExactRows:
         self.alive[hit] = False
         return len(hit)
 
-    def live(self) -> tuple[Ids, Vectors]:
-        """Copies of the living rows, rising by page id."""
-        rows = np.flatnonzero(self.alive[: self.count])
+    def live(self, among: Ids | None = None) -> tuple[Ids, Vectors]:
+        """Copies of the living rows, only of pages `among` when given, rising by page id."""
+        wanted = self.alive[: self.count]
+        rows = np.flatnonzero(wanted if among is None else wanted & np.isin(self.ids[: self.count], among))
         rows = rows[np.argsort(self.ids[rows], kind="stable")]
         return self.ids[rows], self.matrix[rows]
 

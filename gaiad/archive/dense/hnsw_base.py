@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from gaiad.archive.dense import vector_file
 from gaiad.archive.dense.exact_rows import best, membership
+from gaiad.archive.dense.hnsw_file import MappedVectors
 
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -30,6 +31,7 @@ class HnswBase:
             self._index.load_index(str(path), max_elements=max(manifest.count, 1))
         except RuntimeError as error:
             raise vector_file.BrokenIndex(f"{path} cannot be loaded ({error})") from error
+        self._mapped = MappedVectors(path, self.ids, manifest.dimension)
         self._index.set_ef(manifest.search_width)  # a search for more than this takes as wide as that
 
     def bury(self, ids: Ids) -> int:
@@ -39,10 +41,10 @@ class HnswBase:
         self.alive[rows] = False
         return len(rows)
 
-    def live(self) -> tuple[Ids, Vectors]:
-        """Copies of the living vectors, rising by page id."""
-        ids = self.ids[self.alive]
-        return ids, self._vectors(ids)
+    def live(self, among: Ids | None = None) -> tuple[Ids, Vectors]:
+        """Copies of the living vectors, only of pages `among` when given, rising by page id."""
+        rows = np.flatnonzero(self.alive if among is None else self.alive & np.isin(self.ids, among))
+        return self.ids[rows], self._mapped.at(rows)
 
     def search(self, query: Vectors, count: int, allowed: Ids | None) -> tuple[Ids, Vectors]:
         """The `count` nearest living (and allowed) pages; few allowed pages are scanned exactly instead."""
@@ -70,18 +72,15 @@ class HnswBase:
         rows = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         here = (self.ids[rows] == ids) & self.alive[rows]
         if here.any():
-            result[here] = self._vectors(ids[here]) @ query
+            result[here] = self._mapped.at(rows[here]) @ query
         return result
 
     def _scan(self, query: Vectors, count: int, passing: NDArray[np.bool_]) -> tuple[Ids, Vectors]:
-        ids = self.ids[passing]
+        rows = np.flatnonzero(passing)
         cosines = np.concatenate(
-            [self._vectors(ids[begin : begin + _SCAN_ROWS]) @ query for begin in range(0, len(ids), _SCAN_ROWS)]
+            [self._mapped.at(rows[begin : begin + _SCAN_ROWS]) @ query for begin in range(0, len(rows), _SCAN_ROWS)]
         )
-        return best(ids, cosines, count)
-
-    def _vectors(self, ids: Ids) -> Vectors:
-        return np.asarray(self._index.get_items(ids, return_type="numpy"), np.float32)
+        return best(self.ids[rows], cosines, count)
 
     def _rows(self, ids: Ids) -> Ids:
         rows = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)

@@ -75,12 +75,17 @@ class Parts(msgspec.Struct, frozen=True):
                 result[here] = rows.matrix[order[slots[here]]] @ query
         return result
 
-    def live(self) -> tuple[Ids, Vectors]:
-        """Every living vector with its page id, rising by id (copies)."""
-        ids, matrix = self.rows.live()
+    def live_ids(self) -> Ids:
+        """The pages with a living vector, rising."""
+        ids = self.rows.ids[: self.rows.count][self.rows.alive[: self.rows.count]]
+        return np.sort(ids if self.base is None else np.concatenate((ids, self.base.ids[self.base.alive])))
+
+    def live(self, among: Ids | None = None) -> tuple[Ids, Vectors]:
+        """Every living vector (only of pages `among` when given) with its page id, rising by id (copies)."""
+        ids, matrix = self.rows.live(among)
         if self.base is None:
             return ids, matrix
-        base_ids, base_matrix = self.base.live()
+        base_ids, base_matrix = self.base.live(among)
         ids, matrix = np.concatenate((ids, base_ids)), np.concatenate((matrix, base_matrix))
         order = np.argsort(ids, kind="stable")
         return ids[order], matrix[order]

@@ -238,13 +238,13 @@ class VectorIndex:
         with self._writing:
             if self._tenant.file.read(read_version).pages != manifest.pages_change:
                 return False
-            ids, matrix = self._parts.live()
-            fresh = ~np.isin(ids, base.ids)
+            ids = self._parts.live_ids()
+            fresh, matrix = self._parts.live(np.setdiff1d(ids, base.ids))
             base.bury(np.setdiff1d(base.ids, ids))
             vector_file.write_manifest(self.folder, manifest)
             self._mark_written(manifest.count)
-            self._parts = Parts(ExactRows.of(ids[fresh], matrix[fresh]), base)
-            self._unwritten, self._refused_at = int(fresh.sum()) + int((~base.alive).sum()), 0
+            self._parts = Parts(ExactRows.of(fresh, matrix), base)
+            self._unwritten, self._refused_at = len(fresh) + int((~base.alive).sum()), 0
             return True
 
     def _refuse(self, count: int, reason: str) -> bool:
@@ -256,9 +256,7 @@ class VectorIndex:
         """Hold index, file and database against each other; what does not agree, one line each. `load` mends it."""
         problems = []
         live = self._tenant.file.read(lambda c: vectors.live_pages(c, self._space))
-        held = self._parts.rows.live()[0]
-        if self._parts.base is not None:
-            held = np.union1d(held, self._parts.base.ids[self._parts.base.alive])
+        held = self._parts.live_ids()
         if not np.array_equal(held, live):
             missing, surplus = len(np.setdiff1d(live, held)), len(np.setdiff1d(held, live))
             problems.append(f"vector index of {self._tenant.name}: {missing} vectors missing, {surplus} too many")
