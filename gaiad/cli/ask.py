@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from gaiad.schemas import ResearchRequest, ResearchResult
 
 
-def _question_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def question_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a question may be asked with; `request_from` reads it."""
     options: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
         click.option("--now", default="", metavar="TIME", help='The time "last week" is counted from; default: now.'),
         click.option(
@@ -25,12 +26,14 @@ def _question_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Most rounds of search and reflection; 0 is the setting research.max_iterations.",
         ),
         filter_options,
-        click.option("--exit-status", is_flag=True, help="Exit 3 when the status is NOT_FOUND or CLARIFY."),
         tenant_option,
     ]
     for option in reversed(options):
         function = option(function)
     return function
+
+
+_exit_status = click.option("--exit-status", is_flag=True, help="Exit 3 when the status is NOT_FOUND or CLARIFY.")
 
 
 @click.command(
@@ -44,8 +47,14 @@ def _question_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("question", nargs=-1)
 @click.option("--quotes", is_flag=True, help="Show the quoted passages with page, span and hash.")
-@_question_options
-def ask(question: tuple[str, ...], quotes: bool, **given: Any) -> None:
+@click.option(
+    "--follow/--no-follow",
+    default=None,
+    help="Tell on stderr what is searched, found and missing, and the answer so far. Default: on a terminal.",
+)
+@question_options
+@_exit_status
+def ask(question: tuple[str, ...], quotes: bool, follow: bool | None, **given: Any) -> None:
     """Ask the archive, get an answer with citations.
 
     Without QUESTION it is read from standard input.
@@ -55,8 +64,9 @@ def ask(question: tuple[str, ...], quotes: bool, **given: Any) -> None:
     """
     from gaiad.cli.research_layout import engine_line, result_text
 
-    request = _request(question, given)
-    result = _research(request)
+    request = request_from(question, given)
+    telling = sys.stderr.isatty() and not invocation().as_json if follow is None else follow
+    result = _research(request, follow=telling)
     if not invocation().as_json:
         click.echo(result_text(result, request.query, terminal_width(), confidence=True, quotes=quotes))
         click.echo(dim(engine_line(result)))
@@ -72,7 +82,8 @@ def ask(question: tuple[str, ...], quotes: bool, **given: Any) -> None:
     """,
 )
 @click.argument("query", nargs=-1)
-@_question_options
+@question_options
+@_exit_status
 def gam_research(query: tuple[str, ...], **given: Any) -> None:
     """Research a query in the Transmission Packets.
 
@@ -80,7 +91,7 @@ def gam_research(query: tuple[str, ...], **given: Any) -> None:
     """
     from gaiad.cli.research_layout import engine_line, result_text
 
-    request = _request(query, given)
+    request = request_from(query, given)
     result = _research(request)
     if not invocation().as_json:
         click.echo(result_text(result, request.query, terminal_width(), confidence=False))
@@ -88,7 +99,8 @@ def gam_research(query: tuple[str, ...], **given: Any) -> None:
     _end_with_status(result, given["exit_status"])
 
 
-def _request(words: tuple[str, ...], given: dict[str, Any]) -> "ResearchRequest":
+def request_from(words: tuple[str, ...], given: dict[str, Any]) -> "ResearchRequest":
+    """The request of the words and options given; without words it is read from standard input."""
     from gaiad.schemas import ResearchRequest
 
     return ResearchRequest(
@@ -109,14 +121,19 @@ def _question(words: tuple[str, ...]) -> str:
     return text
 
 
-def _research(request: "ResearchRequest") -> "ResearchResult":
+def _research(request: "ResearchRequest", *, follow: bool = False) -> "ResearchResult":
     from gaiad.cli.research_layout import SEARCHING
 
     as_json = invocation().as_json
     if not as_json:
         click.echo(SEARCHING)
     with invocation().client() as client:
-        result = client.research(request)
+        if follow:
+            from gaiad.cli.research_events import result_of, told
+
+            result = result_of(told(client.research_events(request)), "the daemon stopped before there was an answer")
+        else:
+            result = client.research(request)
     if as_json:
         write_json(result)
     return result

@@ -1,10 +1,17 @@
-"""`gaiad research`: runs that were kept: how each came to its answer, which to look at again, what sources say."""
+"""`gaiad research`: runs under way and kept: begin one, follow it, see how it came to its answer, forget it."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaiad.cli.ask import question_options, request_from
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
-from gaiad.cli.output import plain, table, terminal_width, write_json
+from gaiad.cli.output import dim, plain, table, terminal_width, write_json
 from gaiad.cli.research_story import run_row, run_text
+
+if TYPE_CHECKING:
+    from gaiad.connection import ServerEvent
 
 _HEADS = ("run", "began (UTC)", "status", "confidence", "sources", "contradictions", "question")
 _SOURCE_TEXT = "the packet was revised since the run; this is its text now"
@@ -16,10 +23,96 @@ _SOURCE_TEXT = "the packet was revised since the run; this is its text now"
         gaiad research list
         gaiad research show res_01JD3Z9Q5M4X8V7Y2K6T1QWERT
         gaiad research review
+        gaiad research follow $(gaiad research start what changed since the MIT study)
     """,
 )
 def research() -> None:
-    """Look at how answers came about: searches, sources, contradictions."""
+    """Look at how answers came about: searches, sources, contradictions.
+
+    Runs can also go on by themselves, over a restart of the daemon too.
+    """
+
+
+@research.command("start", cls=Verb, example="gaiad research start --since 2025-11-01 who proposed the law of consent")
+@click.argument("question", nargs=-1)
+@question_options
+def start(question: tuple[str, ...], **given: Any) -> None:
+    """Begin a run that goes on by itself, and print its ID.
+
+    It is durable at once: what a stop or a crash of the daemon interrupts is run again at its next start.
+    """
+    with invocation().client() as client:
+        research_id = client.start_research(request_from(question, given))
+    if invocation().as_json:
+        write_json({"research_id": research_id})
+        return
+    click.echo(research_id)
+    click.echo(f"gaiad research follow {research_id} tells how it goes, gaiad research cancel ends it", err=True)
+
+
+@research.command("follow", cls=Verb, example="gaiad research follow RUN --json | jq -c '.event'")
+@click.argument("run", metavar="ID")
+@tenant_option
+def follow(run: str, tenant: str) -> None:
+    """Tell how a run goes, and its answer at the end.
+
+    Of a run of long ago it is the answer alone. Ctrl-C leaves the run to itself. With --json every event is a line of
+    its own, the last one `result`.
+    """
+    from gaiad.cli.research_events import result_of, told
+    from gaiad.cli.research_layout import engine_line, result_text
+
+    stopped = f"the daemon stopped; the run goes on at its next start: gaiad research follow {run}"
+    with invocation().client() as client:
+        events = client.follow_research(run, tenant)
+        if invocation().as_json:
+            result_of(_written(events), stopped)
+            return
+        result = result_of(told(events), stopped)
+    click.echo(result_text(result, "", terminal_width(), confidence=True))
+    click.echo(dim(engine_line(result)))
+
+
+def _written(events: "Iterable[ServerEvent]") -> "Iterator[ServerEvent]":
+    for event in events:
+        write_json({"event": event.event, "data": event.data})
+        yield event
+
+
+@research.command("cancel", cls=Verb, example="gaiad research cancel RUN")
+@click.argument("run", metavar="ID")
+@tenant_option
+def cancel(run: str, tenant: str) -> None:
+    """Break off a run that was begun by itself.
+
+    It stays on the list as cancelled, with what it found until then.
+    """
+    from gaiad.errors import Conflict
+
+    with invocation().client() as client:
+        cancelled = client.cancel_research(run, tenant)
+    if not cancelled:
+        raise Conflict(f"run {run} is at its end already; `gaiad research show {run}` tells it")
+    if invocation().as_json:
+        write_json({"research_id": run, "cancelled": True})
+    else:
+        click.echo(f"broke off {run}")
+
+
+@research.command("forget", cls=Verb, example="gaiad research forget RUN")
+@click.argument("run", metavar="ID")
+@tenant_option
+def forget(run: str, tenant: str) -> None:
+    """Take a kept run out for good, with its question, answer and payload.
+
+    Packets stay. Old runs go by themselves: research.keep_runs_days, research.keep_runs_max.
+    """
+    with invocation().client() as client:
+        client.forget_research(run, tenant)
+    if invocation().as_json:
+        write_json({"research_id": run, "forgotten": True})
+    else:
+        click.echo(f"forgot {run}")
 
 
 @research.command("list", cls=Verb, example="gaiad research list --json | jq '.runs[] | {research_id, outcome}'")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
-from gaiad.cli.output import plain, wrap
+from gaiad.cli.output import counted, plain, wrap
 
 if TYPE_CHECKING:
     from gaiad.payload_schemas import IterationRecord, ResearchRun, RunRow, SourceRecord
@@ -36,6 +36,7 @@ def run_text(found: "ResearchRun", width: int) -> str:
         ),
         _titled("In short", [f"- {one}" for one in payload.synthesis.key_takeaways]),
         _ended(found),
+        _account(found),
     ]
     return "\n\n".join(wrap(part, width) for part in parts if part)
 
@@ -76,12 +77,29 @@ def _source(one: "SourceRecord") -> str:
 
 def _ended(found: "ResearchRun") -> str:
     run = found.run
+    if run.status == "in_progress":
+        return f"It is under way: gaiad research follow {run.research_id}"
     if found.result is None:
         return f"It was {run.status}: {found.error}"
     score = found.payload.metadata.completeness_score
     return (
         f"It ended as {run.outcome}, confidence {run.confidence:.2f} ({found.result.confidence_band}), "
         f"completeness {score:.2f}."
+    )
+
+
+def _account(found: "ResearchRun") -> str:
+    """What it took; "" for a run of before that was kept."""
+    took = found.account
+    if not (took.took_ms or took.searches):
+        return ""
+    calls = counted(took.model_calls, "model call")
+    model = f"{calls} ({took.prompt_tokens:,} tokens in, {took.reply_tokens:,} out)" if took.model_calls else calls
+    quoted = f"{counted(took.pages_quoted, 'page')} quoted of {counted(took.packets_cited, 'packet')}"
+    return (
+        f"It took {counted(took.rounds, 'round')}, {took.searches:,} {'search' if took.searches == 1 else 'searches'}, "
+        f"{counted(took.pages_found, 'page')} found, {quoted}; {model}; "
+        f"an answer of at most {counted(took.answer_tokens, 'token')}; {took.took_ms:.0f} ms."
     )
 
 
