@@ -1,6 +1,8 @@
 """Runs in a real database file: kept whole, found again, listed, and what happens when they cannot be kept."""
 
+import json
 import sqlite3
+import zlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from gaiad.config import ResearchConfig
 from gaiad.errors import NotFound, Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
+from gaiad.payload_schemas import RunAccount
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.research.payload import kept_runs
@@ -141,3 +144,72 @@ async def test_a_packet_that_is_gone_by_then_is_no_source(house: House) -> None:
     house.archive.section_pages = gone
     result = await house.ask(QUESTION)
     assert (await house.runs.run(result.research_id, Call())).payload.sources == []
+
+
+async def test_what_a_run_took_is_kept_with_it(house: House) -> None:
+    result = await house.ask(DOUBTFUL)
+    took = (await house.runs.run(result.research_id, Call())).account
+    assert took.rounds == result.iterations_used <= took.searches
+    assert took.pages_found >= took.pages_quoted == took.packets_cited == 1
+    assert (took.model_calls, took.prompt_tokens, took.reply_tokens) == (0, 0, 0)
+    assert took.answer_tokens >= len(result.answer) / 3
+    assert took.took_ms == result.took_ms
+
+
+async def test_a_forgotten_run_is_gone_with_its_sources(house: House) -> None:
+    kept, gone = await house.ask(QUESTION), await house.ask(QUESTION)
+    await house.runs.forget(gone.research_id, Call())
+    assert [row.research_id for row in await house.runs.newest(Call(), 9)] == [kept.research_id]
+    with pytest.raises(NotFound):
+        await house.runs.source(gone.research_id, "src_001", Call())
+    assert (await house.runs.source(kept.research_id, "src_001", Call())).packet_id == "tp-1"
+    with pytest.raises(NotFound):
+        await house.runs.forget(gone.research_id, Call())
+    with pytest.raises(NotFound):
+        await house.runs.forget(kept.research_id, Call("work"))
+
+
+async def test_runs_go_with_their_age_and_beyond_their_number(house: House) -> None:
+    old = await house.ask(DOUBTFUL)  # to review, which saves nothing
+    house.clock.advance(3 * 86_400)
+    ids = [(await house.ask(QUESTION)).research_id for _ in range(3)]
+    foreign = await house.ask(QUESTION, "work")
+    assert await house.runs.prune("local", 0, 0) == 0
+    assert await house.runs.prune("local", 4, 4) == 0
+    assert await house.runs.prune("local", 2, 0) == 1
+    with pytest.raises(NotFound):
+        await house.runs.run(old.research_id, Call())
+    assert await house.runs.prune("local", 2, 2) == 1
+    assert [row.research_id for row in await house.runs.newest(Call(), 9)] == [ids[2], ids[1]]
+    assert await house.runs.prune("local", 0, 1) == 1
+    assert [row.research_id for row in await house.runs.newest(Call("work"), 9)] == [foreign.research_id]
+
+
+async def test_what_is_under_way_is_not_pruned_and_gives_way_to_its_end(house: House) -> None:
+    request = ResearchRequest(query=QUESTION)
+    begun = await house.runs.begun.begin(house.runs.new_id(), request, Call())
+    house.clock.advance(9 * 86_400)
+    assert await house.runs.prune("local", 1, 1) == 0
+    assert (await house.runs.newest(Call(), 9))[0].status == "in_progress"
+    researcher = Researcher(house.archive, house.clock, CONFIG, house.runs)
+    await researcher.research(request, Call(), research_id=begun.research_id)
+    assert await house.runs.begun.all(Call()) == []
+    assert [row.status for row in await house.runs.newest(Call(), 9)] == ["complete"]
+    assert await house.runs.break_off(begun, Unavailable("too late"), Call()) == ""
+    assert (await house.runs.run(begun.research_id, Call())).run.status == "complete"
+
+
+async def test_a_file_of_before_runs_were_begun_is_brought_forward(house: House, tmp_path: Path) -> None:
+    result = await house.ask(QUESTION)
+    await house.files.close()
+    with sqlite3.connect(tmp_path / "research" / "local.db") as file:  # as the first version left it
+        file.execute("DROP TABLE begun_runs")
+        file.execute("PRAGMA user_version = 1")
+        (body,) = file.execute("SELECT body FROM runs").fetchone()
+        old = json.loads(zlib.decompress(body))
+        del old["account"]
+        file.execute("UPDATE runs SET body = ?", (zlib.compress(json.dumps(old).encode()),))
+    found = await house.runs.run(result.research_id, Call())
+    assert (found.result, found.account) == (result, RunAccount())
+    await house.runs.begun.begin("res_9", ResearchRequest(query=QUESTION), Call())
+    assert [one.research_id for one in await house.runs.begun.all(Call())] == ["res_9"]
