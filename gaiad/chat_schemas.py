@@ -61,6 +61,18 @@ class PersonaRow(Output, frozen=True):
     projects: list[str] = msgspec.field(default_factory=list)
 
 
+class Also(Output, frozen=True):
+    """An earlier packet that bears on what was said, though nobody asked for it; shown below the answer, no part of it.
+
+    `title` is what the packet is about, "" when it does not say; `words` the sentence to show, `score` 0 to 1.
+    """
+
+    packet_id: str
+    title: str
+    words: str
+    score: float
+
+
 class ChatAnswer(Output, frozen=True):
     """A turn whole. `sources` are the packets that its answer cites.
 
@@ -70,6 +82,7 @@ class ChatAnswer(Output, frozen=True):
 
     `redactions` were taken out of the answer on its way to the turn's channel; `redacted` are the sources whose words
     are no longer as stored, so that their hash is of another text than stands in the answer (decision 16).
+    `also` is an earlier packet that may be of use, the same one never twice in a session (cognition.proactive_context).
     """
 
     session_id: str
@@ -94,6 +107,7 @@ class ChatAnswer(Output, frozen=True):
     escalations: list[EscalationRecord] = msgspec.field(default_factory=list)
     redactions: list[RedactionCount] = msgspec.field(default_factory=list)
     redacted: list[str] = msgspec.field(default_factory=list)
+    also: Also | None = None
 
 
 class Rendering(Output, frozen=True):

@@ -121,6 +121,7 @@ class CognitionConfig(_Section, frozen=True):
     reserve_tokens: int
     history_turns: int
     context_pages: int
+    proactive_context: bool
 
 
 class CouncilConfig(_Section, frozen=True):

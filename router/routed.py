@@ -119,6 +119,8 @@ class RoutedTurn:
     def _other(self, name: str, data: object) -> list[Event]:
         if isinstance(data, ChatAnswer):
             return [(name, self.answer(data))]
+        if name == "also" and self._manner is None:
+            return []
         if name != "block":
             return [(name, self._scrub.data(data))]
         block = cast(Mapping[str, Any], data)
@@ -136,7 +138,7 @@ class RoutedTurn:
         """
         if self._manner is None:
             told = f"answers do not go to {self._channel}: router.overrides.{self._channel}.RESPONSE is off"
-            answer = structs.replace(answer, answer="", sources=[], notes=[*answer.notes, told])
+            answer = structs.replace(answer, answer="", sources=[], also=None, notes=[*answer.notes, told])
         blocks = [(block, manner) for block in answer.blocks if (manner := self.manner(block.marker)) is not None]
         if not self._scrubs:
             return structs.replace(answer, blocks=[structs.replace(block, manner=how) for block, how in blocks])

@@ -97,6 +97,8 @@ def footer_lines(answer: "ChatAnswer") -> list[str]:
         lines.append("Sources: " + " ".join(f"[Packet: {source}]" for source in answer.sources))
     elif answer.history.packets and answer.answered:
         lines.append("Read, but not cited: " + " ".join(f"[Packet: {packet}]" for packet in answer.history.packets))
+    if answer.also is not None:
+        lines.append(answer.also.words)
     if looked_back := looked_back_line(answer.history):
         lines.append(looked_back)
     plans = [block.text for block in answer.blocks if block.marker == "PLAN"]

@@ -50,7 +50,7 @@ def telling(message: str) -> Told:
     spoken = [word.lower for word in cut(message)]
     words = [word for word in dict.fromkeys(spoken) if word not in stop_words() and not _is_number(word)]
     words = [word for word in words if word not in request_words()]
-    rare = [word for word in words if stem(word) not in _everyday_stems()]
+    rare = [word for word in words if stem(word) not in everyday_stems()]
     if any(re.search(pattern, plain) for pattern in table.tasks):
         return Told(words=tuple(rare[:MOST_WORDS]), share=COVERED_FOR_A_TASK, least=2)
     if set(spoken) & set(table.ours) and words:
@@ -88,5 +88,6 @@ def _table() -> _Everyday:
 
 
 @functools.cache
-def _everyday_stems() -> frozenset[str]:
+def everyday_stems() -> frozenset[str]:
+    """Stems of words of ordinary talk and of everyday tasks."""
     return frozenset(stem(word) for word in _table().words)

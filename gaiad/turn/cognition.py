@@ -181,6 +181,11 @@ class Assembler:
         return self._config.reserve_tokens
 
     @property
+    def proactive_context(self) -> bool:
+        """Whether a turn looks for an earlier packet to name below its answer."""
+        return self._config.proactive_context
+
+    @property
     def registry(self) -> Registry:
         """Identity, personas and task instructions in force."""
         return self._gatherer.registry

@@ -32,6 +32,7 @@ from gaiad.generation import Sampling
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Call
 from gaiad.turn.acting import RESPONSE, Acting
+from gaiad.turn.also import STATUSES, Pass
 from gaiad.turn.closing import closing_words
 from gaiad.turn.company import Company
 from gaiad.turn.minutes import Minutes
@@ -68,7 +69,8 @@ class Done(NamedTuple):
 class CouncilTurn:
     """One turn. `call` ends with the turn's deadline; `memos` seed its plan (JIT).
 
-    One that goes on from an approved command has `work` of the turn before, and the role that `acted_by` then.
+    `beside` is the look for an earlier packet that bears on it. One that goes on from an approved command has `work` of
+    the turn before, and the role that `acted_by` then.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class CouncilTurn:
         *,
         work: Sequence[WorkItem] = (),
         acted_by: Role | None = None,
+        beside: Pass | None = None,
     ) -> None:
         self._company = company
         self._packets = packets
@@ -96,6 +99,7 @@ class CouncilTurn:
         self._clock = clock
         self._call = call
         self._work = [WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else [*work]
+        self._beside = beside
         self._done = Done("lost")
         self._errors: list[GaiadError] = []
 
@@ -118,14 +122,30 @@ class CouncilTurn:
             self._end(step)
             if words := closing_words(step, story, await self._undone(step)):
                 yield "delta", {"text": story.show(words)}
+            if await self._surface():
+                yield "also", story.also
         except Cancelled:
             raise
         except Exception:
             story.status = FAILED if story.end is None else story.status
             raise
         finally:
+            if self._beside is not None:
+                self._beside.give_up()
             await self._keeper.finish(self._minutes.close())
         yield "done", story.answer()
+
+    async def _surface(self) -> bool:
+        """Whether an earlier packet can be named below the answer, one that it neither cites nor had in its context."""
+        story, beside = self._story, self._beside
+        if beside is None or not story.answered or story.status not in STATUSES:
+            return False
+        context = {item.packet_id for item in story.gathered.context}
+        story.also = await beside.pick(story.citable() | context | set(story.cited))
+        story.surfaced = beside.surfaced or story.surfaced
+        if beside.trouble:
+            story.notes.append(f"no earlier packet was looked for: {beside.trouble}")
+        return story.also is not None
 
     async def _undone(self, end: End) -> str:
         """After a command that did not stand up to verification: what became of its work directory."""

@@ -6,6 +6,7 @@ from gaiad.chat_schemas import ChatAnswer, ChatBlock
 from gaiad.council_schemas import HistoryNote, StageRecord, TurnRecord
 from gaiad.ids import short
 from gaiad.memory_schemas import SessionTurn
+from gaiad.turn.also import remembered
 from gaiad.turn.story import UNANSWERED, engine_name
 
 _TIMES = ("queue_ms", "prefill_ms", "decode_ms")
@@ -31,6 +32,7 @@ def as_before(turn: SessionTurn, record: TurnRecord | None, kind: str) -> ChatAn
         timings={name: round(sum(getattr(row, name) for row in stages), 3) for name in _TIMES} if stages else {},
         tokens=_tokens(stages) if stages else {},
         answered=not turn.metadata.get(UNANSWERED, False),
+        also=remembered(turn),
     )
     return answer if record is None else _with_record(answer, record)
 

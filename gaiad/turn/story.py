@@ -7,11 +7,12 @@ import msgspec
 
 from council.course import End, Rulebook
 from council.depth import DepthChoice
-from gaiad.chat_schemas import ChatAnswer, ChatBlock, ChatRequest
+from gaiad.chat_schemas import Also, ChatAnswer, ChatBlock, ChatRequest
 from gaiad.council_schemas import EscalationRecord, StageRecord, TurnRecord, VoteRecord
 from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.turn.acting import RESPONSE, Acting
+from gaiad.turn.also import as_metadata, shown_in
 from gaiad.turn.cognition import Prepared
 from gaiad.turn.executed import Executed
 from gaiad.turn.gathering import CHOSEN_PERSONA, CHOSEN_PROJECT, Gathered
@@ -76,6 +77,8 @@ class Story:
         self.packet_id = ""
         self.acted: Built | None = None
         self.executed: Executed | None = None
+        self.also: Also | None = None
+        self.surfaced = shown_in(gathered.turns)
         self.status = CANCELLED
         self.end: End | None = None
 
@@ -159,7 +162,7 @@ class Story:
             status=self.status,
             blocks=[TurnBlock(marker=told.marker, text=told.text, role=told.role) for told in texts],
             sources=self.sources(),
-            metadata={**self._chosen(), **self._events()},
+            metadata={**self._chosen(), **self._events(), **as_metadata(self.also, self.surfaced)},
         )
 
     def _chosen(self) -> dict[str, Any]:
@@ -224,6 +227,7 @@ class Story:
             end_why="" if end is None else end.why,
             votes=self.votes,
             escalations=self.escalations,
+            also=self.also,
         )
 
     def _in_order(self) -> list[Told]:

@@ -17,6 +17,7 @@ from gaiad.ledger.turn_log import CUT_OFF, RUNNING
 from gaiad.logs import log_context
 from gaiad.memory_schemas import SessionTurn
 from gaiad.ports import Archive, Call
+from gaiad.turn.also import Surfacing
 from gaiad.turn.asked import check_asked, named, turn_of_key
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.company import Company
@@ -55,14 +56,15 @@ class TurnTaker:
         self._ids = ids
         self._clock = clock
         self._history_turns = history_turns
-        self._whole = WholeTurns(assembler, keeper, company, ids, clock, ahead)
+        self._whole = WholeTurns(assembler, keeper, company, ids, clock, ahead, Surfacing(archive))
         self._renderer = Renderer(assembler, keeper, company, ids, clock)
         self._continuation = Continuation(assembler, keeper, company, ids, clock)
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def take(self, request: ChatRequest, call: Call) -> AsyncGenerator[Event, None]:
         """Events: turn, those of the research, depth, then of each stage: stage, packet, block, delta (text), retract
-        (the answer so far is void), vote, stage_done; escalation; last of all done (ChatAnswer).
+        (the answer so far is void), vote, stage_done; escalation; also (an earlier packet to name below it); last
+        done (ChatAnswer).
 
         Raises BadInput, NotFound, Conflict, TokenBudgetError, Unavailable, WorkerDied, DeadlineExceeded, Cancelled.
         """

@@ -17,6 +17,7 @@ from gaiad.ids import IdMaker
 from gaiad.ledger.turn_log import RUNNING
 from gaiad.memory_schemas import SessionTurn
 from gaiad.ports import Call
+from gaiad.turn.also import Pass, Surfacing
 from gaiad.turn.as_it_happens import AsItHappens
 from gaiad.turn.choosing import choose, may_execute
 from gaiad.turn.cognition import Assembler
@@ -37,7 +38,14 @@ class WholeTurns:
     """Takes turns for a TurnTaker, which sees to it that a session has one at a time."""
 
     def __init__(
-        self, assembler: Assembler, keeper: Keeper, company: Company, ids: IdMaker, clock: Clock, ahead: ReadAhead
+        self,
+        assembler: Assembler,
+        keeper: Keeper,
+        company: Company,
+        ids: IdMaker,
+        clock: Clock,
+        ahead: ReadAhead,
+        surfacing: Surfacing,
     ) -> None:
         self._assembler = assembler
         self._keeper = keeper
@@ -45,6 +53,7 @@ class WholeTurns:
         self._ids = ids
         self._clock = clock
         self._ahead = ahead
+        self._surfacing = surfacing
 
     def longest_s(self, request: ChatRequest) -> float:
         """Seconds that a turn may take while its depth is not known yet."""
@@ -131,7 +140,17 @@ class WholeTurns:
             self._clock,
         )
         memos = await self._memos(gathered, until) if full else []
-        return story, CouncilTurn(company, packets, self._keeper, story, minutes, self._clock, until, memos)
+        beside = self._look_beside(gathered, until)
+        return story, CouncilTurn(
+            company, packets, self._keeper, story, minutes, self._clock, until, memos, beside=beside
+        )
+
+    def _look_beside(self, gathered: Gathered, call: Call) -> Pass | None:
+        """The look for an earlier packet that bears on the message; None when it is switched off."""
+        if not self._assembler.proactive_context:
+            return None
+        session_id = gathered.names.session_id
+        return self._surfacing.begin(gathered.request.message, session_id, gathered.turns, call)
 
     async def _memos(self, gathered: Gathered, call: Call) -> list[str]:
         """What seeds the plan; a plan can do without."""

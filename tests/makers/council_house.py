@@ -82,7 +82,10 @@ class Pool:
 class House:
     """`says` are the replies by role; a text stands for a reply that is always given. Open, then `say`."""
 
-    def __init__(self, home, archive, clock, config, says, *, keeper=Keeper, history_turns=50, **settings):
+    def __init__(
+        self, home, archive, clock, config, says, *, keeper=Keeper, history_turns=50, proactive=False, **settings
+    ):
+        self.proactive = proactive
         self._keeper, self._history_turns = keeper, history_turns
         self.home, self.archive, self.clock = home, archive, clock
         self.models = {
@@ -108,7 +111,9 @@ class House:
         registry = RegistryWatch(home)
         self.keeper = self._keeper(self.archive, self.cognition, clock)
         self.assembler = assembler = Assembler(
-            config=CognitionConfig(mtu=4096, reserve_tokens=256, history_turns=50, context_pages=4),
+            config=CognitionConfig(
+                mtu=4096, reserve_tokens=256, history_turns=50, context_pages=4, proactive_context=self.proactive
+            ),
             archive=self.archive,
             researcher=Researcher(self.archive, clock, self._research),
             registry=registry,

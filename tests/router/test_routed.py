@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaiad.chat_schemas import ChatAnswer, ChatBlock, HistoryNote, RedactionCount
+from gaiad.chat_schemas import Also, ChatAnswer, ChatBlock, HistoryNote, RedactionCount
 from gaiad.council_schemas import BallotRecord, VoteRecord
 from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
 from gaiad.schemas import Citation, ResearchResult
@@ -276,3 +276,30 @@ def test_deltas_and_done_agree_whatever_comes_between(steps: list[Any]) -> None:
     assert heard(found) == done(found).answer
     if "stage_done" not in steps:
         assert done(found).answer == redact(said, ROUTING.rules).text
+
+
+ALSO = Also(
+    packet_id="TP-9",
+    title="Mail of ada@example.org",
+    words="In [Packet: TP-9] of 2025-01-02 we also covered ada@example.org",
+    score=0.7,
+)
+
+
+def test_an_earlier_packet_named_below_an_answer_is_scrubbed_like_it() -> None:
+    for events in (
+        routed([("also", ALSO)], "web_chat"),
+        [("also", msgspec.to_builtins(done(routed([("done", answer_of("Yes.", also=ALSO))], "web_chat")).also))],
+    ):
+        (name, data), *_ = events
+        assert isinstance(data, dict)
+        assert (name, data["packet_id"]) == ("also", "TP-9")
+        assert "ada@" not in data["words"] + data["title"]
+        assert "[Packet: TP-9]" in data["words"]
+    assert routed([("also", ALSO)], "cli_chat") == [("also", ALSO)]
+
+
+def test_where_no_answer_goes_no_earlier_packet_is_named() -> None:
+    silent = make_routing({"web_chat": {"RESPONSE": "off"}}, {}, RedactionSettings())
+    assert routed([("also", ALSO)], "web_chat", silent) == []
+    assert done(routed([("done", answer_of("Yes.", also=ALSO))], "web_chat", silent)).also is None

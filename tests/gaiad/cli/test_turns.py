@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.chat_schemas import ChatAnswer
+from gaiad.chat_schemas import Also, ChatAnswer
 from gaiad.cli.chat_lines import footer_lines
 from gaiad.cli.main import run
 from gaiad.cli.turn_story import turn_text
@@ -152,3 +152,11 @@ def test_an_unknown_turn_exits_3(api: Any, capsys: pytest.CaptureFixture[str]) -
     api.routes["POST /turns/show"] = (404, {"code": "not_found", "message": "no turn is called 'x'"})
     assert gaiad(api, "show", "x") == 3
     assert capsys.readouterr().err == "gaiad: no turn is called 'x'\n"
+
+
+def test_an_earlier_packet_that_bears_on_it_is_named_under_the_answer() -> None:
+    also = Also(
+        packet_id="tp-7", title="Bearings", words="In [Packet: tp-7] we also covered\nBearings\x1b[2J", score=0.7
+    )
+    answer = msgspec.structs.replace(answer_with(HistoryNote(sought=False, why="")), also=also)
+    assert footer_lines(answer)[0] == "In [Packet: tp-7] we also covered Bearings[2J"

@@ -1,0 +1,131 @@
+"""Proactive context: an earlier packet that bears on what a person says, though nobody asked for it.
+
+One search and rules: a page bears on a message when it covers the words that tell what the message is about, and is
+near to it in meaning. Both have to be so to a good part, for what is shown unasked must seldom be beside the point.
+Which candidate is shown, and that none is shown twice, is the turn's business.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from gaiad.ports import Archive, Call
+from gaiad.research.evidence import COSINE_FLOOR, COSINE_FULL, asks, own_words
+from gaiad.research.familiar import everyday_stems
+from gaiad.research.words import content_words, rarity, stem, stems
+from gaiad.schemas import Hit, Page, SearchRequest
+
+PAGES = 20
+MOST_CHARACTERS = 2000  # of a long message its beginning
+MOST_WORDS = 40
+EVERYDAY = 0.3
+"""What a word of ordinary talk counts, beside one that tells something."""
+LEXICAL_SHARE = 0.5
+BEARS = 0.55
+"""Covered words and nearness, half and half, from 0 to 1: from here on a page bears on the message."""
+BEARS_BY_WORDS = 0.65
+"""The same without an embedder, of the covered words alone, of which two then have to tell something."""
+_TITLE_CHARACTERS = 120
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A packet by the page of it that bears most on the message; `score` is 0 to 1."""
+
+    packet_id: str
+    session_id: str
+    topic: str
+    timestamp: str
+    excerpt: str
+    score: float
+
+
+class Weighed(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of a message: what each counts, by its stem, and which of them tell something."""
+
+    weights: dict[str, float]
+    telling: frozenset[str]
+
+
+async def bearing_on(archive: Archive, message: str, call: Call) -> list[Candidate]:
+    """Packets that bear on the message, a packet once, best first; [] for a message that tells nothing.
+
+    Raises what the archive raises.
+    """
+    said = message[:MOST_CHARACTERS]
+    words = content_words(said)[:MOST_WORDS]
+    if all(stem(word) in everyday_stems() for word in words):
+        return []
+    request = SearchRequest(query=said, limit=PAGES, explain=True, tenant=call.tenant)
+    response, frequencies, facets = await asyncio.gather(
+        archive.search(request, call), archive.document_frequency(words, call), archive.facets(call)
+    )
+    pages = await archive.pages([hit.page_id for hit in response.hits], call) if response.hits else []
+    return candidates(weigh(frequencies, facets.pages), list(zip(response.hits, pages, strict=True)))
+
+
+def weigh(frequencies: Mapping[str, int], pages: int) -> Weighed:
+    """`frequencies` counts, for each word of the message, the pages it stands in, of `pages` in all."""
+    rare = rarity(frequencies, pages)
+    weights: dict[str, float] = {}
+    for word, weight in rare.items():
+        own = stem(word)
+        weights[own] = max(weights.get(own, 0.0), weight * (EVERYDAY if own in everyday_stems() else 1.0))
+    return Weighed(weights=weights, telling=frozenset(weights) - everyday_stems())
+
+
+def candidates(said: Weighed, found: Sequence[tuple[Hit, Page]]) -> list[Candidate]:
+    """The packets of those pages that bear on the message, best first."""
+    by_meaning = any(_cosine(hit) is not None for hit, _ in found)
+    best: dict[str, Candidate] = {}
+    for hit, page in found:
+        score = _score(said, hit, page, by_meaning=by_meaning)
+        known = best.get(page.packet_id)
+        if score and (known is None or score > known.score):
+            best[page.packet_id] = Candidate(
+                packet_id=page.packet_id,
+                session_id=page.session_id,
+                topic=page.topic,
+                timestamp=page.timestamp,
+                excerpt=hit.excerpt,
+                score=round(score, 3),
+            )
+    return sorted(best.values(), key=lambda one: -one.score)
+
+
+def first_new(found: Sequence[Candidate], passed_over: Collection[str], session_id: str) -> Candidate | None:
+    """The best one that is not among `passed_over` (packet ids) and not of the session itself."""
+    fresh = (one for one in found if one.packet_id not in passed_over and one.session_id != session_id)
+    return next(fresh, None)
+
+
+def title_of(found: Candidate) -> str:
+    """What the packet is about, "" when it does not say."""
+    topic = " ".join(found.topic.split())
+    return topic if len(topic) <= _TITLE_CHARACTERS else f"{topic[: _TITLE_CHARACTERS - 1]}…"
+
+
+def told(found: Candidate) -> str:
+    """The candidate in a sentence for the person."""
+    about = title_of(found) or "this"
+    return f'In [Packet: {found.packet_id}] of {found.timestamp[:10]} we also covered {about}: "{found.excerpt}"'
+
+
+def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:
+    """How much the page bears on the message, 0.0 when not enough; what only asks or a model wrote bears on nothing."""
+    if own_words(page) or (page.speaker == "user" and asks(page.text)):
+        return 0.0
+    standing = stems(f"{page.text} {page.topic}")
+    covered = [own for own in said.weights if own in standing]
+    telling = sum(own in said.telling for own in covered)
+    lexical = sum(said.weights[own] for own in covered) / sum(said.weights.values())
+    if not by_meaning:
+        return lexical if telling >= 2 and lexical >= BEARS_BY_WORDS else 0.0
+    nearness = ((_cosine(hit) or 0.0) - COSINE_FLOOR) / (COSINE_FULL - COSINE_FLOOR)
+    score = LEXICAL_SHARE * lexical + (1.0 - LEXICAL_SHARE) * min(1.0, max(0.0, nearness))
+    return score if telling and score >= BEARS else 0.0
+
+
+def _cosine(hit: Hit) -> float | None:
+    seen = hit.explanation.retrievers.get("dense") if hit.explanation else None
+    return None if seen is None else seen.score

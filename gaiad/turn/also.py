@@ -1,0 +1,109 @@
+"""Proactive context of a turn: looked for beside the answer, shown below it, no part of what a model said.
+
+The pass begins when the turn knows its own context, so it takes nothing from the way to the first word; the end of the
+answer waits a moment for it at most. What a session has shown stands in its turns' metadata, which no page is made of.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from gaiad.chat_schemas import Also
+from gaiad.errors import GaiadError, NotFound
+from gaiad.logs import get_logger
+from gaiad.memory_schemas import SessionTurn
+from gaiad.ports import Archive, Call
+from gaiad.research.proactive import Candidate, bearing_on, first_new, title_of, told
+from gaiad.tasks import TaskGroup
+
+ALSO, SURFACED = "also", "surfaced"  # in a turn's metadata: what it showed, and all that its session has shown by then
+STATUSES = ("SUCCESS", "PARTIAL")
+"""How a turn ends that may show something: an answer that found nothing, or a question to the person, stands alone."""
+PATIENCE_S = 1.0
+"""How long the end of a turn waits for a pass that is late; it takes milliseconds on an idle machine."""
+_log = get_logger("gaiad.turns")
+
+
+class Surfacing:
+    """One for the daemon."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._tasks = TaskGroup("proactive")
+
+    def begin(self, message: str, session_id: str, turns: Sequence[SessionTurn], call: Call) -> "Pass":
+        """Look for what bears on the message, of the session whose last turns these are; returns at once."""
+        return Pass(self._tasks, self._archive, message, session_id, turns, call)
+
+
+class Pass:
+    """Of one turn. `trouble` says why nothing was looked for, "" when it was; `surfaced` what its session has shown."""
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        archive: Archive,
+        message: str,
+        session_id: str,
+        turns: Sequence[SessionTurn],
+        call: Call,
+    ) -> None:
+        self.trouble = ""
+        self.surfaced: list[str] = []
+        self._archive = archive
+        self._session_id = session_id
+        self._task = tasks.start("look", self._look(message, turns, call))
+
+    async def pick(self, passed_over: Collection[str], patience_s: float = PATIENCE_S) -> Also | None:
+        """One packet that bears on the message, is none of `passed_over`, and was not shown in the session before."""
+        await asyncio.wait({self._task}, timeout=patience_s)
+        if not self._task.done():
+            self.give_up()
+            self.trouble = f"it took longer than {patience_s:g} s"
+            return None
+        found = first_new(self._task.result(), {*passed_over, *self.surfaced}, self._session_id)
+        if found is None:
+            return None
+        self.surfaced.append(found.packet_id)
+        return Also(packet_id=found.packet_id, title=title_of(found), words=told(found), score=found.score)
+
+    def give_up(self) -> None:
+        """Nothing of it is needed any more."""
+        self._task.cancel()
+
+    async def _look(self, message: str, turns: Sequence[SessionTurn], call: Call) -> list[Candidate]:
+        try:
+            self.surfaced = shown_in(
+                turns or await self._archive.session_turns(self._session_id, call, -1, 1, latest=True)
+            )
+            return await bearing_on(self._archive, message, call)
+        except NotFound:  # a tenant that nobody has spoken in yet
+            return []
+        except GaiadError as error:
+            self.trouble = error.message
+        except Exception as error:  # noqa: BLE001  (the answer stands without it; its note tells)
+            _log.error("proactive_pass_failed", exc_info=error)
+            self.trouble = repr(error)
+        return []
+
+
+def shown_in(turns: Sequence[SessionTurn]) -> list[str]:
+    """The packets that these turns or those before them have shown, once each."""
+    listed = [name for turn in turns for name in turn.metadata.get(SURFACED, ()) if isinstance(name, str)]
+    return list(dict.fromkeys(listed))
+
+
+def as_metadata(also: Also | None, surfaced: Sequence[str]) -> dict[str, Any]:
+    """What a turn's metadata keeps of it; nothing when the session has shown nothing."""
+    shown = {ALSO: msgspec.to_builtins(also)} if also is not None else {}
+    return {**shown, **({SURFACED: list(surfaced)} if surfaced else {})}
+
+
+def remembered(turn: SessionTurn) -> Also | None:
+    """What the turn showed; None also when it cannot be read, as of a turn that somebody else wrote."""
+    try:
+        return msgspec.convert(turn.metadata.get(ALSO), Also | None)
+    except msgspec.ValidationError:
+        return None
