@@ -149,6 +149,7 @@ class Daemon:
         from gaiad.researching import open_research
         from gaiad.restoring import Restorer
         from gaiad.service import Place, Service
+        from gaiad.thinking import thinking_with
         from gaiad.trusting import open_trust
         from gaiad.turn.company import rulebook
         from gaiad.turn_runs import TurnRuns
@@ -161,6 +162,7 @@ class Daemon:
         stack.push_async_callback(archive.close)
         await archive.start()
         research = open_research(stack, self._home.root, self._config.research, self._clock, archive)
+        research.thinker_of = thinking_with(pool, self._clock)
         table = rulebook(self._config.council).roles
         convened = await open_council(stack, self._home.root, self._config, self._clock, pool, self._hub, audit, table)
         approving = await open_approvals(

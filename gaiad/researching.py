@@ -29,6 +29,7 @@ from gaiad.run_events import Numbered, RunEvents
 from gaiad.schemas import ErrorBody, ResearchRequest, ResearchResult
 from gaiad.store.file import DatabaseFile
 from gaiad.tasks import TaskGroup
+from gaiad.thinking import ThinkerOf, by_rules
 
 _log = get_logger("gaiad.research")
 
@@ -48,7 +49,10 @@ class _Started(NamedTuple):
 
 
 class Researching:
-    """The researcher, and its runs as intake may look at them: each within the tenant of its call."""
+    """The researcher, and its runs as intake may look at them: each within the tenant of its call.
+
+    `thinker_of` says by the settings which model a run thinks with.
+    """
 
     def __init__(self, home: Path, config: ResearchConfig, clock: Clock, archive: LocalArchive) -> None:
         self._files = TenantFiles(home / _FOLDER, MIGRATIONS, APPLICATION_ID)
@@ -59,6 +63,7 @@ class Researching:
         self._started: dict[_Name, _Started] = {}
         self._events: dict[_Name, RunEvents] = {}
         self._beginning = 0
+        self.thinker_of: ThinkerOf = by_rules
         self.researcher = Researcher(archive, clock, config, self._runs)
 
     def use_config(self, config: ResearchConfig) -> None:
@@ -179,6 +184,7 @@ class Researching:
                 research_id=research_id,
                 goes_on=begun is not None,
                 listens=lambda: on_event is not None or events.readers > 0,
+                thinker=self.thinker_of(self._config),
             )
             events.add("result", result)
         except BaseException as error:

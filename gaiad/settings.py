@@ -209,14 +209,24 @@ class ResearchConfig(_Section, frozen=True):
     max_pages: int
     max_sources: int
     expand_days: int
+    model: Literal["", "prime", "lite", "codemind"] = "prime"
+    model_calls: int = 8
+    model_tokens: int = 24_000
+    model_s: float = 60.0
     keep_runs_days: int = 365
     keep_runs_max: int = 20_000
 
 
 class MemoryConfig(_Section, frozen=True):
-    """JIT's memory API."""
+    """JIT's memory API, and the labels of packets that a channel does not see (JIT, policy tags)."""
 
     gam_enabled: bool
+    exclude: dict[Literal["cli_chat", "web_chat", "discord_chat", "memory_api"], list[str]]
+
+    @property
+    def guarded(self) -> frozenset[str]:
+        """The labels that any channel does not see."""
+        return frozenset(label for labels in self.exclude.values() for label in labels)
 
 
 class ScheduleConfig(_Section, frozen=True):

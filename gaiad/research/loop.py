@@ -16,7 +16,7 @@ from gaiad.clock import Clock
 from gaiad.config import ResearchConfig
 from gaiad.errors import BadInput, GaiadError
 from gaiad.ports import Archive, Call
-from gaiad.research.answer import Answer, clarify_answer, found_answer, listing_answer, not_found_answer
+from gaiad.research.answer import ENGINE, Answer, clarify_answer, found_answer, listing_answer, not_found_answer
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.landmarks import landmark_periods
@@ -27,6 +27,9 @@ from gaiad.research.refine import Attempt, first_attempt, refine, search_request
 from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
 from gaiad.research.selection import select
 from gaiad.research.synthesis import Statement, plan_statements
+from gaiad.research.thinking.steps import ByRules, Draft, Steps
+from gaiad.research.thinking.thinker import Thinker
+from gaiad.research.thinking.writing import composed
 from gaiad.research.trail import Recorder, Trail, keep_broken_off, kept
 from gaiad.schemas import Facets, ResearchRequest, ResearchResult
 from gaiad.tracing import span
@@ -75,6 +78,7 @@ class Researcher:
         research_id: str = "",
         goes_on: bool = False,
         listens: Listens = _nobody,
+        thinker: Thinker | None = None,
     ) -> ResearchResult:
         """Research one question. `on_event(name, data)` hears searching, found, reflected, synthesizing.
 
@@ -83,6 +87,7 @@ class Researcher:
         `passed_over` are packet ids that whoever asks has before him anyway: they are no evidence, nor do they take
         the place of any. With `keep` false nothing of the run is kept; `research_id` is the id it is kept by, "" for a
         new one. A run that `goes_on` leaves nothing behind when its task is cancelled: it will be run again.
+        With a `thinker` its model plans, reflects and writes; without one the rules do.
 
         Raises BadInput for an empty or too long question or a bad `now`, Cancelled, DeadlineExceeded, and what the
         archive raises.
@@ -95,6 +100,8 @@ class Researcher:
         recorder = self._recorder if keep else None
         trail = Trail((research_id or recorder.new_id()) if recorder else "", request, call.tenant, self._clock)
         run = _Run(self._archive, self._clock, self._config, request, call, on_event or _ignore, passed_over, trail)
+        if thinker is not None:
+            run.steps = thinker.begin(self._archive, call, trail, on_event or _ignore, passed_over)
         run.partials = Partials(self._archive, call, self._clock.zone, on_event or _ignore, listens)
         try:
             answer = await run.answer()
@@ -132,6 +139,7 @@ class _Run:
         self._on_event = on_event
         self._passed_over = passed_over
         self.partials = Partials(archive, call, clock.zone, on_event, _nobody)
+        self.steps: Steps = ByRules()
         cap = config.max_iterations
         self.max_iterations = min(request.max_iterations, cap) if request.max_iterations > 0 else cap
 
@@ -179,13 +187,16 @@ class _Run:
             self._trail.begin_round(attempt.query, attempt.done)
             self._call.check(self._clock.monotonic())
             self._tell("searching", iteration=iteration, query=attempt.query, refinements=list(attempt.done))
-            new = await pool.search(search_requests(attempt, self._call.tenant))
+            asked = search_requests(attempt, self._call.tenant)
+            new = await pool.search(asked)
+            new += await self.steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
             config = self._config
             selected = select(parameters, pool.evidence, attempt.floor, config.max_pages, config.max_sources)
             self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
             self._trail.evidence = pool.evidence
             with span("researcher.reflect", iteration=iteration) as counts:
-                reflection = evaluate_sufficiency(parameters, terms, selected, pool.evidence)
+                by_rules = evaluate_sufficiency(parameters, terms, selected, pool.evidence)
+                reflection = await self.steps.judge(parameters, selected, by_rules)
                 counts["sufficient"] = reflection.is_sufficient
             self._trail.end_round(selected, reflection)
             self._tell(
@@ -198,7 +209,8 @@ class _Run:
             if reflection.is_sufficient or iteration == self.max_iterations:
                 break
             with span("researcher.plan", iteration=iteration + 1):
-                attempt = refine(attempt, reflection, frequencies, self._config.expand_days)
+                refined = refine(attempt, reflection, frequencies, self._config.expand_days)
+                attempt = self.steps.next(attempt, reflection, refined)
             if attempt is not None:
                 await self.partials.offer(parameters, terms, selected, reflection, iteration, config.max_pages)
         return Found(
@@ -206,31 +218,42 @@ class _Run:
             reflection=reflection,
             iterations=iteration,
             refinements=last.done,
-            degraded=tuple(pool.degraded),
+            degraded=(*pool.degraded, *self.steps.degraded),
         )
 
     async def _synthesize(self, parameters: SearchParameters, terms: Sequence[Term], found: Found) -> Answer:
-        statements = plan_statements(parameters, found.selected, terms, self._config.max_pages)
-        verified = await confirmed(self._archive, [one.citation for one in statements], self._call)
-        kept = [statement for statement in statements if statement.citation in verified]
+        quotes = Draft(statements=tuple(plan_statements(parameters, found.selected, terms, self._config.max_pages)))
+        draft = await self.steps.draft(parameters, found.selected) or quotes
+        standing = await self._standing(draft)
+        degraded = (*found.degraded, *(one for one in self.steps.degraded if one not in found.degraded))
+        if draft.engine and draft.statements and not standing.statements:
+            degraded = (*degraded, f"synthesis by rules: no citation of {draft.engine} verified")
+            draft, standing = quotes, await self._standing(quotes)
         self._call.check(self._clock.monotonic())
-        if not kept:
+        if not standing.statements:
             return not_found_answer(
-                parameters, found.iterations, found.refinements, found.reflection.missing_aspects, found.degraded
+                parameters, found.iterations, found.refinements, found.reflection.missing_aspects, degraded
             )
-        sources = await self._archive.packet_summaries(_cited(kept), self._call)
+        sources = await self._archive.packet_summaries(_cited(standing.statements), self._call)
         return found_answer(
             parameters,
-            kept,
-            len(statements) - len(kept),
+            standing.statements,
+            len(draft.statements) - len(standing.statements),
             sources,
             found.reflection,
             found.iterations,
             found.iterations == self.max_iterations,
             found.refinements,
-            found.degraded,
+            degraded,
             self._clock.zone,
+            written=composed(parameters, standing.sentences, self._clock.zone),
+            engine=standing.engine or ENGINE,
+            unsupported=standing.unsupported,
         )
+
+    async def _standing(self, draft: Draft) -> Draft:
+        citations = [statement.citation for statement in draft.statements]
+        return draft.standing(await confirmed(self._archive, citations, self._call))
 
     async def _list(self, parameters: SearchParameters, terms: Sequence[Term], facets: Facets) -> Answer:
         self._trail.begin_round(parameters.search_text)

@@ -29,9 +29,14 @@ OnEvent = Callable[..., None]
 class Mind(Model, Protocol):
     """A model with a name; `window` is how many tokens prompt and reply may have together, 0 when nobody knows."""
 
-    name: str
-    kind: str
-    window: int
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def window(self) -> int: ...
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

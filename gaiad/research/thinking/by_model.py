@@ -8,6 +8,7 @@ was not in its context, or say what no quote of its sentence carries.
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import tzinfo
+from itertools import zip_longest
 
 import msgspec
 
@@ -65,7 +66,7 @@ class ByModel:
         self._zone = zone
         self._most = most
         self._passed_over = frozenset(passed_over)
-        self._planned = False
+        self._planned = self._wanting = False
         self._queries: list[str] = []
         self._searched: set[str] = set()
         self.more: dict[str, Evidence] = {}
@@ -95,9 +96,9 @@ class ByModel:
             self._asking.tell("planned", actions=[msgspec.to_builtins(action) for action in actions])
             requests = [request for action in actions if (request := as_request(action, base)) is not None]
         responses = await asyncio.gather(*(self._search(request) for request in requests))
-        before = len(self.more)
-        await self._add([hit for response in responses for hit in response.hits], found, parameters.text)
-        return len(self.more) - before
+        before = len(self.more.keys() | {item.page.page_id for item in found})
+        await self._add(_by_turns([response.hits for response in responses]), parameters.text)
+        return len(self.more.keys() | {item.page.page_id for item in found}) - before
 
     async def _plan(
         self, parameters: SearchParameters, found: Sequence[Evidence], *, by_meaning: bool
@@ -125,12 +126,11 @@ class ByModel:
             search.found([hit.packet_id for hit in response.hits if hit.packet_id not in self._passed_over])
         return response
 
-    async def _add(self, hits: Sequence[Hit], found: Sequence[Evidence], question: str) -> None:
-        """Pages that the rules did not find, in the order found; no echo of a conversation with gaiad comes in."""
-        known = {item.page.page_id for item in found} | self.more.keys()
-        fresh = {hit.page_id: hit for hit in reversed(hits) if hit.page_id not in known}
-        wanted = [hit.page_id for hit in hits if hit.page_id in fresh and hit.packet_id not in self._passed_over]
-        pages = {page.page_id: page for page in await self._stored(list(dict.fromkeys(wanted)))}
+    async def _add(self, hits: Sequence[Hit], question: str) -> None:
+        """What the model's searches found, in that order; no echo of a conversation with gaiad comes in."""
+        wanted = [hit for hit in hits if hit.page_id not in self.more and hit.packet_id not in self._passed_over]
+        fresh = {hit.page_id: hit for hit in reversed(wanted)}
+        pages = {page.page_id: page for page in await self._stored(list(dict.fromkeys(hit.page_id for hit in wanted)))}
         telling = {page_id: page for page_id, page in pages.items() if not _echoes(page, question)}
         weighed = weigh([fresh[page_id] for page_id in telling], telling, {}, self._trail.terms)
         by_page = {item.page.page_id: item for item in weighed}
@@ -159,6 +159,7 @@ class ByModel:
         if said is None:
             return by_rules
         new = [query for one in said.refinement_suggestions if (query := _query(one)) and query not in self._searched]
+        self._wanting = not said.is_sufficient
         self._queries = [] if said.is_sufficient else list(dict.fromkeys(new))
         self._searched.update(self._queries)
         missing = tuple(dict.fromkeys(shown(aspect) for aspect in said.missing_aspects))
@@ -180,7 +181,10 @@ class ByModel:
     # ------------------------------------------------------------------------------------------------------ synthesis
 
     async def draft(self, parameters: SearchParameters, selected: Sequence[Evidence]) -> Draft | None:
-        """The model's sentences that their quotes carry; None, and why is told, when there is none."""
+        """The model's sentences that their quotes carry; None, and why is told, when there is none.
+
+        It is empty when the model writes nothing after its reflection, too, found the pages wanting.
+        """
         pages = context_pages(selected, list(self.more.values()), self._most)
         passages = [of_page for of_page in passages_of(pages) if of_page]
         if not passages:
@@ -194,6 +198,8 @@ class ByModel:
         if said is None:
             return None
         by_label = {one.label: one for of_page in passages for one in of_page}
+        if not said.sentences and self._wanting:
+            return Draft(statements=(), engine=self._asking.name)
         draft, dropped = carried(said, by_label, parameters, self._asking.name, self._zone)
         if dropped:
             _log.info("sentences_dropped", model=self._asking.name, reasons=dropped)
@@ -201,7 +207,9 @@ class ByModel:
             what = "no sentence" if not said.sentences else f"only sentences that no quote carries ({dropped[0]})"
             self._asking.fall_back(SYNTHESIS, f"{self._asking.name} wrote {what}")
             return None
-        self._trail.evidence = [*self._trail.evidence, *self.more.values()]
+        known = {item.page.page_id for item in self._trail.evidence}
+        more = [item for page_id, item in self.more.items() if page_id not in known]
+        self._trail.evidence = [*self._trail.evidence, *more]
         return draft
 
 
@@ -217,6 +225,11 @@ def as_request(action: PlanAction, base: SearchRequest) -> SearchRequest | None:
     return msgspec.structs.replace(
         base, mode=action.tool, query=query, limit=action.k, phrases=[], order="relevance", adjacent=0
     )
+
+
+def _by_turns(found: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """The best of each search, then the second of each, and so on."""
+    return [hit for hits in zip_longest(*found) for hit in hits if hit is not None]
 
 
 def _query(suggestion: str) -> str:

@@ -32,16 +32,16 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 def context_pages(selected: Sequence[Evidence], more: Sequence[Evidence], most: int) -> list[Page]:
-    """The pages a model is given, best first: those selected with the answer to what one asks, then those that were
-    searched for besides."""
+    """At most `most` pages for a model, best first: those selected with the answer to what one asks, then those that
+    were searched for besides, which have a third of the places if they need them."""
     pages: dict[str, Page] = {}
     for item in selected:
         pages.setdefault(item.page.page_id, item.page)
         if (following := _answer_to(item)) is not None:
             pages.setdefault(following.page_id, following)
-    for item in more:
-        pages.setdefault(item.page.page_id, item.page)
-    return list(pages.values())[:most]
+    besides = {item.page.page_id: item.page for item in more if item.page.page_id not in pages}
+    first = list(pages.values())[: most - min(len(besides), most // 3)]
+    return [*first, *besides.values()][:most]
 
 
 def _answer_to(item: Evidence) -> Page | None:

@@ -89,7 +89,7 @@ class Steps(Protocol):
         ...
 
     async def draft(self, parameters: SearchParameters, selected: Sequence[Evidence]) -> Draft | None:
-        """None when the rules are to write."""
+        """None when the rules are to write; one without statements when there is nothing to answer with."""
         ...
 
 
