@@ -27,9 +27,18 @@ class SlowResearcher:
         self.asked: list[ResearchRequest] = []
 
     async def research(
-        self, request: ResearchRequest, call: Call, tell: Any, *, research_id: str, goes_on: bool, listens: Any
+        self,
+        request: ResearchRequest,
+        call: Call,
+        tell: Any,
+        *,
+        research_id: str,
+        goes_on: bool,
+        listens: Any,
+        thinker: Any,
     ) -> ResearchResult:
         assert goes_on
+        assert thinker is None, "nobody said with which model"
         self.asked.append(request)
         tell("searching", {"query": request.query})
         while True:
