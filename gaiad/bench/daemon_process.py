@@ -58,6 +58,14 @@ class BenchDaemon:
         job: dict[str, Any] = answer["job"]
         return job
 
+    def await_embedder(self, limit_s: float = 120.0) -> None:
+        """Wait until a question is answered with vectors: the model loads while the daemon already answers by words."""
+        deadline = time.monotonic() + limit_s
+        while degraded := self.client.post("/search", {"query": "ready", "limit": 1})["degraded"]:
+            if time.monotonic() > deadline:
+                raise Unavailable(f"no answer with vectors after {limit_s:.0f} s: {'; '.join(degraded)}")
+            time.sleep(0.1)
+
     def await_vectors(self, limit_s: float) -> None:
         """Wait until no page waits for a vector."""
         deadline = time.monotonic() + limit_s

@@ -8,21 +8,17 @@ import asyncio
 import math
 import os
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from gaiad.bench.daemon_process import BenchDaemon, running_daemon
+from gaiad.bench.daemon_process import running_daemon
 from gaiad.bench.made_vectors import DESCRIPTION, Mixture
-from gaiad.bench.retrieval_archive import embedding_model
-from gaiad.bench.scale_archive import PAGES_PER_PACKET, Space, add_vectors, disk_bytes, index_vectors, take_in
+from gaiad.bench.scale_archive import PAGES_PER_PACKET, add_vectors, disk_bytes, index_vectors, own_space, take_in
 from gaiad.bench.scale_latency import ALL, BRIEFING, HYBRID, MODES, Latency, measure_latencies
-from gaiad.clock import SystemClock
 from gaiad.config import Config, load_config
-from gaiad.errors import BadInput, Unavailable
-from gaiad.models.embedder import WorkerEmbedder
+from gaiad.errors import BadInput
 
 AIMS_P95_MS = {1_000: 8.0, 10_000: 12.0, 100_000: 25.0, 1_000_000: 60.0}
 """For hybrid search over the socket, query embedding included."""
@@ -32,7 +28,6 @@ DEFAULT_SIZES = (1_000, 10_000, 100_000)
 DEFAULT_QUESTIONS = 300
 MOST_PAGES = 10_000_000
 _SEED = 101
-_EMBEDDER_S = 120.0
 
 
 class ScalePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,16 +87,14 @@ def check_sizes(sizes: Sequence[int]) -> list[int]:
 def measure_size(home: Path, pages: int, before: int, questions: int, config: Config | None = None) -> ScalePoint:
     """Grow the archive in `home` from `before` to about `pages` pages and measure it. Blocks for minutes."""
     config = config or load_config()
-    embedder = WorkerEmbedder(
-        embedding_model(config), config.embedder, SystemClock("UTC")
-    )  # not started: its name only
-    space, mixture = Space(embedder.fingerprint, embedder.dimension), Mixture(embedder.dimension)
+    space = own_space(config)
+    mixture = Mixture(space.dimension)
     first, last = before // PAGES_PER_PACKET, pages // PAGES_PER_PACKET
     took = asyncio.run(take_in(home, config, first, last - first))
     added = add_vectors(home, space, mixture)
     indexed = index_vectors(home, config, space, mixture)
     with running_daemon("memory.gam_enabled=true", home=home) as daemon:
-        _await_embedder(daemon)
+        daemon.await_embedder()
         asked = measure_latencies(daemon, questions, _SEED)
         memory_mib, start_s = daemon.status()["memory_bytes"] / 2**20, daemon.start_s
     return ScalePoint(
@@ -119,18 +112,6 @@ def measure_size(home: Path, pages: int, before: int, questions: int, config: Co
         problems=indexed.problems,
         latencies=asked.latencies,
     )
-
-
-def _await_embedder(daemon: BenchDaemon) -> None:
-    """Until a question is answered with vectors: the model loads while the daemon already answers by words."""
-    deadline = time.monotonic() + _EMBEDDER_S
-    while True:
-        answer = daemon.client.post("/search", {"query": "ready", "limit": 1})
-        if not answer["degraded"]:
-            return
-        if time.monotonic() > deadline:
-            raise Unavailable(f"no answer with vectors after {_EMBEDDER_S:.0f} s: {'; '.join(answer['degraded'])}")
-        time.sleep(0.1)
 
 
 def growth(points: Sequence[ScalePoint]) -> dict[str, float]:

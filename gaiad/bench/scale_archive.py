@@ -19,10 +19,12 @@ from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.storing.tenant import Tenant, open_tenant
 from gaiad.bench.corpus import Vocabulary, make_packet
 from gaiad.bench.made_vectors import Mixture, recall
+from gaiad.bench.retrieval_archive import embedding_model
 from gaiad.clock import SystemClock, to_epoch_ms
 from gaiad.config import Config
 from gaiad.errors import BadInput
 from gaiad.metrics import Metrics
+from gaiad.models.embedder import WorkerEmbedder
 from gaiad.ports import Call
 from gaiad.schemas import DEFAULT_TENANT
 
@@ -53,7 +55,15 @@ class Indexed(msgspec.Struct, frozen=True):
     problems: list[str]
 
 
-async def take_in(home: Path, config: Config, first: int, count: int) -> float:
+def own_space(config: Config) -> Space:
+    """The space of the embedder that a daemon with these settings runs. Raises NotFound without its model."""
+    embedder = WorkerEmbedder(embedding_model(config), config.embedder, SystemClock("UTC"))  # not started
+    return Space(embedder.fingerprint, embedder.dimension)
+
+
+async def take_in(
+    home: Path, config: Config, first: int, count: int, *, turns: int = _TURNS, words_per_turn: int = _WORDS_PER_TURN
+) -> float:
     """Ingest packets `first` to `first + count - 1`; seconds that the archive took. Raises BadInput."""
     archive = LocalArchive(home, config, SystemClock("UTC"), None, Metrics())
     await archive.start()
@@ -62,7 +72,7 @@ async def take_in(home: Path, config: Config, first: int, count: int) -> float:
         vocabulary = Vocabulary(seed=_SEED)
         for begin in range(first, first + count, _PACKETS_AT_ONCE):
             numbers = range(begin, min(begin + _PACKETS_AT_ONCE, first + count))
-            packets = [make_packet(number, _SEED, vocabulary, _TURNS, _WORDS_PER_TURN) for number in numbers]
+            packets = [make_packet(number, _SEED, vocabulary, turns, words_per_turn) for number in numbers]
             began = time.perf_counter()
             documents = [(f"{packet_id}.xml", xml.encode()) for packet_id, xml in packets]
             outcomes = await archive.ingest_documents(documents, Call())
