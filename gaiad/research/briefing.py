@@ -54,8 +54,9 @@ def draft(trail: Trail, result: ResearchResult, hits: Mapping[str, Hit], max_pag
     reflections = sum(one.reflection is not None for one in trail.rounds)
     if result.status == "CLARIFY":
         return Draft(questions=(result.answer,), reflections=reflections)
+    depth = _depth_spent(trail, result)
     if result.status == "NOT_FOUND":
-        questions = _once((trail.request.query, *_missing(result)))
+        questions = _once((trail.request.query, *_missing(result), *depth))
         return Draft(summary=result.answer.split("\n")[0], questions=questions, reflections=reflections)
     scores = {item.page.page_id: item.relevance for item in trail.evidence}
     cited: dict[str, list[Citation]] = {}
@@ -68,7 +69,9 @@ def draft(trail: Trail, result: ResearchResult, hits: Mapping[str, Hit], max_pag
     left_out = [f"{more} more pages bear on this; raise maxPages = {max_pages} to see them."] if more else []
     listed = result.answer.split("\n")[:-1]  # the last line is for people at a terminal
     summary = "\n".join(listed[: max_pages + 1]) if result.kind == "listing" else result.answer
-    return Draft(summary=summary, questions=_once((*_missing(result), *left_out)), pages=pages, reflections=reflections)
+    return Draft(
+        summary=summary, questions=_once((*_missing(result), *depth, *left_out)), pages=pages, reflections=reflections
+    )
 
 
 def _found(page_id: str, hit: Hit | None, citations: Sequence[Citation], scores: Mapping[str, float]) -> Found:
@@ -93,6 +96,14 @@ def best_retriever(hit: Hit | None) -> Retriever:
 
 def _missing(result: ResearchResult) -> tuple[str, ...]:
     return tuple(f"Nothing was found on: {aspect}" for aspect in result.missing_aspects)
+
+
+def _depth_spent(trail: Trail, result: ResearchResult) -> tuple[str, ...]:
+    """JIT's budget exhaustion: that the last round allowed was not enough either."""
+    last = trail.rounds[-1].reflection if trail.rounds else None
+    if last is None or last.is_sufficient or len(trail.rounds) < result.max_iterations:
+        return ()
+    return (f"Stopped at maxReflectionDepth = {result.max_iterations}.",)
 
 
 def _once(questions: Sequence[str]) -> tuple[str, ...]:

@@ -157,6 +157,35 @@ async def test_budgets_bound_pages_reflections_and_tokens(memory: Memory) -> Non
             await memory.build(QUESTION, budgets={name: 0})
 
 
+async def test_a_spent_depth_gives_what_was_found_and_says_what_is_open(memory: Memory) -> None:
+    await memory.ingest()
+    built = await memory.build("How did the lens of the lantern evolve?", budgets={"maxReflectionDepth": 1})
+    assert built.reflection_steps == 1
+    assert "12 December" in built.executive_summary
+    assert built.evidence
+    assert "Stopped at maxReflectionDepth = 1." in built.open_questions
+    whole = await memory.build(QUESTION, budgets={"maxReflectionDepth": 1})
+    assert whole.open_questions == [], "enough in the last round that was allowed"
+    vain = await memory.build("Who is Gustav Mahler?")
+    assert vain.reflection_steps <= 2, "JIT's default"
+    assert ("Stopped at maxReflectionDepth = 2." in vain.open_questions) == (vain.reflection_steps == 2)
+
+
+async def test_all_budgets_spent_at_once_still_give_a_briefing(memory: Memory) -> None:
+    for n in range(12):
+        said = f"Note {n}: the lantern of house {n} has a lens of glass number {n}, and nobody knows who paid."
+        await memory.ingest(turns=[{"role": "user", "content": said, "timestamp": f"2025-10-{n + 1:02}"}])
+    budgets = {"maxPages": 1, "maxReflectionDepth": 1, "maxOutputTokens": 60}
+    built = await memory.build("How did the lantern lens evolve, and what of purple submarines?", budgets=budgets)
+    assert built.pages_used <= 1
+    assert built.reflection_steps <= 1
+    assert built.tokens_used <= 60
+    assert built.open_questions[0] == "Cut at maxOutputTokens = 60."
+    assert built == await memory.build(
+        "How did the lantern lens evolve, and what of purple submarines?", budgets=budgets
+    )
+
+
 async def test_a_page_named_by_its_id_is_looked_up_in_its_own_tenant_only(memory: Memory) -> None:
     page = (await memory.ingest()).pages[1].id
     alone = await memory.build(page)
