@@ -21,7 +21,7 @@ from gaiad.chat_schemas import (
     Rendering,
     Replay,
 )
-from gaiad.config import Config
+from gaiad.config import Config, MemoryConfig
 from gaiad.errors import NotFound
 from gaiad.fitting import Fitting
 from gaiad.ledger.cognition_log import CognitionLog, Record
@@ -69,6 +69,7 @@ class Conversations:
         self._pool = pool
         self._metrics = metrics
         self._fitting = fitting
+        self._memory = MemoryConfig(gam_enabled=False, exclude={})
         self._use_routing(routing)
 
     def problems(self) -> list[str]:
@@ -79,9 +80,18 @@ class Conversations:
     def use_config(self, config: Config) -> None:
         """Other sizes, another length of history, other routes and lists, from the next turn on. Raises ConfigError."""
         self._use_routing(routing_of(config))
+        self.use_memory(config.memory)
         self._assembler.use_config(config.cognition)
         self._fitting.use_config(config.cognition)
         self._taker.use_history(config.cognition.history_turns)
+
+    def use_memory(self, config: MemoryConfig) -> None:
+        """From the next turn on a channel does not see packets with these labels."""
+        self._memory = config
+
+    def _seen_by(self, channel: ChatChannel, call: Call) -> Call:
+        """The call without what the channel may not see."""
+        return call.without(self._memory.exclude.get(channel, []), self._memory.guarded)
 
     def _use_routing(self, routing: Routing) -> None:
         self._routing, self._read_tables = routing, False
@@ -103,7 +113,7 @@ class Conversations:
         started = time.perf_counter()
         routed: RoutedTurn | None = None
         try:
-            async with aclosing(self._taker.take(request, call)) as events:
+            async with aclosing(self._taker.take(request, self._seen_by(request.channel, call))) as events:
                 async for name, data in events:
                     if routed is None:  # not before: nothing may be waited for ahead of the session's line
                         routed = await self._routed(request.channel)
@@ -118,12 +128,12 @@ class Conversations:
 
     async def name(self, request: ChatRequest, call: Call) -> tuple[ChatRequest, str]:
         """The request with its session, and the id its turn will have. Raises as TurnTaker.name."""
-        return await self._taker.name(request, call)
+        return await self._taker.name(request, self._seen_by(request.channel, call))
 
     async def again(self, turn_id: str, channel: ChatChannel, call: Call) -> ChatAnswer:
         """What a turn said that ended before, as `channel` may have it. Raises as TurnTaker.again."""
         routed = await self._routed(channel)
-        answer = routed.answer(await self._taker.again(turn_id, call))
+        answer = routed.answer(await self._taker.again(turn_id, self._seen_by(channel, call)))
         self._tell(routed, channel, call)
         return answer
 
@@ -135,7 +145,7 @@ class Conversations:
 
     async def render(self, request: ChatRequest, call: Call) -> Rendering:
         """What a turn would send; nothing is sent or remembered."""
-        return await self._taker.render(request, call)
+        return await self._taker.render(request, self._seen_by(request.channel, call))
 
     async def packet(self, name: str, call: Call) -> PacketRecord:
         """A packet that was sent, by its id, the digits shown, or its turn. Raises NotFound."""

@@ -7,7 +7,7 @@ for which tenant is intake's business; what a request means is the packages' bel
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,7 @@ class Service:
         self.feedback = archive.feedback
         self.models = models
         self.conversations = conversations
+        conversations.use_memory(config.memory)
         self._runner = runner
         self.memory = MemoryApi(archive, clock, metrics, lambda: self.config, lambda: models.tokenizer("prime"))
         self._started = clock.monotonic()
@@ -265,6 +266,13 @@ class Service:
     async def packet(self, packet_id: str, call: Call) -> PacketDetail:
         """A packet whole."""
         return await self._archive.packet_detail(packet_id, call)
+
+    async def hidden(self, names: Collection[str], call: Call) -> set[str]:
+        """Those of these packet and page ids that the call may not see; none in a tenant that there is not."""
+        try:
+            return await self._archive.hidden(names, call)
+        except NotFound:
+            return set()
 
     async def session_pages(self, session_id: str, after: int, limit: int, call: Call) -> list[MemoryPage]:
         """Pages of a session numbered above `after`, in order, each with JIT's header and its memo; [] when unknown."""

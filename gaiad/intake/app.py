@@ -19,6 +19,7 @@ from gaiad.intake.error_answers import JSON, error_body, error_response
 from gaiad.intake.sockets import BACKLOG
 from gaiad.intake.sse import STREAM, STREAMS, encode_event, end_streams
 from gaiad.intake.under_way import ENDING_S, REQUESTS, Requests
+from gaiad.intake.withheld import names_in, without
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
 from gaiad.schemas import DEFAULT_TENANT
@@ -51,6 +52,9 @@ class Answer(NamedTuple):
     status: int
     body: object
 
+
+_BESIDE = ("/research", "/cognition", "/turns", "/council", "/approvals", "/feedback", "/events")
+"""Where records are kept that repeat what the archive holds."""
 
 Reply = object  # a struct or plain value to encode, an Answer, or a finished response
 
@@ -102,16 +106,37 @@ class Exchange:
         return self.channel is not None and self.service.conversations.scrubs(self.channel)
 
     async def shown(self, stored: object) -> object:
-        """What is stored as this caller may read it (decision 16)."""
+        """What is stored as this caller may read it (decision 16). Raises Withheld for what he may not see at all."""
+        stored = await self._seen(stored)
         return stored if not self.scrubbed else (await self._shown(stored))[0]
 
     async def shown_reply(self, reply: Reply) -> Reply:
         """An answer that may hold stored words; `redactions` in it tells how many of which kind were taken out."""
-        if not self.scrubbed or isinstance(reply, web.StreamResponse):
+        if isinstance(reply, web.StreamResponse):
             return reply
         status, body = reply if isinstance(reply, Answer) else (200, reply)
+        body = await self._seen(body)
+        if not self.scrubbed:
+            return Answer(status, body)
         value, redactions = await self._shown(body)
         return Answer(status, {**value, "redactions": redactions} if redactions else value)
+
+    async def _seen(self, stored: object) -> object:
+        """What is stored beside the archive without what this caller's channel may not see. Raises Withheld."""
+        if not self._hidden or not self.request.path.startswith(_BESIDE):
+            return stored
+        record = msgspec.json.decode(msgspec.json.encode(stored))
+        names, hidden = set(names_in(record)), set[str]()
+        of_record = record.get("tenant") if isinstance(record, dict) else None
+        for tenant in {call.tenant for call in self._calls} or {of_record or DEFAULT_TENANT}:
+            if self.caller.may_use(tenant):
+                hidden |= await self.service.hidden(names, self.call(tenant))
+        return without(record, hidden)
+
+    @property
+    def _hidden(self) -> list[str]:
+        """The labels of packets that this caller does not see."""
+        return self.service.config.memory.exclude.get(self.channel or "cli_chat", [])
 
     async def _shown(self, stored: object) -> tuple[Any, list[RedactionCount]]:
         assert self.channel is not None
@@ -127,6 +152,7 @@ class Exchange:
         """A call for `tenant`, cancelled when the client departs. Raises Forbidden when the caller may not use it."""
         self.caller.require_tenant(tenant)
         call = Call(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
+        call = call.without(self._hidden, self.service.config.memory.guarded)
         self._calls.append(call)
         return call
 

@@ -1,12 +1,13 @@
 """The routes of the council: who is there, what was said (whole or followed), how turns went."""
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated
 
 import msgspec
 
 from gaiad.intake.app import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, wants_events
+from gaiad.intake.withheld import Withheld
 from gaiad.schemas import DEFAULT_TENANT, Input
 
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
@@ -60,9 +61,11 @@ async def log(exchange: Exchange) -> Reply:
     async with aclosing(counsel.follow(call, after, body.limit, heartbeats=body.heartbeats)) as heard:
         first = await anext(heard)  # a refusal comes before it, and then the answer has its own status
         async with EventStream(exchange.request) as stream:
-            await stream.send(first.kind, await exchange.shown(first.data), first.full_id)
+            with suppress(Withheld):
+                await stream.send(first.kind, await exchange.shown(first.data), first.full_id)
             async for kind, full_id, data in heard:
-                await stream.send(kind, await exchange.shown(data), full_id)
+                with suppress(Withheld):
+                    await stream.send(kind, await exchange.shown(data), full_id)
         return stream.response
 
 

@@ -1,12 +1,14 @@
 """What happens in the daemon, as it happens: all that a caller may see, or a tenant's council, approvals and jobs."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from gaiad.approval_schemas import EVENT_KIND as APPROVALS
 from gaiad.council_schemas import HOUSE
 from gaiad.events import Event
 from gaiad.intake.app import Exchange, Reply, Route
 from gaiad.intake.sse import PatientStream, last_event_id
+from gaiad.intake.withheld import Withheld
 
 COUNCIL = "council"
 """The kind of the council's messages in the hub."""
@@ -33,7 +35,8 @@ async def events(exchange: Exchange) -> Reply:
         if tenant:
             await stream.send("following", {"last_id": hub.last_id}, min(after, hub.last_id))
         async for name, event in _of_tenant(exchange, tenant, after) if tenant else _visible(exchange, after):
-            await stream.send(name, await exchange.shown(event), event.id)
+            with suppress(Withheld):
+                await stream.send(name, await exchange.shown(event), event.id)
     return stream.response
 
 

@@ -27,7 +27,9 @@ async def ingest_session(exchange: Exchange) -> Reply:
 async def build_context(exchange: Exchange) -> Reply:
     exchange.service.memory.require_enabled()
     request = await exchange.body(BuildContext)
-    return await exchange.service.memory.build_context(request, _call(exchange, request.tenant_id))
+    memory, call = exchange.service.config.memory, _call(exchange, request.tenant_id)
+    hidden = memory.exclude.get("memory_api", [])
+    return await exchange.service.memory.build_context(request, call.without(hidden, memory.guarded))
 
 
 def table() -> list[Route]:

@@ -18,6 +18,7 @@ from gaiad.turn.dry_run import Unasked
 from gaiad.turn.in_packet import InPacket
 from gaiad.turn.looking_back import (
     RESEARCH,
+    Labels,
     LookingBack,
     OnEvent,
     degraded_notes,
@@ -51,8 +52,8 @@ class Gathered(NamedTuple):
     `registry` is as it was when the turn began. `found` is the research run, None when the archive was not asked;
     `needed` says whether the message asked for it. `persona` is the one in force, `chosen_persona` the one a person
     chose, now or before in the session, `chosen_project` likewise; "" when none was. `may_execute` says whether the
-    persona lets Act propose commands (EXECUTE). `unasked` is where a dry run notes what models would be asked, None in
-    a real turn.
+    persona lets Act propose commands (EXECUTE). `labels` are those of what it is given. `unasked` is where a dry run
+    notes what models would be asked, None in a real turn.
     """
 
     request: ChatRequest
@@ -70,6 +71,7 @@ class Gathered(NamedTuple):
     may_execute: bool
     unasked: list[str] | None
     took_ms: float
+    labels: Labels = Labels([], [])
 
 
 class Gatherer:
@@ -132,6 +134,7 @@ class Gatherer:
         notes += missing_notes(found)
         notes += degraded_notes(found) if self._by_meaning else []
         context = await self._looking_back.context(found, self.config.context_pages, call)
+        labels = await self._looking_back.labels(context, turns, call)
         unasked = notes if dry_run else None
         notes += await self._review(registry, persona, names, bool(request.persona), unasked, call)
         return Gathered(
@@ -150,6 +153,7 @@ class Gatherer:
             may_execute=EXECUTE_GRANT in grants,
             unasked=unasked,
             took_ms=(self._clock.monotonic() - started) * 1000,
+            labels=labels,
         )
 
     @property

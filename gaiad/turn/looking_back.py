@@ -12,7 +12,7 @@ from gaiad.chat_schemas import ChatRequest
 from gaiad.clock import Clock
 from gaiad.council_schemas import HistoryNote
 from gaiad.errors import NotFound
-from gaiad.memory_schemas import SessionTurn
+from gaiad.memory_schemas import PageHeader, SessionTurn
 from gaiad.ports import Archive, Call
 from gaiad.research.familiar import familiar
 from gaiad.research.history_need import history_need
@@ -34,6 +34,13 @@ class LookedBack(NamedTuple):
     note: HistoryNote
     needed: bool
     found: ResearchResult | None
+
+
+class Labels(NamedTuple):
+    """JIT's classification and policy tags of a turn."""
+
+    classification: list[str]
+    policy_tags: list[str]
 
 
 class LookingBack:
@@ -98,6 +105,21 @@ class LookingBack:
             )
             for page in await self._archive.pages(list(cited)[:pages], call)
         ]
+
+
+    async def labels(self, context: Sequence[ContextItem], turns: Sequence[SessionTurn], call: Call) -> Labels:
+        """What is to be said of a turn that is given these pages and this history: whatever holds of any of them.
+
+        A tag is handed on as a policy tag where a channel does not see it: the words of a page may stand in the answer.
+        """
+        headers = await self._archive.page_headers([item.page_id for item in context], call) if context else []
+        guarded = {label.casefold() for label in call.guarded}
+        tags = [tag for header in headers for tag in header.tags if tag.casefold() in guarded]
+        given: list[PageHeader | SessionTurn] = [*headers, *turns]
+        return Labels(
+            list(dict.fromkeys(label for each in given for label in each.classification)),
+            list(dict.fromkeys([*(label for each in given for label in each.policy_tags), *tags])),
+        )
 
 
 def standing_turns(turns: Sequence[SessionTurn], mtu: int) -> frozenset[str]:

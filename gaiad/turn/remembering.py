@@ -84,14 +84,16 @@ class Keeper:
         """Into the memory, whether or not anybody still waits for the answer."""
         await self._archive.remember_turn(turn, Call(tenant=tenant))
 
-    async def last_packet(self, session_id: str, tenant: str, fingerprint: str) -> CognitionPacket | None:
+    async def last_packet(self, session_id: str, call: Call, fingerprint: str) -> CognitionPacket | None:
         """The last one of a session's turns that went to this model, None when it cannot be read: it serves reuse only.
 
-        What was asked beside the turns is passed over, however much it was.
+        What was asked beside the turns is passed over, however much it was; one that holds what the call may not see is
+        not used.
         """
-        record = await self._log.last_of_model(tenant, session_id, fingerprint)
+        record = await self._log.last_of_model(call.tenant, session_id, fingerprint)
         try:
-            return None if record is None else decode_sent(record).packet
+            packet = None if record is None else decode_sent(record).packet
+            return None if packet is None or await self._archive.hidden(_named_in(packet), call) else packet
         except NotFound as error:
             _logger.warning("last_packet_not_used", session_id=session_id, reason=error.message)
             return None
@@ -99,6 +101,11 @@ class Keeper:
     def now(self) -> str:
         """UTC in ISO 8601."""
         return to_iso(self._clock.now())
+
+
+def _named_in(packet: CognitionPacket) -> set[str]:
+    """The turns and packets whose words stand in it."""
+    return {entry.turn_id for entry in packet.history} | {item.packet_id for item in packet.context}
 
 
 def logged(asked: GenerateRequest) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class StagePackets:
             self._gathered,
             task.role,
             names.full_id if not self._bases else self._ids.make("cog"),
-            await self._keeper.last_packet(names.session_id, call.tenant, model.fingerprint),
+            await self._keeper.last_packet(names.session_id, call, model.fingerprint),
             call,
             instruction=task.task_instruction,
             work_tokens=self._work_tokens,

@@ -152,7 +152,7 @@ class Story:
             turn_id=names.turn_id,
             messages=[
                 TurnMessage(role="user", content=self.request.message),
-                *([TurnMessage(role="assistant", content=self.shown)] if self.shown else []),
+                *self._said(),
             ],
             started_at=self.started,
             ended_at=ended_at,
@@ -162,8 +162,16 @@ class Story:
             status=self.status,
             blocks=[TurnBlock(marker=told.marker, text=told.text, role=told.role) for told in texts],
             sources=self.sources(),
+            classification=self.gathered.labels.classification,
+            policy_tags=self.gathered.labels.policy_tags,
             metadata={**self._chosen(), **self._events(), **as_metadata(self.also, self.surfaced)},
         )
+
+    def _said(self) -> list[TurnMessage]:
+        """The answer. A model without weights that quotes nothing says only that nothing was found: no evidence ever."""
+        nothing = self.model is not None and self.model.kind == "extractive" and not self.cited
+        said = TurnMessage(role="assistant", content=self.shown, marker=NOTHING_FOUND if nothing else "")
+        return [said] if self.shown else []
 
     def _chosen(self) -> dict[str, Any]:
         """What a person chose for the session, so that its next turn has it too."""

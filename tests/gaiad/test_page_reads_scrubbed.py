@@ -52,7 +52,7 @@ text = "RESPONSE: {KEPT}"
 """
 ROUTED = ("/chat", "/sessions/show", "/research")
 WITHOUT_STORED_WORDS = (
-    "/status", "/backup", "/restore", "/config", "/config/reload", "/doctor",
+    "/status", "/metrics", "/backup", "/restore", "/config", "/config/reload", "/doctor",
     "/models", "/models/load", "/models/unload", "/models/pin",
 )  # fmt: skip
 SIGNED = ("/rfc/propose", "/rfc/review", "/rfc/vote", "/rfc/merge", "/rfc/show", "/rfc/list", "/stability")

@@ -1,0 +1,34 @@
+"""Records that name what their reader may not see: rows are left out of lists, a record that does is withheld."""
+
+from typing import Any
+
+import pytest
+
+from gaiad.errors import NotFound
+from gaiad.intake.withheld import Withheld, names_in, without
+
+LONG = f"{'It was said before. ' * 20}[Packet: tp-shut] says where."
+
+
+def test_ids_are_found_wherever_they_stand() -> None:
+    record = {"a": ["tp-1", {"b": {"page_id": "0-1"}}], "c": LONG, "d": 3, "e": None}
+    assert set(names_in(record)) == {"tp-1", "0-1", "tp-shut"}
+    assert set(names_in("see [Packet: tp one]")) == {"see [Packet: tp one]", "tp one"}
+
+
+def test_rows_that_name_it_are_left_out_and_the_others_stay() -> None:
+    record = {"turns": [{"turn_id": "t-1"}, {"turn_id": "t-2", "stages": [{"text": LONG}]}], "limit": 2}
+    assert without(record, {"tp-shut"}) == {"turns": [{"turn_id": "t-1"}], "limit": 2}
+    assert without(record, {"t-1", "tp-shut"}) == {"turns": [], "limit": 2}
+    assert without(record, set()) == record
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"run": {"result": {"source_packets": ["tp-1", "tp-shut"]}}}, {"answer": LONG}, LONG, ["tp-shut"]],
+)
+def test_a_record_that_names_it_is_withheld_as_if_it_were_not_there(record: Any) -> None:
+    with pytest.raises(Withheld) as refused:
+        without(record, {"tp-shut"})
+    assert isinstance(refused.value, NotFound)
+    assert "tp-shut" not in refused.value.message

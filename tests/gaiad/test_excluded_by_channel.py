@@ -1,0 +1,144 @@
+"""`memory.exclude` on a real daemon: what a label keeps from the page is not there for it by any road, nor in what was
+made of it elsewhere; the command line sees everything.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gaiad.bench.daemon_process import BenchDaemon, running_daemon
+from gaiad.errors import GaiadError
+from tests.gaiad.test_page_reads_scrubbed import Page
+from tests.gaiad.test_web_attacks import Answered
+
+CANARY = "under the ninth stone of the quarry"
+SHUT = f"The zirconium key of the vault lies {CANARY}."
+OPEN = "The zirconium lantern of the harbour hangs in the old mill."
+QUESTION = "Where does the zirconium key of the vault lie?"
+SETTINGS = """
+[embedder]
+kind = "none"
+[memory]
+gam_enabled = true
+exclude = {web_chat = ["SECRET"], memory_api = ["secret"]}
+[redaction]
+channels = {web_chat = false}
+"""
+
+
+def words(answer: Answered) -> str:
+    return answer.body.decode()
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
+    home = tmp_path_factory.mktemp("excluded") / "h"
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text(SETTINGS)
+    with running_daemon(home=home) as running:
+        for session, words, labels in (("vault", SHUT, ["secret"]), ("harbour", OPEN, [])):
+            turns = [{"role": "user", "content": words}]
+            body = {"tenantId": "local", "sessionId": session, "turns": turns, "policyTags": labels}
+            running.client.post("/memory/ingest_session", body)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(daemon: BenchDaemon) -> Page:
+    return Page(daemon)
+
+
+@pytest.fixture(scope="module")
+def turn(daemon: BenchDaemon) -> dict[str, Any]:
+    """A turn on the command line that was given the hidden page, and says it."""
+    answer: dict[str, Any] = daemon.client.post("/chat", {"message": QUESTION, "session_id": "talk"})
+    assert CANARY in answer["answer"]
+    return answer
+
+
+def test_search_and_research_find_it_on_the_command_line_alone(daemon: BenchDaemon, page: Page) -> None:
+    found = daemon.client.post("/search", {"query": "zirconium"})["hits"]
+    assert {hit["session_id"] for hit in found} == {"vault", "harbour"}
+    hits = page.post("/search", query="zirconium").json["hits"]
+    assert [hit["session_id"] for hit in hits] == ["harbour"]
+    answered = daemon.client.post("/research", {"query": QUESTION})
+    assert (answered["status"], CANARY in answered["answer"]) == ("SUCCESS", True)
+    asked = page.post("/research", query=QUESTION)
+    assert (asked.status, CANARY in words(asked)) == (200, False)
+    kept = page.get(f"/research/{answered['research_id']}")
+    assert (kept.status, CANARY in words(kept)) == (404, False)
+    assert page.get(f"/research/{asked.json['research_id']}").status == 200
+
+
+def test_packets_and_sessions_are_as_if_it_were_not_there(daemon: BenchDaemon, page: Page) -> None:
+    (pages,) = daemon.client.post("/sessions/pages", {"session_id": "vault"})["pages"]
+    packet, hidden = pages["metadata"]["packet_id"], pages["id"]
+    assert pages["header"]["policyTags"] == ["secret"]
+    listed = words(page.post("/packets/list"))
+    assert packet not in listed
+    for path, body in (
+        ("/packets/show", {"packet_id": packet}),
+        ("/packets/verify", {"packet_ids": [packet]}),
+        ("/search", {"mode": "page_id", "page_ids": [hidden]}),
+    ):
+        refused = page.post(path, **body)
+        assert (refused.status, CANARY in words(refused)) == (404, False), path
+    assert page.post("/sessions/pages", session_id="vault").json["pages"] == []
+    assert page.post("/sessions/show", session_id="vault").json["turns"] == []
+    assert "vault" not in words(page.post("/sessions/list"))
+
+
+def test_an_answer_takes_over_the_label_of_what_it_was_given(
+    daemon: BenchDaemon, page: Page, turn: dict[str, Any]
+) -> None:
+    said = daemon.client.post("/sessions/pages", {"session_id": "talk"})["pages"]
+    assert {tuple(one["policyTags"]) for one in said} == {("secret",)}
+    for path, body in (
+        ("/sessions/list", {}),
+        ("/sessions/show", {"session_id": "talk"}),
+        ("/turns/list", {}),
+        ("/cognition/list", {}),
+        ("/council/log", {"limit": 1000}),
+    ):
+        answer = page.post(path, **body)
+        assert (answer.status, CANARY in words(answer), turn["turn_id"] in words(answer)) == (200, False, False), path
+    assert page.post("/turns/show", turn=turn["turn_id"]).status == 404
+    assert page.post("/cognition/show", packet=turn["turn_id"]).status == 404
+    assert words(page.get(f"/turns/events?turn={turn['turn_id']}")).count(CANARY) == 0
+
+
+def test_a_turn_on_the_page_neither_finds_nor_remembers_it(
+    daemon: BenchDaemon, page: Page, turn: dict[str, Any]
+) -> None:
+    for session_id in ("talk", "anew"):
+        answer = page.post("/chat", message=QUESTION, session_id=session_id)
+        assert (answer.status, CANARY in words(answer)) == (200, False)
+    (mine,) = daemon.client.post("/sessions/pages", {"session_id": "anew", "limit": 1})["pages"]
+    assert "policyTags" not in mine["header"]
+    assert CANARY in daemon.client.post("/chat", {"message": QUESTION, "session_id": "cli"})["answer"]
+
+
+def test_a_briefing_has_a_list_of_its_own_and_a_reload_takes_it_up(daemon: BenchDaemon, page: Page) -> None:
+    asked = {"tenantId": "local", "request": QUESTION}
+    assert CANARY not in str(daemon.client.post("/memory/build_context", asked))
+    settings = daemon.home / "config.toml"
+    settings.write_text(SETTINGS.replace("exclude =", "exclude = {} #"))
+    try:
+        assert daemon.client.reload_config().changed == ["memory.exclude"]
+        assert CANARY in str(daemon.client.post("/memory/build_context", asked))
+        assert CANARY in words(page.post("/search", query="zirconium"))
+    finally:
+        settings.write_text(SETTINGS)
+        daemon.client.reload_config()
+    assert CANARY not in words(page.post("/search", query="zirconium"))
+
+
+def test_a_channel_that_there_is_not_is_refused(daemon: BenchDaemon) -> None:
+    settings = daemon.home / "config.toml"
+    settings.write_text(SETTINGS.replace("web_chat = [", "web = ["))
+    try:
+        with pytest.raises(GaiadError, match=r"memory\.exclude"):
+            daemon.client.reload_config()
+    finally:
+        settings.write_text(SETTINGS)
