@@ -152,7 +152,7 @@ class Story:
             turn_id=names.turn_id,
             messages=[
                 TurnMessage(role="user", content=self.request.message),
-                *self._said(),
+                *([TurnMessage(role="assistant", content=self.shown)] if self.shown else []),
             ],
             started_at=self.started,
             ended_at=ended_at,
@@ -166,12 +166,6 @@ class Story:
             policy_tags=self.gathered.labels.policy_tags,
             metadata={**self._chosen(), **self._events(), **as_metadata(self.also, self.surfaced)},
         )
-
-    def _said(self) -> list[TurnMessage]:
-        """The answer. A model without weights that quotes nothing says only that nothing was found: no evidence ever."""
-        nothing = self.model is not None and self.model.kind == "extractive" and not self.cited
-        said = TurnMessage(role="assistant", content=self.shown, marker=NOTHING_FOUND if nothing else "")
-        return [said] if self.shown else []
 
     def _chosen(self) -> dict[str, Any]:
         """What a person chose for the session, so that its next turn has it too."""
