@@ -11,13 +11,19 @@ import msgspec
 
 from gaiad.schemas import Input, Output, Retriever
 
+NOTHING_FOUND = "NOTHING_FOUND"  # of a message
+
 
 class TurnMessage(Output, frozen=True, omit_defaults=True):
-    """One thing said: JIT's turn of an ingested session. `role` is user, assistant, system, tool or a name."""
+    """One thing said: JIT's turn of an ingested session. `role` is user, assistant, system, tool or a name.
+
+    What has the `marker` NOTHING_FOUND says that there is no answer: the session shows it, and it becomes no page.
+    """
 
     role: str
     content: str
     timestamp: str = ""
+    marker: str = ""
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -92,7 +98,10 @@ class Memo(Output, frozen=True, omit_defaults=True):
 
 
 class SessionSummary(Output, frozen=True):
-    """JIT's Session, with how much of it is remembered."""
+    """JIT's Session, with how much of it is remembered.
+
+    `first_message` is the first line of the first thing said, cut at a word; "" when nothing is remembered of it.
+    """
 
     session_id: str
     tenant_id: str
@@ -106,6 +115,7 @@ class SessionSummary(Output, frozen=True):
     updated_at: str
     turns: int
     pages: int
+    first_message: str = ""
 
 
 class PageHeader(Output, frozen=True, rename="camel", omit_defaults=True):

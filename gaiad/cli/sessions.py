@@ -36,8 +36,12 @@ def list_sessions(limit: int, tenant: str) -> None:
     if invocation().as_json:
         write_json({"sessions": found})
         return
-    rows = [(row.session_id, row.updated_at[:19], f"{row.turns:,}", f"{row.pages:,}", row.title) for row in found]
-    click.echo(table(rows, ("session", "spoken in last", "turns", "pages", "title")) if rows else "no sessions yet")
+    rows = [
+        (row.session_id, row.updated_at[:19], f"{row.turns:,}", f"{row.pages:,}", row.title or row.first_message)
+        for row in found
+    ]
+    heads = ("session", "spoken in last", "turns", "pages", "title or first words")
+    click.echo(table(rows, heads) if rows else "no sessions yet")
 
 
 @sessions.command("show", cls=Verb, example="gaiad sessions show garden --memos --json | jq '.pages[].header'")

@@ -6,11 +6,8 @@ import { tenant } from "./state.js";
 import { counted, firstLine, relative } from "./words.js";
 
 const SHOWN = 40;
-const AT_ONCE = 4;
 const AGAIN_MS = 3000;
 const LOGGED = 40; // turns of the turn log looked through for conversations that memory does not keep
-const MOST_TURNS = 200;
-const titles = new Map(); // session -> the first thing said in it
 
 export class Sessions {
   constructor(node) {
@@ -34,18 +31,6 @@ export class Sessions {
     this.begun = this.begun.filter((one) => !sessions.some((other) => other.session_id === one.session_id));
     this.list = [...this.begun, ...sessions];
     this.draw();
-    const unknown = sessions.filter((one) => !one.title && !titles.has(one.session_id));
-    const next = async () => {
-      for (let one = unknown.shift(); one; one = unknown.shift()) await this.name(one);
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, next));
-    this.draw();
-  }
-
-  async name(session) {
-    const { turns } = await post("/sessions/show", { session_id: session.session_id, tenant: tenant(), limit: Math.min(Math.max(session.turns, 1), MOST_TURNS) });
-    const message = turns[0]?.messages[0]?.content ?? "";
-    titles.set(session.session_id, firstLine(message) || session.session_id);
   }
 
   choose(session) {
@@ -77,7 +62,7 @@ export class Sessions {
   }
 
   row(session) {
-    const title = session.title || titles.get(session.session_id) || "…";
+    const title = session.title || firstLine(session.first_message ?? "") || session.session_id;
     const busy = this.running.has(session.session_id);
     return el(
       "li",

@@ -29,6 +29,12 @@ _PAGE = (
     " FROM pages g JOIN packets k ON k.id = g.packet LEFT JOIN turns t ON t.packet = g.packet"
     " LEFT JOIN memos m ON m.page = g.id"
 )
+_SESSION = (
+    "SELECT session_id, title, description, agent_id, classification, policy_tags, metadata, created_ms, updated_ms,"
+    " turns, pages, (SELECT g.text FROM turns t JOIN pages g ON g.packet = t.packet WHERE t.session = sessions.id"
+    " ORDER BY t.sequence, g.sequence LIMIT 1) FROM sessions"
+)
+_FIRST_CHARS = 120
 _Labels = dict[str, list[str]]
 
 
@@ -103,9 +109,7 @@ def sessions(
 ) -> list[SessionSummary]:
     """Sessions, the one spoken in last first; none with a turn that is hidden."""
     rows = connection.execute(
-        "SELECT session_id, title, description, agent_id, classification, policy_tags, metadata, created_ms,"
-        f" updated_ms, turns, pages FROM sessions WHERE 1{_shown(hidden)}"
-        " ORDER BY updated_ms DESC, session_id LIMIT ? OFFSET ?",
+        f"{_SESSION} WHERE 1{_shown(hidden)} ORDER BY updated_ms DESC, session_id LIMIT ? OFFSET ?",
         (max(0, limit), max(0, offset)),
     )
     return [_session(row, tenant) for row in rows]
@@ -113,11 +117,7 @@ def sessions(
 
 def session(connection: sqlite3.Connection, tenant: str, session_id: str, hidden: Labels = ()) -> SessionSummary:
     """One session. Raises NotFound."""
-    row = connection.execute(
-        "SELECT session_id, title, description, agent_id, classification, policy_tags, metadata, created_ms,"
-        f" updated_ms, turns, pages FROM sessions WHERE session_id = ?{_shown(hidden)}",
-        (session_id,),
-    ).fetchone()
+    row = connection.execute(f"{_SESSION} WHERE session_id = ?{_shown(hidden)}", (session_id,)).fetchone()
     if row is None:
         raise NotFound(f"no session {session_id!r} in this tenant")
     return _session(row, tenant)
@@ -206,7 +206,17 @@ def _session(row: tuple[Any, ...], tenant: str) -> SessionSummary:
         updated_at=to_iso(from_epoch_ms(row[8])),
         turns=row[9],
         pages=row[10],
+        first_message=first_words(row[11] or ""),
     )
+
+
+def first_words(text: str, most: int = _FIRST_CHARS) -> str:
+    """The first line of `text` in at most `most` characters: cut at a word, so that none is taken for another."""
+    line = text.strip().partition("\n")[0].rstrip()
+    if len(line) <= most:
+        return line
+    start = line[:most]
+    return (start[: start.rfind(" ")] if " " in start else start[:-1]).rstrip() + "…"
 
 
 def _memos(session_id: str, rows: Iterable[tuple[Any, ...]]) -> list[Memo]:

@@ -19,6 +19,7 @@ SESSION = {
     "updated_at": "2025-12-01T15:45:00Z",
     "turns": 2,
     "pages": 3,
+    "first_message": "Where is it?",
 }
 TURN = {
     "gaiad_session_turn": 1,
@@ -68,6 +69,9 @@ def test_the_list_has_a_line_a_session(routes, capsys):
     assert capsys.readouterr().out.splitlines()[1].split() == [
         "garden", "2025-12-01T15:45:00", "2", "3", "The", "beds"
     ]  # fmt: skip
+    routes.routes["POST /sessions/list"] = {"sessions": [{**SESSION, "title": ""}]}
+    assert gaiad(routes, "sessions", "list") == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("3      Where is it?"), "one without a title"
 
 
 def test_turns_are_shown_without_control_characters(routes, capsys):

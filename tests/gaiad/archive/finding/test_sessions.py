@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.archive.finding.sessions import TurnShelf
+from gaiad.archive.finding.sessions import TurnShelf, first_words
 from gaiad.archive.reading.memo import MEMO_VERSION
 from gaiad.archive.storing.tenant import open_tenant
 from gaiad.errors import Conflict, NotFound
@@ -194,11 +194,38 @@ async def test_a_session_is_described_by_its_turns_and_listed_by_when_it_was_las
         "updated_at": "2025-12-01T13:00:00Z",
         "turns": 2,
         "pages": 4,
+        "first_message": TALK[0][0],
     }
     assert await archive.session("s", call) == listed[1]
     assert [each.session_id for each in await archive.sessions(call, limit=1, offset=1)] == ["s"]
     with pytest.raises(NotFound, match="nobody"):
         await archive.session("nobody", call)
+
+
+async def test_the_first_thing_said_stands_in_the_list_cut_at_a_word_and_not_what_was_said_later(
+    archive: LocalArchive, call: Call
+) -> None:
+    long = TurnMessage(role="user", content="\n  Which keeper " + "of the lantern " * 30 + "\nand why?")
+    first, second = turns(2)
+    await archive.remember_turns([msgspec.structs.replace(first, messages=[long]), second], call)
+    (listed,) = await archive.sessions(call)
+    assert listed.first_message.startswith("Which keeper of the lantern")
+    assert listed.first_message.endswith((" the…", " of…", " lantern…"))
+    assert len(listed.first_message) <= 120
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ""),
+        (" one\ntwo", "one"),
+        ("x" * 20, "x" * 9 + "…"),
+        ("one two three", "one two…"),
+        ("one two 34", "one two 34"),
+    ],
+)
+def test_first_words_are_a_line_at_most_so_long(text: str, words: str) -> None:
+    assert first_words(text, 10) == words
 
 
 async def test_pages_of_a_session_are_found_and_neighbours_as_any_others(archive: LocalArchive, call: Call) -> None:
