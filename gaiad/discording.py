@@ -26,7 +26,7 @@ from gaiad.ports import Call
 from gaiad.stopping import Stopping
 from gaiad.tasks import TaskGroup
 from router.channels.discord import NAME, DiscordChannel, Heard
-from router.channels.discord_text import LIMIT, block_messages, with_sources
+from router.channels.discord_text import LIMIT, block_messages, with_also, with_sources
 from router.deliver import Deliverer, DeliveryLimits
 
 _FOLDER = "deliveries"
@@ -183,6 +183,7 @@ class Discording:
             messages = block_messages(block.marker, block.text.strip()[:longest], quiet=block.manner == "log")
             if answers and number == answers[-1]:
                 messages = with_sources(messages, answer.sources, answer.redacted)
+                messages = with_also(messages, answer.also.words if answer.also else "")
             parcels += self._pieces(heard, answer.turn_id, number, block.marker, messages)
         if len(parcels) > most or any(len(block.text.strip()) > longest for block in blocks):
             parcels = [*parcels[: most - 1], structs.replace(parcels[:most][-1], text=_CUT)]

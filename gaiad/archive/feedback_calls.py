@@ -43,8 +43,9 @@ class FeedbackCalls:
             lambda connection: feedback.newest(connection, limit)
         )
 
-    async def reset(self, packet_id: str, call: Call) -> int:
-        """Forget the verdicts on a packet, with "" all of the tenant; how many there were."""
+    async def reset(self, packet_id: str, call: Call, query: str | None = None) -> int:
+        """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many."""
         call.check(self._clock.monotonic())
+        asked = None if query is None else " ".join(query.split())
         file = self._tenants.get(call.tenant).tenant.file
-        return await self._tenants.run(file.write, lambda connection: feedback.reset(connection, packet_id))
+        return await self._tenants.run(file.write, lambda connection: feedback.reset(connection, packet_id, asked))

@@ -31,6 +31,11 @@ class FilledArchive:
         self._config = config
         self.units: dict[str, list[str]] = {}
 
+    @property
+    def archive(self) -> LocalArchive:
+        """What it is filled into."""
+        return self._archive
+
     async def fill(self, collection: Collection) -> None:
         """Take in all documents and wait for their vectors. Raises BadInput for a document that is refused."""
         documents = collection.documents

@@ -26,9 +26,10 @@ class FeedbackListBody(Input, frozen=True):
 
 
 class FeedbackResetBody(Input, frozen=True):
-    """The verdicts on one packet, with "" all of the tenant."""
+    """The verdicts on one packet, with "" all of the tenant; with `query` only the one for that question."""
 
     packet_id: str = ""
+    query: str | None = None
     tenant: str = DEFAULT_TENANT
 
 
@@ -45,7 +46,7 @@ async def newest(exchange: Exchange) -> Reply:
 
 async def reset(exchange: Exchange) -> Reply:
     body = await exchange.body(FeedbackResetBody)
-    return {"removed": await exchange.service.feedback.reset(body.packet_id, exchange.call(body.tenant))}
+    return {"removed": await exchange.service.feedback.reset(body.packet_id, exchange.call(body.tenant), body.query)}
 
 
 def table() -> list[Route]:

@@ -20,6 +20,8 @@ export function newTurn(message, more = {}) {
     notes: [],
     redactions: [],
     sources: [],
+    also: null, // {packet_id, words} of an earlier packet that bears on it
+    verdicts: {}, // packet id -> what was said of it here
     ...more,
   };
 }
@@ -64,12 +66,14 @@ const EVENTS = {
   },
   vote: (turn, data) => turn.steps.push({ kind: "vote", vote: data, state: data.passed ? "ok" : "bad" }),
   escalation: (turn, data) => turn.steps.push({ kind: "escalation", record: data, state: "bad" }),
+  also: (turn, data) => (turn.also = data),
   missed: (turn) => turn.notes.push("The beginning of what happened in this turn is no longer kept."),
   done: (turn, data) => {
     Object.assign(turn, {
       running: false, done: data, answer: data.answer, answered: data.answered, depth: data.depth, depthWhy: data.depth_why,
       turnId: data.turn_id, sessionId: data.session_id, sources: data.sources, broken: BROKEN.includes(data.status),
     }); // prettier-ignore
+    turn.also = data.also;
     turn.notes = [...turn.notes, ...data.notes];
     turn.redactions = [];
     addRedactions(turn, data.redactions);
@@ -94,6 +98,7 @@ export function rememberedTurn(stored) {
     answered: !stored.metadata?.unanswered,
     broken: BROKEN.includes(stored.status),
     sources: stored.sources ?? [],
+    also: stored.metadata?.also ?? null,
     stored,
   });
 }

@@ -4,6 +4,7 @@ import { post } from "./api.js";
 import { announce } from "./announce.js";
 import { waitsFor } from "./approvals_waiting.js";
 import { button, el, fill, icon } from "./dom.js";
+import { verdictButtons } from "./feedback.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
 import { showText } from "./rich_text.js";
@@ -107,6 +108,7 @@ export class TurnView {
       turn.redactions.length ? el("p", { class: "note" }, leftOut(turn.redactions)) : null,
       turn.notes.map((note) => el("p", { class: "note" }, note)),
       turn.sources.length ? this.sources() : null,
+      turn.also ? this.also() : null,
       this.foot(),
     ];
   }
@@ -122,8 +124,16 @@ export class TurnView {
       "div",
       { class: "sources" },
       el("span", { class: "label" }, "Sources"),
-      this.turn.sources.map((id) => sourceOf(id, () => openPacket(id, passageOf(said, id)), this.turn.done?.redacted?.includes(id))),
+      this.turn.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => openPacket(id, passageOf(said, id)), this.turn.done?.redacted?.includes(id)), verdictButtons(this.turn, id))),
     );
+  }
+
+  /** An earlier packet that bears on what was said: no part of the answer. */
+  also() {
+    const { also } = this.turn;
+    const words = el("div", { class: "also-words" });
+    showText(words, also.words, openPacket);
+    return el("div", { class: "also", role: "note", "aria-label": "Earlier packet" }, words, verdictButtons(this.turn, also.packet_id));
   }
 
   foot() {

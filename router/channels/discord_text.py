@@ -87,6 +87,17 @@ def with_sources(messages: Sequence[str], sources: Sequence[str], redacted: Coll
     ]
     more = len(sources) - _MOST_SOURCES
     line = f"{_QUIET}sources: {', '.join(named)}{f' and {more} more' if more > 0 else ''}"
+    return _with_line(messages, line)
+
+
+def with_also(messages: Sequence[str], words: str) -> list[str]:
+    """The messages with an earlier packet named in small print under the last; "" for none."""
+    line = " ".join(words.split())
+    return _with_line(messages, f"{_QUIET}{line}") if line and messages else list(messages)
+
+
+def _with_line(messages: Sequence[str], line: str) -> list[str]:
+    """One more line under the last message, or in one more where that is full."""
     last = f"{messages[-1]}\n{line}"
     return [*messages[:-1], last] if units(last) <= LIMIT else [*messages, *split_message(line)]
 

@@ -49,10 +49,12 @@ def newest(connection: sqlite3.Connection, limit: int) -> list[FeedbackRow]:
     ]
 
 
-def reset(connection: sqlite3.Connection, packet_id: str) -> int:
-    """Forget the verdicts on a packet, with "" all of them; how many there were."""
-    condition, values = ("packet_id = ?", (packet_id,)) if packet_id else ("1", ())
-    return connection.execute(f"DELETE FROM feedback WHERE {condition}", values).rowcount
+def reset(connection: sqlite3.Connection, packet_id: str, query: str | None = None) -> int:
+    """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many it were."""
+    return connection.execute(
+        "DELETE FROM feedback WHERE (:packet_id = '' OR packet_id = :packet_id) AND (:query IS NULL OR query = :query)",
+        {"packet_id": packet_id, "query": query},
+    ).rowcount
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.channels.discord_text import LIMIT, block_messages, split_message, thread_name, units, with_sources
+from router.channels.discord_text import (
+    LIMIT,
+    block_messages,
+    split_message,
+    thread_name,
+    units,
+    with_also,
+    with_sources,
+)
 
 CODE = "\n".join(f"line_{number} = {number}" for number in range(60))
 
@@ -120,3 +128,13 @@ def test_a_long_fence_is_cut_as_a_short_one_however_much_comes_after_it():
     assert all(piece.startswith("```py\n") and piece.count("```") == 2 for piece in pieces[:-1])
     assert pieces[-1].endswith("Done.")
     assert sum(piece.count("x = 1") for piece in pieces) == 3000
+
+
+def test_an_earlier_packet_is_named_in_small_print_or_in_a_message_of_its_own() -> None:
+    words = "In [Packet: tp-7] we also covered\nbearings"
+    line = "-# In [Packet: tp-7] we also covered bearings"
+    assert with_also(["a", "b"], words) == ["a", f"b\n{line}"]
+    full = "x" * LIMIT
+    assert with_also([full], words) == [full, line]
+    assert with_also(["a"], "") == ["a"]
+    assert with_also([], words) == []

@@ -1,0 +1,108 @@
+"""Which packet bears on a message: covered words and nearness together, never what only asks or a model wrote."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaiad.research.proactive import (
+    BEARS,
+    BEARS_BY_WORDS,
+    Candidate,
+    bearing_on,
+    candidates,
+    first_new,
+    title_of,
+    told,
+    weigh,
+)
+from gaiad.schemas import Explanation, Hit, Page, RetrieverScore
+
+SAID = "The whining bearings of the sand mixer seize."
+COUNTS = {"whining": 1, "bearings": 3, "sand": 2, "mixer": 2, "seize": 1}
+
+
+def found(text, cosine=None, *, packet="tp-1", speaker="", topic="", session=""):
+    retrievers = {} if cosine is None else {"dense": RetrieverScore(rank=1, score=cosine)}
+    page = Page(
+        page_id=f"{packet}-0", packet_id=packet, session_id=session, sequence=0, section="content", path="", text=text,
+        start=0, end=len(text), timestamp="2025-11-03T09:00:00Z", topic=topic, speaker=speaker,
+    )  # fmt: skip
+    hit = Hit(
+        page_id=page.page_id, packet_id=packet, session_id=session, score=1.0, excerpt=text, timestamp=page.timestamp,
+        topic=topic, retrievers=[], explanation=Explanation(retrievers=retrievers, boosts={}, matched_terms=[]),
+    )  # fmt: skip
+    return hit, page
+
+
+def shown(*pages, counts=COUNTS):
+    return [(one.packet_id, one.score) for one in candidates(weigh(counts, 100), list(pages))]
+
+
+def test_words_and_meaning_have_to_speak_for_it_together():
+    near, covered = "Grease keeps metal from howling.", "The bearings of the sand mixer seize in winter."
+    assert shown(found(near, 0.7)) == []
+    assert shown(found(covered, 0.15)) == []
+    assert [name for name, _ in shown(found(covered, 0.5))] == ["tp-1"]
+
+
+def test_without_an_embedder_more_words_have_to_be_covered():
+    assert shown(found("The bearings of the mixer.")) == []
+    ((name, score),) = shown(found("The whining bearings of the sand mixer."))
+    assert name == "tp-1"
+    assert score >= BEARS_BY_WORDS
+    assert shown(found("Seize."), counts={"seize": 1}) == []
+
+
+def test_everyday_words_alone_bear_on_nothing():
+    counts = {"friend": 2, "dinner": 2, "tomorrow": 2}
+    assert shown(found("A friend comes to dinner tomorrow.", 0.7), counts=counts) == []
+
+
+def test_a_topic_counts_like_the_text():
+    page = found("It fails about twice a year.", 0.5, topic="Whining bearings of the sand mixer")
+    assert [name for name, _ in shown(page)] == ["tp-1"]
+
+
+def test_what_only_asks_and_what_a_model_of_ours_wrote_bears_on_nothing():
+    said = "The whining bearings of the sand mixer seize"
+    asked = found(f"Why do {said.lower()}?", 0.9, packet="turn_1", speaker="user")
+    written = found(f"{said}.", 0.9, packet="turn_2", speaker="assistant")
+    stated = found(f"{said}.", 0.9, packet="turn_3", speaker="user")
+    assert [name for name, _ in shown(asked, written, stated)] == ["turn_3"]
+
+
+def test_a_packet_counts_once_by_its_best_page_and_the_best_is_first():
+    pages = [
+        found("The bearings of the sand mixer seize.", 0.5),
+        found("The whining bearings of the sand mixer seize.", 0.6),
+        found("The whining bearings of the sand mixer seize.", 0.7, packet="tp-2"),
+    ]
+    (first, best), (second, less) = shown(*pages)
+    assert (first, second) == ("tp-2", "tp-1")
+    assert best > less >= BEARS
+
+
+ONES = st.builds(
+    Candidate,
+    packet_id=st.sampled_from("abcdef"),
+    session_id=st.sampled_from("xyz"),
+    topic=st.text(max_size=300),
+    timestamp=st.just("2025-11-03T09:00:00Z"),
+    excerpt=st.text(max_size=40),
+    score=st.floats(0.5, 1.0),
+)
+
+
+@given(st.lists(ONES, max_size=8), st.sets(st.sampled_from("abcdef")), st.sampled_from("xyz"))
+def test_the_first_that_is_new_and_of_another_session(ones, passed_over, session):
+    one = first_new(ones, passed_over, session)
+    fresh = [each for each in ones if each.packet_id not in passed_over and each.session_id != session]
+    assert one is (fresh[0] if fresh else None)
+    if one is not None:
+        assert len(title_of(one)) <= 120
+        assert told(one).startswith(f"In [Packet: {one.packet_id}] of 2025-11-03 we also covered ")
+
+
+@pytest.mark.parametrize("message", ["", "   ", "Thank you very much!", "What is the time?", "..."])
+async def test_a_message_that_tells_nothing_asks_nothing_of_the_archive(message, call):
+    assert await bearing_on(None, message, call) == []
