@@ -34,8 +34,17 @@ def suggestions(*, empty: bool = False) -> list[str]:
 
 def partial(packet_ids: list[str]) -> str:
     """Failure mode 2."""
+    return _table().partial + _sources(packet_ids)
+
+
+def without_sources(answer: str, packet_ids: list[str]) -> str:
+    """The answer without failure mode 2's list of its packets, for where they are named beside it anyway."""
+    return answer.replace(_sources(packet_ids), "", 1) if packet_ids else answer
+
+
+def _sources(packet_ids: list[str]) -> str:
     sources = ", ".join(inline(packet_id) for packet_id in packet_ids)
-    return f"{_table().partial}\n\nSources: {sources}" if sources else _table().partial
+    return f"\n\nSources: {sources}" if sources else ""
 
 
 def partial_note(at_limit: bool) -> str:

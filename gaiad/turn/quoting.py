@@ -1,6 +1,7 @@
 """Act by a model without weights: it says what the research found, with its verified citations (decision 4)."""
 
 from gaiad.generation import Generated
+from gaiad.research.responses import without_sources
 from gaiad.turn.gathering import Gathered
 from gaiad.turn.stage_call import StageCall
 
@@ -23,7 +24,7 @@ def quote(stage: StageCall, gathered: Gathered) -> str:
     says_more = found is not None and bool(found.source_packets or gathered.needed)
     absent = stage.task.stands_in_for
     nothing = ONLY_QUOTES if absent is None else _STANDS_IN.format(role=absent)
-    text = found.answer if found and says_more else nothing
+    text = without_sources(found.answer, found.source_packets) if found and says_more else nothing
     stage.reply = Generated(
         text=text,
         reason="end",

@@ -9,7 +9,7 @@ from council.course import End, Rulebook
 from council.depth import DepthChoice
 from gaiad.chat_schemas import Also, ChatAnswer, ChatBlock, ChatRequest
 from gaiad.council_schemas import EscalationRecord, StageRecord, TurnRecord, VoteRecord
-from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
+from gaiad.memory_schemas import NOTHING_FOUND, SessionTurn, TurnBlock, TurnMessage
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.turn.acting import RESPONSE, Acting
 from gaiad.turn.also import as_metadata, shown_in
@@ -152,7 +152,7 @@ class Story:
             turn_id=names.turn_id,
             messages=[
                 TurnMessage(role="user", content=self.request.message),
-                *([TurnMessage(role="assistant", content=self.shown)] if self.shown else []),
+                *self._said(),
             ],
             started_at=self.started,
             ended_at=ended_at,
@@ -166,6 +166,12 @@ class Story:
             policy_tags=self.gathered.labels.policy_tags,
             metadata={**self._chosen(), **self._events(), **as_metadata(self.also, self.surfaced)},
         )
+
+    def _said(self) -> list[TurnMessage]:
+        """The answer. A model without weights that quotes nothing says that nothing was found: that is no evidence."""
+        nothing = self.model is not None and self.model.kind == "extractive" and not self.cited
+        said = TurnMessage(role="assistant", content=self.shown, marker=NOTHING_FOUND if nothing else "")
+        return [said] if self.shown else []
 
     def _chosen(self) -> dict[str, Any]:
         """What a person chose for the session, so that its next turn has it too."""

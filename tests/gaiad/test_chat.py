@@ -161,6 +161,23 @@ def test_without_a_model_the_archive_is_quoted_with_sources_that_are_in_it(clien
     assert answer.history.sought
 
 
+def test_an_answer_that_nothing_was_found_is_shown_in_its_session_and_never_found(client: Client) -> None:
+    answer = say(client, "What did we say about the quokka hatchery?", "nothing")
+    assert (answer.status, answer.sources) == ("NOT_FOUND", [])
+    assert [message["role"] for message in turns(client, "nothing")[0]["messages"]] == ["user", "assistant"]
+    assert "No relevant Transmission Packets" in turns(client, "nothing")[0]["messages"][1]["content"]
+    hits = client.post("/search", {"query": "No relevant Transmission Packets quokka hatchery"})["hits"]
+    assert [hit["packet_id"] for hit in hits if "quokka" in hit["excerpt"]] == [answer.turn_id]  # what was asked
+    assert not any("No relevant" in hit["excerpt"] for hit in hits)
+
+
+def test_a_partial_answer_names_its_packets_beside_it_and_not_in_a_list_of_its_own(client: Client) -> None:
+    answer = say(client, "What was the enumeration protocol used on in the quokka hatchery?", "partial")
+    assert (answer.status, bool(answer.sources)) == ("PARTIAL", True)
+    assert "Research completed with PARTIAL status." in answer.answer
+    assert "Sources:" not in answer.answer
+
+
 def test_asked_whole_the_same_turn_is_one_object(client: Client) -> None:
     body = {"message": "What was the enumeration protocol used on?", "session_id": "whole"}
     answer = msgspec.convert(client.post("/chat", body), ChatAnswer)
@@ -213,7 +230,8 @@ def test_that_nothing_was_found_of_the_time_asked_about_is_said_and_kept_with_th
     kept = client.turn(answer.turn_id, "local")
     assert (kept.notes, kept.history) == (answer.notes, answer.history)
     run = client.research_run(answer.history.research_id, "local")
-    assert run.result.answer == answer.answer
+    assert run.result.answer.startswith(answer.answer)
+    assert run.result.answer.removeprefix(answer.answer) == "\n\nSources: [Packet: tp-20251130-032210]"
 
 
 # -------------------------------------------------------------------------------------------------------- sessions

@@ -22,6 +22,8 @@ def spoken_sections(document: Document, said: Sequence[Said]) -> tuple[Section, 
             marker = children.get("marker")
             if rule.markers and (marker is None or marker.text.value not in rule.markers):
                 continue
+            if marker is not None and marker.text.value in rule.without:
+                continue
             words, speaker = children.get(plain(rule.text)), children.get(plain(rule.speaker))
             if words is None or not words.text.value:
                 continue

@@ -5,6 +5,7 @@ and, in the stored original, every byte. The shape is `gaiad.memory_schemas.Sess
 """
 
 from gaiad.archive.reading.dialects.table import Dialect, Said, Signature
+from gaiad.memory_schemas import NOTHING_FOUND
 
 SESSION_TURN = Dialect(
     name="session_turn",
@@ -28,7 +29,13 @@ SESSION_TURN = Dialect(
     sections={},
     metrics=(),
     said=(
-        Said(path="messages/item", speaker="role", text="content", kind="transcript"),
+        Said(
+            path="messages/item",
+            speaker="role",
+            text="content",
+            kind="transcript",
+            without=frozenset((NOTHING_FOUND,)),
+        ),
         Said(
             path="blocks/item",
             speaker="role",

@@ -35,7 +35,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 class Said(msgspec.Struct, frozen=True, kw_only=True):
     """Where a dialect keeps what was said: the items at `path`, each with its words in `text`, said by `speaker`.
 
-    With `markers` only the items whose `marker` is one of them.
+    With `markers` only the items whose `marker` is one of them; those whose `marker` is among `without` never.
     """
 
     path: str
@@ -43,6 +43,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     kind: SectionKind
     markers: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -13,7 +13,7 @@ from gaiad.archive.reading.packet import Packet
 from gaiad.archive.reading.pages import cut_pages
 from gaiad.archive.reading.reader import read_packet
 from gaiad.config import load_config
-from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
+from gaiad.memory_schemas import NOTHING_FOUND, SessionTurn, TurnBlock, TurnMessage
 
 LIMITS = load_config(environment={}).packets
 MODIFIED = datetime(2026, 5, 4, tzinfo=UTC)
@@ -79,6 +79,13 @@ def test_each_message_is_a_page_of_its_words_alone_spoken_by_its_role() -> None:
     ]
     for page in pages:
         assert msgspec.json.decode(b'"' + data[page.start : page.end] + b'"') == page.text
+
+
+def test_an_answer_that_nothing_was_found_is_no_page() -> None:
+    said = TurnMessage(role="user", content="Who is Zyx?")
+    nothing = TurnMessage(role="assistant", content="Nothing about Zyx.", marker=NOTHING_FOUND)
+    packet, _ = read(messages=[said, nothing, TurnMessage(role="assistant", content="Something.", marker="ELSE")])
+    assert [page.text for page in cut_pages(packet, 1200, 120)] == ["Who is Zyx?", "Something."]
 
 
 def test_of_the_blocks_only_those_that_memory_keeps_become_pages() -> None:
