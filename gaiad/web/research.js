@@ -1,6 +1,7 @@
 // A research run as it unfolds: each search, what it found, whether that was enough, and the answer with its quotes.
 //
-// It runs in the daemon; the page follows it by its id, which it keeps, so that a reload goes on with it.
+// It runs in the daemon; the page follows it by its id, which it keeps, so that a reload goes on with it, and so does a
+// restart of the daemon, which runs it again. Until the answer is there the best one so far stands in its place.
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
@@ -16,7 +17,7 @@ import { packetButton } from "./turn_steps.js";
 import { counted, day, duration } from "./words.js";
 
 const STATUS = { SUCCESS: "answered", PARTIAL: "answered in part", NOT_FOUND: "not found", CLARIFY: "needs a clearer question" };
-const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }) };
+const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }), resumed: () => ({ text: "The daemon was restarted; begun again" }) };
 
 const begunKey = () => `research.begun.${tenant()}`;
 const breakOff = (researchId) => post(`/research/${encodeURIComponent(researchId)}/cancel`, { tenant: tenant() }).catch(noticed);
@@ -117,7 +118,9 @@ export class Research {
       this.show(data);
       return true;
     }
+    if (name === "partial") this.showSoFar(data);
     if (!LINES[name]) return false; // "started" says the run's id, which the page has
+    if (name === "resumed") this.begin(); // what was told before counts no more
     this.told.push([name, data]);
     announce(this.step(name, data));
     return false;
@@ -143,19 +146,33 @@ export class Research {
     fill(this.result, el("p", { class: "problem", role: "alert" }, message));
   }
 
+  /** The best answer after a round that did not do. */
+  showSoFar(data) {
+    fill(
+      this.result,
+      el("header", { class: "result-head" }, el("span", { class: "verdict unverifiable" }, "so far"), el("span", {}, `confidence ${data.confidence.toFixed(2)}`)),
+      answerOf(data),
+      data.missing.length ? el("p", { class: "note" }, `Still missing: ${data.missing.join(", ")}`) : null,
+    );
+  }
+
   show(result) {
-    const answer = el("div", { class: "answer" });
-    const passage = (packetId, said) => openPacket(packetId, result.citations.find((one) => one.packet_id === packetId && said.said.trimEnd().endsWith(one.quote.trimEnd())) ?? said);
-    showText(answer, result.answer, passage);
     fill(
       this.result,
       el("header", { class: "result-head" }, el("span", { class: `verdict ${result.status === "SUCCESS" ? "verified" : "unverifiable"}` }, STATUS[result.status] ?? result.status), el("span", {}, `confidence ${result.confidence.toFixed(2)} (${result.confidence_band.toLowerCase()})`), el("span", {}, `${counted(result.iterations_used, "search", "searches")} of ${result.max_iterations}`), el("span", {}, `${result.engine} · ${duration(result.took_ms)}`)),
-      answer,
+      answerOf(result),
       result.note ? el("p", { class: "note" }, result.note) : null,
       result.suggestions.length ? el("ul", { class: "suggestions" }, result.suggestions.map((hint) => el("li", {}, hint))) : null,
       result.citations.length ? el("section", { class: "quotes" }, el("h2", { class: "label" }, "Quoted"), result.citations.map(quoted)) : null,
     );
   }
+}
+
+/** The text, whose citations open their packets at the quoted words. */
+function answerOf({ answer, citations }) {
+  const node = el("div", { class: "answer" });
+  showText(node, answer, (packetId, said) => openPacket(packetId, citations.find((one) => one.packet_id === packetId && said.said.trimEnd().endsWith(one.quote.trimEnd())) ?? said));
+  return node;
 }
 
 /** A quote that opens its packet at exactly these characters. */
