@@ -16,7 +16,8 @@ from gaiad.research.familiar import everyday_stems
 from gaiad.research.words import content_words, rarity, stem, stems
 from gaiad.schemas import Hit, Page, SearchRequest
 
-PAGES = 20
+SEARCHED, PAGES = 30, 12
+"""Hits, and how many of those are read that are not passed over; the rest is no better (measured)."""
 MOST_CHARACTERS = 2000  # of a long message its beginning
 MOST_WORDS = 40
 EVERYDAY = 0.3
@@ -33,7 +34,6 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A packet by the page of it that bears most on the message; `score` is 0 to 1."""
 
     packet_id: str
-    session_id: str
     topic: str
     timestamp: str
     excerpt: str
@@ -47,21 +47,25 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
     telling: frozenset[str]
 
 
-async def bearing_on(archive: Archive, message: str, call: Call) -> list[Candidate]:
+async def bearing_on(
+    archive: Archive, message: str, call: Call, session_id: str = "", passed_over: Collection[str] = ()
+) -> list[Candidate]:
     """Packets that bear on the message, a packet once, best first; [] for a message that tells nothing.
 
-    Raises what the archive raises.
+    None is of the session, nor among `passed_over` (packet ids). Raises what the archive raises.
     """
     said = message[:MOST_CHARACTERS]
     words = content_words(said)[:MOST_WORDS]
     if all(stem(word) in everyday_stems() for word in words):
         return []
-    request = SearchRequest(query=said, limit=PAGES, explain=True, tenant=call.tenant)
+    request = SearchRequest(query=said, limit=SEARCHED, explain=True, tenant=call.tenant)
     response, frequencies, facets = await asyncio.gather(
         archive.search(request, call), archive.document_frequency(words, call), archive.facets(call)
     )
-    pages = await archive.pages([hit.page_id for hit in response.hits], call) if response.hits else []
-    return candidates(weigh(frequencies, facets.pages), list(zip(response.hits, pages, strict=True)))
+    hits = [hit for hit in response.hits if hit.packet_id not in passed_over]
+    hits = [hit for hit in hits if not session_id or hit.session_id != session_id][:PAGES]
+    pages = await archive.pages([hit.page_id for hit in hits], call) if hits else []
+    return candidates(weigh(frequencies, facets.pages), list(zip(hits, pages, strict=True)))
 
 
 def weigh(frequencies: Mapping[str, int], pages: int) -> Weighed:
@@ -84,7 +88,6 @@ def candidates(said: Weighed, found: Sequence[tuple[Hit, Page]]) -> list[Candida
         if score and (known is None or score > known.score):
             best[page.packet_id] = Candidate(
                 packet_id=page.packet_id,
-                session_id=page.session_id,
                 topic=page.topic,
                 timestamp=page.timestamp,
                 excerpt=hit.excerpt,
@@ -93,10 +96,9 @@ def candidates(said: Weighed, found: Sequence[tuple[Hit, Page]]) -> list[Candida
     return sorted(best.values(), key=lambda one: -one.score)
 
 
-def first_new(found: Sequence[Candidate], passed_over: Collection[str], session_id: str) -> Candidate | None:
-    """The best one that is not among `passed_over` (packet ids) and not of the session itself."""
-    fresh = (one for one in found if one.packet_id not in passed_over and one.session_id != session_id)
-    return next(fresh, None)
+def first_new(found: Sequence[Candidate], passed_over: Collection[str]) -> Candidate | None:
+    """The best one that is not among `passed_over` (packet ids)."""
+    return next((one for one in found if one.packet_id not in passed_over), None)
 
 
 def title_of(found: Candidate) -> str:

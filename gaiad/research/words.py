@@ -73,7 +73,12 @@ def stem(word: str) -> str:
 
 def stems(text: str) -> set[str]:
     """Every stem that stands in `text`, hyphenated words in their parts."""
-    return {stem(normalise(match)) for match in _WORD.findall(text)}
+    return {_stem_as_written(match) for match in _WORD.findall(text)}
+
+
+@functools.lru_cache(maxsize=65536)
+def _stem_as_written(word: str) -> str:
+    return stem(normalise(word))
 
 
 @functools.cache

@@ -33,9 +33,14 @@ class Surfacing:
         self._archive = archive
         self._tasks = TaskGroup("proactive")
 
-    def begin(self, message: str, session_id: str, turns: Sequence[SessionTurn], call: Call) -> "Pass":
-        """Look for what bears on the message, of the session whose last turns these are; returns at once."""
-        return Pass(self._tasks, self._archive, message, session_id, turns, call)
+    def begin(
+        self, message: str, session_id: str, turns: Sequence[SessionTurn], context: Collection[str], call: Call
+    ) -> "Pass":
+        """Look for what bears on the message, in the session whose last turns these are; returns at once.
+
+        `context` are packets that the turn has before it anyway.
+        """
+        return Pass(self._tasks, self._archive, message, session_id, turns, context, call)
 
 
 class Pass:
@@ -48,13 +53,14 @@ class Pass:
         message: str,
         session_id: str,
         turns: Sequence[SessionTurn],
+        context: Collection[str],
         call: Call,
     ) -> None:
         self.trouble = ""
         self.surfaced: list[str] = []
         self._archive = archive
         self._session_id = session_id
-        self._task = tasks.start("look", self._look(message, turns, call))
+        self._task = tasks.start("look", self._look(message, turns, context, call))
 
     async def pick(self, passed_over: Collection[str], patience_s: float = PATIENCE_S) -> Also | None:
         """One packet that bears on the message, is none of `passed_over`, and was not shown in the session before."""
@@ -63,7 +69,7 @@ class Pass:
             self.give_up()
             self.trouble = f"it took longer than {patience_s:g} s"
             return None
-        found = first_new(self._task.result(), {*passed_over, *self.surfaced}, self._session_id)
+        found = first_new(self._task.result(), {*passed_over, *self.surfaced})
         if found is None:
             return None
         self.surfaced.append(found.packet_id)
@@ -73,12 +79,14 @@ class Pass:
         """Nothing of it is needed any more."""
         self._task.cancel()
 
-    async def _look(self, message: str, turns: Sequence[SessionTurn], call: Call) -> list[Candidate]:
+    async def _look(
+        self, message: str, turns: Sequence[SessionTurn], context: Collection[str], call: Call
+    ) -> list[Candidate]:
         try:
             self.surfaced = shown_in(
                 turns or await self._archive.session_turns(self._session_id, call, -1, 1, latest=True)
             )
-            return await bearing_on(self._archive, message, call)
+            return await bearing_on(self._archive, message, call, self._session_id, {*context, *self.surfaced})
         except NotFound:  # a tenant that nobody has spoken in yet
             return []
         except GaiadError as error:

@@ -140,8 +140,7 @@ class CouncilTurn:
         story, beside = self._story, self._beside
         if beside is None or not story.answered or story.status not in STATUSES:
             return False
-        context = {item.packet_id for item in story.gathered.context}
-        story.also = await beside.pick(story.citable() | context | set(story.cited))
+        story.also = await beside.pick(story.citable() | set(story.cited))
         story.surfaced = beside.surfaced or story.surfaced
         if beside.trouble:
             story.notes.append(f"no earlier packet was looked for: {beside.trouble}")

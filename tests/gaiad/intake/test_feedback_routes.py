@@ -76,7 +76,7 @@ async def test_what_cannot_be_meant_is_refused_by_name(api: aiohttp.ClientSessio
 async def test_a_backup_holds_it(api: aiohttp.ClientSession, archive: LocalArchive, tmp_path: Path) -> None:
     await post(api, "/feedback", packet_id="TP-1", verdict="useful")
     await archive.backup(tmp_path / "copy")
-    assert [file.path for file in read_manifest(tmp_path / "copy").files][0] == "tenants/local/archive.db"
+    assert next(file.path for file in read_manifest(tmp_path / "copy").files) == "tenants/local/archive.db"
     await post(api, "/feedback/reset")
     await archive.restore(tmp_path / "copy")
     assert await listed(api) == [("TP-1", "useful", "")]

@@ -85,7 +85,6 @@ def test_a_packet_counts_once_by_its_best_page_and_the_best_is_first():
 ONES = st.builds(
     Candidate,
     packet_id=st.sampled_from("abcdef"),
-    session_id=st.sampled_from("xyz"),
     topic=st.text(max_size=300),
     timestamp=st.just("2025-11-03T09:00:00Z"),
     excerpt=st.text(max_size=40),
@@ -93,10 +92,10 @@ ONES = st.builds(
 )
 
 
-@given(st.lists(ONES, max_size=8), st.sets(st.sampled_from("abcdef")), st.sampled_from("xyz"))
-def test_the_first_that_is_new_and_of_another_session(ones, passed_over, session):
-    one = first_new(ones, passed_over, session)
-    fresh = [each for each in ones if each.packet_id not in passed_over and each.session_id != session]
+@given(st.lists(ONES, max_size=8), st.sets(st.sampled_from("abcdef")))
+def test_the_first_that_is_new(ones, passed_over):
+    one = first_new(ones, passed_over)
+    fresh = [each for each in ones if each.packet_id not in passed_over]
     assert one is (fresh[0] if fresh else None)
     if one is not None:
         assert len(title_of(one)) <= 120

@@ -12,7 +12,7 @@ from gaiad.ports import Call
 from gaiad.research.proactive import Candidate
 from gaiad.schemas import SearchRequest
 from gaiad.turn import also as module
-from gaiad.turn.also import Surfacing, remembered
+from gaiad.turn.also import remembered
 from tests.makers.council_house import ROLES, House
 
 SAID = "The bearings of the sand mixer seized."
@@ -96,7 +96,7 @@ async def test_it_is_switched_off_by_one_setting(make_house):
 
 
 async def test_a_search_that_fails_costs_no_answer_and_is_told(make_house, monkeypatch):
-    async def failing(archive, message, call):
+    async def failing(*arguments):
         raise Unavailable("the reader is gone", 1.0)
 
     monkeypatch.setattr(module, "bearing_on", failing)
@@ -109,7 +109,7 @@ async def test_a_search_that_fails_costs_no_answer_and_is_told(make_house, monke
 async def test_a_look_that_takes_too_long_is_given_up_and_told(make_house, monkeypatch):
     given_up = asyncio.Event()
 
-    async def slow(archive, message, call):
+    async def slow(*arguments):
         try:
             await asyncio.Event().wait()
         finally:
@@ -127,11 +127,9 @@ async def test_a_look_that_takes_too_long_is_given_up_and_told(make_house, monke
 async def test_the_first_words_do_not_wait_for_it(make_house, monkeypatch):
     let_go = asyncio.Event()
 
-    async def held(archive, message, call):
+    async def held(*arguments):
         await let_go.wait()
-        return [
-            Candidate(packet_id="P", session_id="", topic="", timestamp="2025-01-02T00:00:00Z", excerpt="e", score=0.9)
-        ]
+        return [Candidate(packet_id="P", topic="", timestamp="2025-01-02T00:00:00Z", excerpt="e", score=0.9)]
 
     monkeypatch.setattr(module, "bearing_on", held)
     monkeypatch.setattr(module.Pass.pick, "__defaults__", (60.0,))
@@ -144,20 +142,14 @@ async def test_the_first_words_do_not_wait_for_it(make_house, monkeypatch):
     assert heard.index("delta") < heard.index("stage_done") < heard.index("also") < heard.index("done")
 
 
-async def test_a_packet_of_the_session_itself_is_passed_over():
-    class Archive:
-        async def session_turns(self, *arguments, **more):
-            return []
-
-    async def found(archive, message, call):
-        return [
-            Candidate(packet_id=name, session_id=session, topic="t", timestamp="2025-01-02", excerpt="e", score=score)
-            for name, session, score in (("A", "s", 0.9), ("B", "x", 0.8), ("C", "y", 0.7))
-        ]
-
-    kept, module.bearing_on = module.bearing_on, found
-    try:
-        look = Surfacing(Archive()).begin("m", "s", [], Call())
-        assert (await look.pick({"B"})).packet_id == "C"
-    finally:
-        module.bearing_on = kept
+async def test_what_was_said_in_the_session_itself_is_no_earlier_packet(make_house):
+    house = await make_house()
+    for session_id in ("s", "another"):
+        for number in range(3):
+            said = f"The bearings of the sand mixer seized once more, that is time {number} for the foreman."
+            await say(house, said, session_id=session_id)
+    turns = {turn.turn_id for turn in await house.archive.session_turns("s", Call())}
+    named = [(await say(house))[0].also for _ in range(6)]
+    shown = {one.packet_id for one in named if one is not None}
+    assert shown
+    assert not shown & turns
