@@ -107,7 +107,7 @@ class Researching:
 
     async def _resume(self, begun: Begun, tenant: str, run: StartedRun, limit_s: float) -> None:
         deadline = self._clock.monotonic() + limit_s
-        call = Call(tenant, deadline, Priority.BACKGROUND)
+        call = Call(tenant, deadline, Priority.BACKGROUND).without(begun.hidden, begun.guarded)
         if begun.cancelled:
             await self._runs.break_off(begun, Cancelled("it was broken off"), call)
         elif begun.attempts >= ATTEMPTS:

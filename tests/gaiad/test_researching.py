@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from gaiad.clock import SystemClock
 from gaiad.config import Config
 from gaiad.errors import Conflict, NotFound, Unavailable
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.ports import Call
+from gaiad.research.loop import Researcher
 from gaiad.research.payload.begun_runs import ATTEMPTS, BegunRuns
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS
 from gaiad.researching import AT_ONCE, Researching, StartedRun
@@ -25,6 +27,7 @@ class SlowResearcher:
     def __init__(self) -> None:
         self.clock = SystemClock()
         self.asked: list[ResearchRequest] = []
+        self.calls: list[Call] = []
 
     async def research(
         self,
@@ -40,6 +43,7 @@ class SlowResearcher:
         assert goes_on
         assert thinker is None, "nobody said with which model"
         self.asked.append(request)
+        self.calls.append(call)
         tell("searching", {"query": request.query})
         while True:
             await asyncio.sleep(0.01)
@@ -142,6 +146,32 @@ async def test_a_stop_interrupts_what_goes_on_by_itself_and_the_next_start_goes_
         assert slow.asked[0].now, "yesterday is the day before it was asked"
         await again.close()
         assert await following == ["started", "resumed", "searching", "interrupted"]
+
+
+async def test_what_the_channel_of_a_run_did_not_see_it_does_not_see_after_a_restart_either(
+    researching: Researching, tmp_path: Path, config: Config
+) -> None:
+    await begin(researching, Call("local").without(["secret"], ["secret", "private"]))
+    await researching.close()
+    again = opened(tmp_path, config)
+    await again.resume(run_of(again), 60.0)
+    slow = cast(SlowResearcher, again.researcher)
+    await until(lambda: bool(slow.calls))
+    await again.close()
+    assert slow.calls[0].hidden == frozenset({"secret"})
+    assert slow.calls[0].guarded == frozenset({"secret", "private"})
+
+
+async def test_a_reload_changes_what_is_kept(researching: Researching, config: Config) -> None:
+    for _ in range(2):
+        await researching.cancel(await begin(researching, Call("local")), Call("local"))
+        await until(lambda: not researching.under_way)
+    await researching.prune()
+    assert len(await researching.newest(Call("local"), 9)) == 2
+    researching.researcher = Researcher(cast(Any, None), SystemClock(), config.research)
+    researching.use_config(structs.replace(config.research, keep_runs_max=1))
+    await researching.prune()
+    assert len(await researching.newest(Call("local"), 9)) == 1
 
 
 async def test_a_run_that_the_daemon_dies_under_again_and_again_is_given_up(

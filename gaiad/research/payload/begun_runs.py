@@ -5,6 +5,7 @@ A row stands here as long as its run is under way; whoever writes the end of the
 interrupted, and is run again from its request.
 """
 
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -26,10 +27,12 @@ CREATE TABLE begun_runs (
     request     BLOB NOT NULL,
     started_at  TEXT NOT NULL,
     attempts    INTEGER NOT NULL,
+    hidden      TEXT NOT NULL,
+    guarded     TEXT NOT NULL,
     cancelled   INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 """
-_COLUMNS = "research_id, request, started_at, attempts, cancelled"
+_COLUMNS = "research_id, request, started_at, attempts, hidden, guarded, cancelled"
 
 
 class RunFiles(Protocol):
@@ -45,12 +48,17 @@ class RunFiles(Protocol):
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """A run under way. `attempts` counts this one; `cancelled` says that somebody wants it no more."""
+    """A run under way. `attempts` counts this one; `cancelled` says that somebody wants it no more.
+
+    `hidden` and `guarded` are the labels of the call it was begun by: what its channel did not see then, it never sees.
+    """
 
     research_id: str
     request: ResearchRequest
     started_at: str
     attempts: int = 1
+    hidden: frozenset[str] = frozenset()
+    guarded: frozenset[str] = frozenset()
     cancelled: bool = False
 
 
@@ -63,9 +71,10 @@ class BegunRuns:
 
     async def begin(self, research_id: str, request: ResearchRequest, call: Call) -> Begun:
         """A new run, durable when this returns. Raises BadInput, Conflict, Unavailable."""
-        begun = Begun(research_id, request, to_iso(self._clock.now()))
-        values = (research_id, msgspec.json.encode(request), begun.started_at)
-        insert = "INSERT INTO begun_runs (research_id, request, started_at, attempts) VALUES (?, ?, ?, 1)"
+        begun = Begun(research_id, request, to_iso(self._clock.now()), hidden=call.hidden, guarded=call.guarded)
+        labels = [json.dumps(sorted(found)) for found in (begun.hidden, begun.guarded)]
+        values = (research_id, msgspec.json.encode(request), begun.started_at, 1, *labels, 0)
+        insert = f"INSERT INTO begun_runs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
         await self._files.write(call.tenant, lambda connection: connection.execute(insert, values).rowcount)
         return begun
 
@@ -111,7 +120,14 @@ def row_of(begun: Begun, tenant: str) -> RunRow:
 
 
 def _begun(row: Sequence[object]) -> Begun:
-    research_id, request, started_at, attempts, cancelled = row
+    research_id, request, started_at, attempts, hidden, guarded, cancelled = row
     assert isinstance(request, bytes)
-    asked = msgspec.json.decode(request, type=ResearchRequest)
-    return Begun(str(research_id), asked, str(started_at), int(str(attempts)), bool(cancelled))
+    return Begun(
+        research_id=str(research_id),
+        request=msgspec.json.decode(request, type=ResearchRequest),
+        started_at=str(started_at),
+        attempts=int(str(attempts)),
+        hidden=frozenset(json.loads(str(hidden))),
+        guarded=frozenset(json.loads(str(guarded))),
+        cancelled=bool(cancelled),
+    )
