@@ -15,7 +15,7 @@ from gaiad.research.synthesis import show_day
 from gaiad.research.thinking.passages import Passage
 from gaiad.research.words import content_words, expand_initials, normalise, stem, stems, stop_words, synonyms
 
-COVERED = 0.5
+COVERED = 0.6
 """The share of a sentence's own words (those the question does not have) that its quotes must have too."""
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w'’-]+")

@@ -1,0 +1,91 @@
+"""A daemon whose role prime writes: `ask` is planned, judged and written by it, within the settings of the moment."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gaiad
+from gaiad.bench.daemon_process import BenchDaemon, running_daemon
+from gaiad.chat_schemas import ChatRequest
+from gaiad.schemas import IngestRequest, ResearchRequest, ResearchResult
+
+SCRIPT = """
+[[reply]]
+match = 'You plan searches'
+text = '{"actions": [{"tool": "bm25", "query": "spare membrane", "pageIds": [], "k": 4, "note": "the other part"}]}'
+
+[[reply]]
+match = 'research evaluation agent'
+text = '{"is_sufficient": true, "confidence": 0.9, "missing_aspects": [], "refinement_suggestions": []}'
+
+[[reply]]
+text = "RESPONSE: I do not know."
+"""
+PACKET = Path(gaiad.__file__).parent / "samples" / "tp-20250722-073000.xml"
+WRITES = """
+[[reply]]
+match = 'You are synthesizing(.|\\n)*\\(s{0}\\) The float switch in the tank'
+text = '{{"sentences": [{{"text": "It is wired in series with both valves.", "sources": ["s{0}"]}}]}}'
+chunk_characters = 400
+"""
+QUESTION = "Where is the float switch wired?"
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
+    home = tmp_path_factory.mktemp("thinking") / "h"
+    home.mkdir(mode=0o700)
+    (home.parent / "script.toml").write_text("".join(WRITES.format(number) for number in range(1, 60)) + SCRIPT)
+    (home / "config.toml").write_text(
+        f"""
+[models.known.script]
+kind = "scripted"
+path = "{home.parent / "script.toml"}"
+[roles]
+prime = "script"
+[embedder]
+kind = "none"
+"""
+    )
+    with running_daemon(home=home) as running:
+        running.client.ingest(IngestRequest(paths=[str(PACKET)]))
+        yield running
+
+
+def ask(daemon: BenchDaemon) -> ResearchResult:
+    return daemon.client.research(ResearchRequest(query=QUESTION))
+
+
+def test_an_answer_is_the_models_words_on_verified_quotes(daemon: BenchDaemon) -> None:
+    result = ask(daemon)
+    (citation,) = result.citations
+    assert (result.status, result.engine) == ("SUCCESS", "script")
+    assert result.answer == f"It is wired in series with both valves. [Packet: {citation.packet_id}]"
+    assert "wired in series with the supply of both valves" in citation.quote
+    kept = daemon.client.research_run(result.research_id, "local")
+    assert kept.account.model_calls == 3
+    assert kept.account.prompt_tokens > 0
+
+
+def test_without_the_setting_the_rules_answer(daemon: BenchDaemon) -> None:
+    settings = daemon.home / "config.toml"
+    before = settings.read_text()
+    settings.write_text(before + '[research]\nmodel = ""\n')
+    daemon.client.reload_config()
+    assert ask(daemon).engine == "extractive"
+    settings.write_text(before + "[research]\nmodel_calls = 1\n")
+    daemon.client.reload_config()
+    one = ask(daemon)
+    assert one.engine == "extractive"
+    assert "synthesis by rules: 1 calls are used up (research.model_calls)" in one.degraded
+    settings.write_text(before)
+    daemon.client.reload_config()
+    assert ask(daemon).engine == "script"
+
+
+def test_chat_keeps_to_its_own_way_of_looking_things_up(daemon: BenchDaemon) -> None:
+    [*daemon.client.chat_events(ChatRequest(message=QUESTION))]
+    newest = daemon.client.research_runs("local", 1)[0]
+    kept = daemon.client.research_run(newest.research_id, "local")
+    assert kept.account.model_calls == 0
