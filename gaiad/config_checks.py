@@ -22,7 +22,12 @@ _WITHIN = {
     },
     "discord": {"turns": (1, 64), "timeout_s": (1.0, 3600.0), "queue": (1, 100_000)},
     "initiative": {"every_s": (0.1, 7 * _DAY_S)},
-    "research": {"model_calls": (1, 100), "model_tokens": (1000, 10_000_000), "model_s": (0.1, 3600.0)},
+    "research": {
+        "citation_threshold": (0.0, 1.0),
+        "model_calls": (1, 100),
+        "model_tokens": (1000, 10_000_000),
+        "model_s": (0.1, 3600.0),
+    },
     "search": {"weight_feedback": (0.0, 0.5)},
     "shell": {
         "approval_s": (1.0, 30 * _DAY_S),

@@ -209,6 +209,7 @@ class ResearchConfig(_Section, frozen=True):
     max_pages: int
     max_sources: int
     expand_days: int
+    citation_threshold: float = 0.8
     model: Literal["", "prime", "lite", "codemind"] = "prime"
     model_calls: int = 8
     model_tokens: int = 24_000

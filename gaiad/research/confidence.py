@@ -1,11 +1,15 @@
 """How sure an answer is, by a formula a reader can redo, and the band GAM shows beside it.
 
-    confidence = 0.45 coverage + 0.20 specificity + 0.15 temporality + 0.20 completeness
+    criteria   = 0.45 coverage + 0.20 specificity + 0.15 temporality + 0.20 completeness
+    confidence = likelihood * (0.5 + 0.5 criteria)
 
-each 0 to 1 as `reflect` measures them; at most 0.95, for quoting the right words is not yet understanding the question;
+the criteria each 0 to 1 as `reflect` measures them; `likelihood` is how likely the packets cited for a fact are those
+that hold it (`selection.likelihoods`), 1 where several packets answer together. At most 0.95, for quoting the right
+words is not yet understanding the question;
 at most 0.74 for a PARTIAL answer, for one that stands on a model's own earlier words alone, and for one whose packets
 contradict each other: none of these is ever HIGH;
 less by the share of citations that did not verify. NOT_FOUND and CLARIFY have no answer to be sure of: 0.
+`gaiad bench answers` holds confidence against what came true.
 """
 
 from typing import Literal
@@ -15,15 +19,18 @@ from gaiad.schemas import ResearchStatus
 Band = Literal["LOW", "MEDIUM", "HIGH"]
 
 COVERAGE, SPECIFICITY, TEMPORALITY, COMPLETENESS = 0.45, 0.20, 0.15, 0.20
+CRITERIA_FLOOR = 0.5
 MEDIUM_FROM, HIGH_FROM = 0.5, 0.75
 PARTIAL_CAP, CAP = 0.74, 0.95
 DOUBTFUL_CAP = PARTIAL_CAP
 
 
-def combine(coverage: float, specificity: float, temporality: float, completeness: float) -> float:
-    """The weighted sum of GAM 4's four criteria."""
-    total = COVERAGE * coverage + SPECIFICITY * specificity + TEMPORALITY * temporality + COMPLETENESS * completeness
-    return min(CAP, max(0.0, total))
+def combine(
+    coverage: float, specificity: float, temporality: float, completeness: float, likelihood: float = 1.0
+) -> float:
+    """GAM 4's four criteria in one, and how likely the right packets were chosen; each 0 to 1, and so is the result."""
+    criteria = COVERAGE * coverage + SPECIFICITY * specificity + TEMPORALITY * temporality + COMPLETENESS * completeness
+    return min(CAP, max(0.0, likelihood * (CRITERIA_FLOOR + (1 - CRITERIA_FLOOR) * criteria)))
 
 
 def final(confidence: float, status: ResearchStatus, verified: int, removed: int, *, doubtful: bool = False) -> float:

@@ -49,7 +49,8 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A page held against the question. `credits` is what each term earned here, 0 to 1; `cosine` is None when the
-    dense retriever did not see the page; `relevance` is 0 to 1 and comparable between searches."""
+    dense retriever did not see the page; `relevance` is 0 to 1 and comparable between searches. `standing`, half of it
+    the archive's own ranking, puts packets in order: it knows a page's neighbours and session, and is of one search."""
 
     page: Page
     credits: dict[str, float]
@@ -57,6 +58,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     cosine: float | None
     fused: float
     relevance: float
+    standing: float = 0.0
     neighbours: tuple[Page, ...] = ()
 
     @property
@@ -175,13 +177,15 @@ def _weigh_one(
         relevance = LEXICAL_SHARE * lexical + SEMANTIC_SHARE * semantic_score(cosine) + RANK_SHARE * fused
     else:
         relevance = (1 - RANK_SHARE) * lexical + RANK_SHARE * fused
+    worth = _THIN_SECTIONS.get(page.section, 1.0) * (OWN_WORDS if own_words(page) else 1.0)
     return Evidence(
         page=page,
         credits=earned,
         lexical=lexical,
         cosine=cosine,
         fused=fused,
-        relevance=relevance * _THIN_SECTIONS.get(page.section, 1.0) * (OWN_WORDS if own_words(page) else 1.0),
+        relevance=relevance * worth,
+        standing=0.5 * (relevance + fused) * worth,
         neighbours=tuple(near),
     )
 

@@ -191,7 +191,8 @@ class _Run:
             new = await pool.search(asked)
             new += await self.steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
             config = self._config
-            selected = select(parameters, pool.evidence, attempt.floor, config.max_pages, config.max_sources)
+            most = (config.max_pages, config.max_sources, config.citation_threshold)
+            selected = select(parameters, pool.evidence, attempt.floor, *most)
             self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
             self._trail.evidence = pool.evidence
             with span("researcher.reflect", iteration=iteration) as counts:

@@ -27,6 +27,7 @@ _VOCATIVE = re.compile(
     r"(?=please |what|when|who|why|how|where|which|find|show|tell|list|pull|compar|do|did|can|could)",
     re.IGNORECASE,
 )
+_WHY = re.compile(r"why\b", re.IGNORECASE)  # of a person it asks for one reason, of a thing for an explanation
 _PHRASE = re.compile(r'"([^"]{2,})"|“([^”]{2,})”')
 _SUBJECTS = (
     r"(?:between|compar\w+)\s+(?P<a>.+?)\s+(?:and|with|to|vs\.?|versus)\s+(?P<b>.+?)(?=\s+(?:on|in|about|regarding|for|over|when|handle\w*|approach\w*)\b|[?.!,;]|$)",
@@ -105,6 +106,7 @@ def process_query(
     order, ranges = _order(bare), find_metrics(bare, _table().metrics)
     metrics = tuple(one.range for one in ranges)
     kind = _kind(bare)
+    kind = "factual" if kind == "conceptual" and entities.people and _WHY.match(bare) else kind
     asked = without_metrics(bare, ranges) if kind == "listing" else bare
     topic_text = _opened(asked)
     keywords = _keywords(topic_text if content_words(topic_text) else asked, entities, order, kind)

@@ -9,7 +9,7 @@ import msgspec
 from gaiad.research.confidence import combine
 from gaiad.research.evidence import Evidence, Term, names_subject, union, weighted
 from gaiad.research.query import SearchParameters
-from gaiad.research.selection import in_period
+from gaiad.research.selection import about_then, likelihoods, of_that_time, told_then
 
 # Strength of the evidence from which a question counts as answered, and below which what was found is about something
 # else. Chosen on conversations with labelled evidence: 2 % of answerable questions fall below RELEVANT, 94 % of those
@@ -19,6 +19,8 @@ SUFFICIENT, RELEVANT = 0.7, 0.6
 SAME_MEANING, NO_WORDS = 0.64, 0.2
 # Strength is the best page's relevance, more when it stands out from the tenth, less for words that stand nowhere.
 STANDS_OUT, FOREIGN_WORDS = 0.35, 0.1
+# And more for a page of the very day or month that the question names.
+SAID_THEN = 0.15
 TENTH, USUAL_TENTH = 9, 0.7
 
 EXPAND_DATES = "expand date range"
@@ -30,7 +32,8 @@ ADD_TERM = "add term: "
 
 class ReflectionResult(msgspec.Struct, frozen=True, kw_only=True):
     """GAM 4. `confidence` and the four criteria are 0 to 1; `is_relevant` is false when what was found is about
-    something else, so that no answer may be made of it."""
+    something else, so that no answer may be made of it; `likelihood` is how likely the packets chosen hold the answer,
+    given that one of those found does."""
 
     is_sufficient: bool
     is_relevant: bool
@@ -41,6 +44,7 @@ class ReflectionResult(msgspec.Struct, frozen=True, kw_only=True):
     specificity: float = 0.0
     temporality: float = 0.0
     completeness: float = 0.0
+    likelihood: float = 1.0
 
 
 def evaluate_sufficiency(
@@ -59,23 +63,43 @@ def evaluate_sufficiency(
     coverage = max(covered, near if near >= SAME_MEANING else 0.0)
     temporality = _temporality(parameters, selected)
     completeness, gaps = _completeness(parameters, selected)
+    specificity, likelihood = _specificity(terms, selected, found), _likelihood(parameters, selected, found)
     missing = [*_missing_terms(terms, selected, near), *gaps]
     if temporality == 0.0:
         missing.append(nothing_then(parameters.date_text))
-    evidence_strength = strength(terms, selected, found)
+    evidence_strength = strength(terms, selected, found) + _said_then(parameters, selected)
     paraphrase = covered <= NO_WORDS and near >= SAME_MEANING
     enough = evidence_strength >= SUFFICIENT and temporality > 0 and completeness >= 0.5
     return ReflectionResult(
         is_sufficient=enough,
-        is_relevant=evidence_strength >= RELEVANT or paraphrase or not terms,
-        confidence=combine(coverage, _specificity(terms, selected, found), temporality, completeness),
+        is_relevant=(evidence_strength >= RELEVANT or paraphrase or not terms) and not strangers(parameters, terms),
+        confidence=combine(coverage, specificity, temporality, completeness, likelihood),
         missing_aspects=tuple(dict.fromkeys(missing)),
         refinement_suggestions=_suggestions(parameters, terms, selected, enough, temporality),
         coverage=coverage,
-        specificity=_specificity(terms, selected, found),
+        specificity=specificity,
         temporality=temporality,
         completeness=completeness,
+        likelihood=likelihood,
     )
+
+
+def strangers(parameters: SearchParameters, terms: Sequence[Term]) -> bool:
+    """Whether the question names somebody or something, and nobody in the archive ever did."""
+    unknown = {term.word for term in terms if term.unknown}
+    return bool(parameters.names) and not parameters.people and unknown.issuperset(parameters.names)
+
+
+def _said_then(parameters: SearchParameters, selected: Sequence[Evidence]) -> float:
+    return SAID_THEN if any(told_then(item.page.timestamp, parameters) for item in selected) else 0.0
+
+
+def _likelihood(parameters: SearchParameters, selected: Sequence[Evidence], found: Sequence[Evidence]) -> float:
+    """How likely the packets chosen for a fact hold it; 1 for what several tell together, or the first or last one."""
+    if parameters.kind != "factual" or parameters.order != "relevance":
+        return 1.0
+    likely = likelihoods(of_that_time(parameters, found))
+    return sum(likely.get(packet_id, 0.0) for packet_id in {item.page.packet_id for item in selected})
 
 
 def nothing_then(date_text: str) -> str:
@@ -121,7 +145,7 @@ def _specificity(terms: Sequence[Term], selected: Sequence[Evidence], found: Seq
 
 def _temporality(parameters: SearchParameters, selected: Sequence[Evidence]) -> float:
     """The share of the selected pages that lie in the period asked about."""
-    inside = [in_period(item.page.timestamp, parameters) for item in selected]
+    inside = [about_then(item.page.timestamp, parameters) for item in selected]
     return sum(inside) / len(inside)
 
 

@@ -11,9 +11,16 @@ def test_the_bands(confidence: float, expected: str) -> None:
     assert band(confidence) == expected
 
 
-def test_all_criteria_met_is_as_certain_as_it_gets_and_none_is_nothing() -> None:
+def test_all_criteria_met_is_as_certain_as_it_gets_and_none_at_most_half_of_that() -> None:
     assert combine(1, 1, 1, 1) == CAP
-    assert combine(0, 0, 0, 0) == 0.0
+    assert combine(0, 0, 0, 0) == 0.5
+    assert combine(1, 1, 1, 0) == pytest.approx(0.9)
+
+
+def test_an_answer_is_no_surer_than_it_is_likely_that_its_packets_are_the_right_ones() -> None:
+    assert combine(1, 1, 1, 1, 0.6) == pytest.approx(0.6)
+    assert combine(1, 0.5, 1, 1, 0.6) == pytest.approx(0.57)
+    assert combine(1, 1, 1, 1, 0) == 0.0
 
 
 def test_a_partial_answer_is_never_high() -> None:
