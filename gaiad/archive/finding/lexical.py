@@ -25,7 +25,7 @@ SPEAKER_WEIGHT = 0.8
 """A speaker's name stands on every page of theirs: it says who, the text says what."""
 HEADING_WEIGHT = 0.4
 """Topic and date are the same on all pages of a packet, so they tell packets apart and pages not at all."""
-_CACHED_POSTINGS = 1_000_000
+_CACHED_POSTINGS = 4_000_000  # 12 bytes each; what an archive of 150,000 pages has in all
 _CACHED_FREQUENCIES = 100_000
 
 
@@ -65,8 +65,16 @@ class Held:
         self._lock = threading.Lock()
         self._size = 0
 
+    def known(self, stem: str) -> Postings | None:
+        """A term's postings when they are held; they then count as newly used."""
+        with self._lock:
+            postings = self.postings.get(stem)
+            if postings is not None:
+                self.postings.move_to_end(stem)
+            return postings
+
     def keep(self, stem: str, postings: Postings) -> None:
-        """Hold a term's postings, letting the longest held go when there are too many."""
+        """Hold a term's postings, letting those go that were not used for longest when there are too many."""
         with self._lock:
             if stem in self.postings or len(postings.ids) > _CACHED_POSTINGS:
                 return
@@ -116,7 +124,7 @@ class LexicalIndex:
     def _postings(
         self, connection: sqlite3.Connection, held: Held, stem: str, chosen: Sequence[str], *, within: bool
     ) -> Postings:
-        known = held.postings.get(stem)
+        known = held.known(stem)
         if known is not None:
             return known
         return _read_postings(connection, held, stem) if within else _common(connection, stem, chosen)
