@@ -24,6 +24,7 @@ _WITHIN = {
     "initiative": {"every_s": (0.1, 7 * _DAY_S)},
     "research": {
         "citation_threshold": (0.0, 1.0),
+        "keep_runs_days": (0, 36_500),
         "model_calls": (1, 100),
         "model_tokens": (1000, 10_000_000),
         "model_s": (0.1, 3600.0),

@@ -20,3 +20,10 @@ def test_a_time_that_is_no_number_is_refused() -> None:
 
 def test_no_line_before_a_model_is_a_choice() -> None:
     assert load_config(environment={}, assignments=["models.queue=0"]).models.queue == 0
+
+
+@pytest.mark.parametrize("days", [-1, 36_501])
+def test_runs_are_kept_for_some_days_or_for_good(days: int) -> None:
+    with pytest.raises(ConfigError, match=rf"research\.keep_runs_days = {days}: (must not be negative|give a number)"):
+        load_config(environment={}, assignments=[f"research.keep_runs_days={days}"])
+    assert load_config(environment={}, assignments=["research.keep_runs_days=0"]).research.keep_runs_days == 0

@@ -139,7 +139,8 @@ class KeptRuns:
 
         0 is no limit. A run to review goes with the others: who did not look at it in that time will not.
         """
-        oldest = lowest(self._clock.now() - timedelta(days=days), ID_PREFIX) if days else ""
+        age_s = self._clock.now().timestamp()  # no run is older than ids can say
+        oldest = lowest(self._clock.now() - timedelta(days=days), ID_PREFIX) if 0 < days * 86_400 < age_s else ""
 
         def delete(connection: sqlite3.Connection) -> int:
             query = "SELECT research_id FROM runs ORDER BY research_id DESC LIMIT 1 OFFSET ?"

@@ -176,6 +176,7 @@ async def test_runs_go_with_their_age_and_beyond_their_number(house: House) -> N
     foreign = await house.ask(QUESTION, "work")
     assert await house.runs.prune("local", 0, 0) == 0
     assert await house.runs.prune("local", 4, 4) == 0
+    assert await house.runs.prune("local", 36_500, 0) == 0, "a hundred years"
     assert await house.runs.prune("local", 2, 0) == 1
     with pytest.raises(NotFound):
         await house.runs.run(old.research_id, Call())
