@@ -15,6 +15,7 @@ from gaiad.bench.measures import measure_embedding, measure_ingest, measure_sear
 from gaiad.bench.routed_stream import measure_router
 from gaiad.bench.rows import Row
 from gaiad.bench.soak import measure_soak
+from gaiad.bench.vectors import measure_vectors
 from gaiad.errors import BadInput
 
 MEASURES: dict[str, Callable[[], list[Row]]] = {
@@ -22,6 +23,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     "ingest": measure_ingest,
     "start": measure_start,
     "search": measure_search,
+    "vectors": measure_vectors,
     "generation": measure_generation,
     "server": measure_server,
     "prefix": measure_prefix,

@@ -13,6 +13,7 @@ from gaiad.cli.command import Verb, invocation
     example="""
         gaiad bench                  everything, as a table
         gaiad bench search ingest    two of the measures
+        gaiad bench vectors          the dense index beside chromadb and lancedb, where those are installed
         gaiad bench chat             what a turn costs before the model writes
         gaiad bench council          what the council costs besides its models
         gaiad bench router           what redaction costs a stream, and how much later it is seen
@@ -20,9 +21,10 @@ from gaiad.cli.command import Verb, invocation
         gaiad bench scale --pages 1000,10000,100000
         gaiad bench retrieval --format locomo locomo5.json --json
         gaiad bench retrieval --format beir scifact --ablate
+        gaiad bench answers locomo5.json
     """,
 )
-@click.argument("names", nargs=-1, metavar="[MEASURE]... | retrieval FILE_OR_DIR")
+@click.argument("names", nargs=-1, metavar="[MEASURE]... | retrieval FILE_OR_DIR | answers FILE_OR_DIR...")
 @click.option(
     "--format",
     "form",
@@ -41,13 +43,16 @@ def bench(
 ) -> None:
     """Measure speed and memory on this machine.
 
-    Memory (embedding, ingest, start, search), models (generation, server, prefix, cancel, grammar, soak),
+    Memory (embedding, ingest, start, search, vectors), models (generation, server, prefix, cancel, grammar, soak),
     conversations (chat, council) and the way of an answer to its readers (router, streams), as a table with the aims.
     A running daemon is left alone; --home has no effect here. All of them take 20 minutes; those of models make two
     GGUFs of 650 MB once, beside your models.
 
     `retrieval` needs data of yours, and none of the others runs with it: recall and hits with 95 % intervals, by
     category, and where missed evidence was lost. Nothing of the data is kept.
+
+    `answers` asks the questions of LoCoMo files, or of folders with them, as `gaiad ask` does, and a hundred that nothing
+    answers: what is cited, at every citation_threshold, how often NOT_FOUND is said, whether confidence comes true.
 
     `scale` grows an archive of made-up words and vectors to each size and measures ingest, search by mode and by how
     common the words are, recall of the dense index, memory and disk: 1,000, 10,000 and 100,000 pages unless said.
@@ -58,6 +63,13 @@ def bench(
         from gaiad.bench.retrieval import run_retrieval
 
         run_retrieval(Path(names[1]), form, ablate=ablate, as_json=invocation().as_json)
+        return
+    if names[:1] == ("answers",):
+        if len(names) == 1 or form is not None or ablate:
+            raise click.UsageError("write it as: gaiad bench answers FILE_OR_DIR...")
+        from gaiad.bench.answers import run_answers
+
+        run_answers([Path(name) for name in names[1:]], as_json=invocation().as_json)
         return
     if names == ("scale",):
         from gaiad.bench.scale import DEFAULT_QUESTIONS, DEFAULT_SIZES, run_scale
