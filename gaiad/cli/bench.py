@@ -51,8 +51,8 @@ def bench(
     `retrieval` needs data of yours, and none of the others runs with it: recall and hits with 95 % intervals, by
     category, and where missed evidence was lost. Nothing of the data is kept.
 
-    `answers` asks the questions of LoCoMo files, or of folders with them, as `gaiad ask` does, and a hundred that nothing
-    answers: what is cited, at every citation_threshold, how often NOT_FOUND is said, whether confidence comes true.
+    `answers` asks the questions of LoCoMo files, or of folders with them, as `gaiad ask` does, and a hundred more that
+    nothing answers: what is cited by citation_threshold, how often NOT_FOUND is said, whether confidence comes true.
 
     `scale` grows an archive of made-up words and vectors to each size and measures ingest, search by mode and by how
     common the words are, recall of the dense index, memory and disk: 1,000, 10,000 and 100,000 pages unless said.

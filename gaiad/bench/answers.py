@@ -1,0 +1,126 @@
+"""`gaiad bench answers`: whether `gaiad ask` cites the packets that hold the answer, and knows when none does.
+
+The real archive and researcher in this process, one archive a conversation, a packet a session, no generating model.
+Beside the labelled questions, a hundred about people and things that stand nowhere are asked of every archive.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gaiad.bench import answers_scores as scores
+from gaiad.bench.answers_archive import AskedOnce
+from gaiad.bench.answers_data import UNKNOWN, Asked, files_of, labelled, read_collections, strangers
+from gaiad.bench.answers_scores import Answered
+from gaiad.bench.retrieval import table
+from gaiad.bench.retrieval_archive import filled, own_embedder
+from gaiad.bench.retrieval_data import Collection
+from gaiad.clock import SystemClock
+from gaiad.config import Config, ResearchConfig, load_config
+from gaiad.errors import BadInput
+from gaiad.ports import Archive, Call
+from gaiad.research.loop import Researcher
+from gaiad.schemas import ResearchRequest
+
+THRESHOLDS = (0.0, 0.4, 0.6, 0.8, 0.9, 1.0)
+"""Of `[research] citation_threshold`, for the curve; the configured one is measured besides."""
+
+
+def run_answers(sources: Sequence[Path], *, as_json: bool) -> None:
+    """Measure and print, as JSON or as a line a measure. Raises BadInput, NotFound."""
+    found = measure_answers(sources)
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+        return
+    for name in ("curve", "bands"):
+        place = found if name == "curve" else found["confidence"]
+        key = "threshold" if name == "curve" else "from"
+        place[name] = {str(row[key]): {one: row[one] for one in row if one != key} for row in place[name]}
+    for line in table(found):
+        print(line)
+
+
+def measure_answers(sources: Sequence[Path], config: Config | None = None) -> dict[str, Any]:
+    """The figures for LoCoMo's files, or folders of them; blocks for minutes. Raises BadInput, NotFound."""
+    began = time.perf_counter()
+    collections = read_collections(sources)
+    if not any(asked.single for collection in collections for asked in labelled(collection)):
+        raise BadInput(f"{', '.join(map(str, sources))}: no question has its evidence in one session")
+    settings = config or load_config()
+    outcome = asyncio.run(_run(collections, settings))
+    configured = settings.research.citation_threshold
+    return {
+        "dataset": [file.name for file in files_of(sources)],
+        "sha256": _fingerprint(files_of(sources)),
+        "archives": len(collections),
+        "threshold": configured,
+        **scores.summary(outcome.rows[configured]),
+        "unknown_left_out": outcome.left_out,
+        "curve": [
+            {"threshold": at, **scores.citing([row for row in rows if row.asked.single])}
+            for at, rows in sorted(outcome.rows.items())
+        ],
+        "took_s": round(time.perf_counter() - began, 1),
+    }
+
+
+class Outcome:
+    """Answers by threshold: all questions at the configured one, those with a single packet at the others."""
+
+    def __init__(self) -> None:
+        self.rows: dict[float, list[Answered]] = {}
+        self.left_out = 0
+
+
+async def _run(collections: Sequence[Collection], config: Config) -> Outcome:
+    outcome = Outcome()
+    configured = config.research.citation_threshold
+    async with own_embedder(config) as embedder:
+        for collection in collections:
+            async with filled(collection, config, embedder) as one:
+                archive = AskedOnce(one.archive)
+                questions = labelled(collection) + await _unknown(archive, outcome)
+                for at in sorted({configured, *THRESHOLDS}, key=lambda value: value != configured):
+                    settings = msgspec.structs.replace(config.research, citation_threshold=at)
+                    asked = questions if at == configured else [one for one in questions if one.single]
+                    rows = outcome.rows.setdefault(at, [])
+                    rows += [row async for row in _answers(archive, asked, settings)]
+    return outcome
+
+
+async def _unknown(archive: Archive, outcome: Outcome) -> list[Asked]:
+    """Those of the hundred that nothing in this archive speaks of; the others are counted."""
+    asked = strangers()
+    words = await archive.document_frequency([word for one in asked for word in one.words], Call())
+    fitting = [one for one in asked if not any(words[word] for word in one.words)]
+    outcome.left_out += len(asked) - len(fitting)
+    return [Asked(one.text, UNKNOWN) for one in fitting]
+
+
+async def _answers(archive: Archive, asked: Sequence[Asked], settings: ResearchConfig) -> AsyncIterator[Answered]:
+    """Each question as `gaiad ask` puts it, on the day of the archive's newest packet."""
+    newest = (await archive.facets(Call())).last
+    researcher = Researcher(archive, SystemClock("UTC"), settings)
+    for one in asked:
+        result = await researcher.research(ResearchRequest(query=one.text, now=newest), Call(), keep=False)
+        yield Answered(
+            asked=one,
+            status=result.status,
+            cited=tuple(result.source_packets),
+            confidence=result.confidence,
+            iterations=result.iterations_used,
+            took_ms=result.took_ms,
+        )
+
+
+def _fingerprint(files: Sequence[Path]) -> str:
+    """SHA-256 of the files one after the other."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
