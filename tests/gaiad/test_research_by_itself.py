@@ -156,6 +156,13 @@ def test_ask_tells_on_stderr_what_it_searches_and_what_the_answer_is_so_far(shel
     assert "So far, confidence" in err
 
 
+def test_on_a_terminal_ask_tells_it_unless_it_shall_not(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert "Searching: " in shell("ask", QUESTION)[2]
+    assert shell("ask", "--no-follow", QUESTION)[2] == ""
+    assert shell("ask", "--json", QUESTION)[2] == ""
+
+
 def test_what_nobody_may_look_at_is_not_there_to_forget(daemon: BenchDaemon) -> None:
     research_id = daemon.client.research(ResearchRequest(query=QUESTION)).research_id
     with pytest.raises(NotFound):
