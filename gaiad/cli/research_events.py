@@ -34,10 +34,20 @@ def event_text(name: str, data: dict[str, Any], width: int) -> str:
             verdict = "That is enough" if data["sufficient"] else "Not enough yet"
             missing = f"; missing: {one_line(', '.join(data['missing']))}" if data["missing"] else ""
             return f"{verdict}, confidence {data['confidence']:.2f}{missing}"
+        case "planned":
+            return _planned(data["actions"])
+        case "thought":
+            return f"{data['step'].capitalize()} by rules: {one_line(data['by_rules'])}" if data["by_rules"] else ""
         case "partial":
             return f"So far, confidence {data['confidence']:.2f}:\n{wrap(data['answer'], width, _INDENT)}"
         case _:
             return ""
+
+
+def _planned(actions: list[dict[str, Any]]) -> str:
+    """What a model searches for besides the question."""
+    what = [one_line(one["query"]) or f"pages {one_line(', '.join(one['pageIds']))}" for one in actions]
+    return f"Searching besides: {'; '.join(what)}" if what else ""
 
 
 def _found(data: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from gaiad.ports import Archive, Call
 from gaiad.research.citations import shown
 from gaiad.research.evidence import Evidence, only_asked, only_quotes, own_words, repeats_question, weigh
 from gaiad.research.query import SearchParameters
-from gaiad.research.refine import Attempt
+from gaiad.research.refine import LOW_FLOOR, Attempt
 from gaiad.research.reflect import ReflectionResult
 from gaiad.research.thinking import prompting
 from gaiad.research.thinking.asking import Asking
@@ -151,7 +151,7 @@ class ByModel:
     ) -> ReflectionResult:
         """The rules' judgement with the model's: enough is what the model says of relevant evidence, the confidence is
         the lower one, and what is missing is named by the model."""
-        pages = context_pages(selected, list(self.more.values()), self._most)
+        pages = self._context(parameters, selected)
         if not pages or not by_rules.is_relevant:
             return by_rules
         prompt = prompting.reflection(parameters.text, pages)
@@ -171,6 +171,13 @@ class ByModel:
             refinement_suggestions=(*(SEARCH + query for query in self._queries), *by_rules.refinement_suggestions),
         )
 
+    def _context(self, parameters: SearchParameters, selected: Sequence[Evidence]) -> list[Page]:
+        """What the rules would quote, what the model searched for, and the next best pages that were found; but a
+        question for the first or the last time is about what the rules have selected."""
+        in_order = parameters.order != "relevance"
+        others = [] if in_order else [item for item in self._trail.evidence if item.relevance >= LOW_FLOOR]
+        return context_pages(selected, list(self.more.values()), self._most, others)
+
     def next(self, attempt: Attempt, reflection: ReflectionResult, by_rules: Attempt | None) -> Attempt | None:
         """The rules' next attempt, or the same one again when only the model has something new to search for."""
         if not self._queries or reflection.is_sufficient:
@@ -185,8 +192,7 @@ class ByModel:
 
         It is empty when the model writes nothing after its reflection, too, found the pages wanting.
         """
-        pages = context_pages(selected, list(self.more.values()), self._most)
-        passages = [of_page for of_page in passages_of(pages) if of_page]
+        passages = [of_page for of_page in passages_of(self._context(parameters, selected)) if of_page]
         if not passages:
             return None
 

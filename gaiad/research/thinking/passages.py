@@ -31,9 +31,12 @@ class Passage(msgspec.Struct, frozen=True):
         return self.page.text[self.start : self.end]
 
 
-def context_pages(selected: Sequence[Evidence], more: Sequence[Evidence], most: int) -> list[Page]:
+def context_pages(
+    selected: Sequence[Evidence], more: Sequence[Evidence], most: int, others: Sequence[Evidence] = ()
+) -> list[Page]:
     """At most `most` pages for a model, best first: those selected with the answer to what one asks, then those that
-    were searched for besides, which have a third of the places if they need them."""
+    were searched for besides, which have a third of the places if they need them; `others` take what places are left.
+    """
     pages: dict[str, Page] = {}
     for item in selected:
         pages.setdefault(item.page.page_id, item.page)
@@ -41,7 +44,8 @@ def context_pages(selected: Sequence[Evidence], more: Sequence[Evidence], most: 
             pages.setdefault(following.page_id, following)
     besides = {item.page.page_id: item.page for item in more if item.page.page_id not in pages}
     first = list(pages.values())[: most - min(len(besides), most // 3)]
-    return [*first, *besides.values()][:most]
+    left = (item.page for item in others if item.page.page_id not in pages and item.page.page_id not in besides)
+    return [*first, *besides.values(), *left][:most]
 
 
 def _answer_to(item: Evidence) -> Page | None:

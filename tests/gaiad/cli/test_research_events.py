@@ -35,6 +35,14 @@ from gaiad.errors import Unavailable
             {"confidence": 0.66, "answer": "It is wired in series. [Packet: tp-1]"},
             "So far, confidence 0.66:\n  | It is wired in series. [Packet: tp-1]",
         ),
+        (
+            "planned",
+            {"actions": [{"query": "valve supply", "pageIds": []}, {"query": "", "pageIds": ["p-1", "p-2"]}]},
+            "Searching besides: valve supply; pages p-1, p-2",
+        ),
+        ("planned", {"actions": []}, ""),
+        ("thought", {"step": "planning", "by_rules": ""}, ""),
+        ("thought", {"step": "reflection", "by_rules": "qwen sleeps"}, "Reflection by rules: qwen sleeps"),
         ("synthesizing", {"packets": ["tp-1"]}, ""),
     ],
 )
@@ -46,6 +54,8 @@ def test_what_packets_say_cannot_steer_a_terminal() -> None:
     for name, data in (
         ("searching", {"iteration": 1, "query": "a\x1b[2Jb", "refinements": []}),
         ("found", {"packets": ["tp\x1b[1A"]}),
+        ("planned", {"actions": [{"query": "a\x1b[2J", "pageIds": []}, {"query": "", "pageIds": ["\u202ep"]}]}),
+        ("thought", {"step": "planning", "by_rules": "\x1b[2J"}),
         ("reflected", {"sufficient": False, "confidence": 0.1, "missing": ["\u202ereversed"]}),
         ("partial", {"confidence": 0.1, "answer": "\x1b]0;title\x07 [Packet: tp-1]"}),
     ):

@@ -48,3 +48,9 @@ def test_what_was_searched_for_besides_has_a_third_of_the_places(page: Any) -> N
     shown = [one.packet_id for one in context_pages(selected, more, 6)]
     assert shown == ["tp-0", "tp-1", "tp-2", "tp-3", "more-0", "more-1"]
     assert [one.packet_id for one in context_pages(selected[:1], more, 3)] == ["tp-0", "more-0", "more-1"]
+
+
+def test_the_next_best_pages_take_the_places_that_are_left(page: Any) -> None:
+    found = [evidence(page("A.", packet_id=f"tp-{number}")) for number in range(6)]
+    more = [evidence(page("B.", packet_id="more"))]
+    assert [one.packet_id for one in context_pages(found[:1], more, 4, found)] == ["tp-0", "more", "tp-1", "tp-2"]
