@@ -1,6 +1,9 @@
-// Makes elements; what a model or a packet says goes in as text only, never as markup.
+// Makes elements; what a model or a packet says goes in as text only, never as markup, and what hides in it is shown.
+
+import { inPlain, partsOf } from "./hidden_signs.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+const READ = ["title", "aria-label", "placeholder"]; // attributes that a person reads
 
 /** An element with properties (`class`, `data`, `onclick`, any attribute; false and null leave one out) and children. */
 export function el(name, properties = {}, ...children) {
@@ -19,12 +22,18 @@ export function icon(name) {
 
 /** Put these in the place of all that a node holds. */
 export function fill(node, ...children) {
-  node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  const there = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  node.replaceChildren(...there.flatMap((child) => (typeof child === "string" ? partsOf(child).map(shown) : [child])));
   return node;
 }
 
 export function button(words, onclick, properties = {}) {
   return el("button", { type: "button", onclick, ...properties }, words);
+}
+
+/** A character that is not seen but acts stands there as a mark with its number. */
+function shown(part) {
+  return typeof part === "string" ? part : el("span", { class: "hidden-sign", title: "A character that is not seen stands here" }, part.sign);
 }
 
 function furnish(node, properties, children) {
@@ -34,7 +43,7 @@ function furnish(node, properties, children) {
     else if (key === "data") Object.assign(node.dataset, value);
     else if (key === "value") node.value = value;
     else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value === true ? "" : String(value));
+    else node.setAttribute(key, value === true ? "" : READ.includes(key) ? inPlain(String(value)) : String(value));
   }
   return fill(node, ...children);
 }

@@ -19,6 +19,7 @@ export function newTurn(message, more = {}) {
     error: null, // {code, message}
     notes: [],
     redactions: [],
+    reducedQuorum: false, // of a turn from memory, as the turn log knows it
     sources: [],
     also: null, // {packet_id, words} of an earlier packet that bears on it
     verdicts: {}, // packet id -> what was said of it here
@@ -108,6 +109,8 @@ const LOST = { CUT_OFF: "gaiad ended before this answer was whole.", CANCELLED: 
 /** `turns` of memory, and between them those of the turn log that came to nothing: what was said in them is not lost. */
 export function withLost(turns, records) {
   const known = new Set(turns.map((turn) => turn.turnId));
+  const reduced = new Set(records.filter((record) => record.reduced_quorum).map((record) => record.turn_id));
+  for (const turn of turns) turn.reducedQuorum = reduced.has(turn.turnId);
   const all = [...turns];
   for (const record of records) {
     const lost = (LOST[record.status] || record.status === "FAILED") && record.message && !known.has(record.turn_id);

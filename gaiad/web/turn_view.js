@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
-import { waitsFor } from "./approvals_waiting.js";
+import { decidedOf, waitsFor } from "./approvals_waiting.js";
 import { button, el, fill, icon } from "./dom.js";
 import { verdictButtons } from "./feedback.js";
 import { openPacket } from "./packet.js";
@@ -140,7 +140,7 @@ export class TurnView {
     const { turn } = this;
     const { done, stored } = turn;
     const at = stored?.ended_at || turn.startedAt;
-    const parts = [done?.engine ?? stored?.model, done?.persona ?? stored?.persona, done?.reduced_quorum ? "reduced quorum" : ""].filter(Boolean);
+    const parts = [done?.engine ?? stored?.model, done?.persona ?? stored?.persona, done?.reduced_quorum || turn.reducedQuorum ? "reduced quorum" : ""].filter(Boolean);
     const copy = turn.answer ? button("Copy", () => this.copy(), { class: "ghost small", "aria-label": "Copy the answer" }) : null;
     if (!parts.length && !at && !copy) return null;
     const when = at ? el("time", { datetime: at, title: dateTime(at) }, stored ? dateTime(at) : clockTime(at)) : null;
@@ -153,10 +153,18 @@ export class TurnView {
   }
 }
 
-/** Whether the command that the turn ended in still waits. */
+const BECAME = { denied: "Its command was denied. ", expired: "Its command was not approved in time. ", running: "Its command runs. ", failed: "Its command could not be run. ", interrupted: "Its command was cut off: gaiad ended. " };
+
+/** Whether the command that the turn ended in still waits; else what became of it, and what it printed. */
 function command(turnId) {
   const waits = waitsFor(turnId);
-  return el("p", { class: waits ? "waits" : "note" }, icon("approvals"), waits ? "A command waits for your approval. " : "Its command does not wait any more. ", el("a", { href: `#/approvals?turn=${encodeURIComponent(turnId)}` }, waits ? "Look at it" : "See what became of it"));
+  const past = decidedOf(turnId);
+  const ran = past?.execution && `Its command ran: ${past.execution.stopped || `status ${past.execution.exit_status}`}, ${past.state}. `;
+  const words = waits ? "A command waits for your approval. " : (ran ?? BECAME[past?.state] ?? "Its command does not wait any more. ");
+  return [
+    el("p", { class: waits ? "waits" : "note" }, icon("approvals"), words, el("a", { href: `#/approvals?turn=${encodeURIComponent(turnId)}` }, waits ? "Look at it" : "See what became of it")),
+    past?.execution?.output ? el("pre", { class: "code", tabindex: "0", "aria-label": "What the command printed" }, past.execution.output) : null,
+  ];
 }
 
 /** What of a step can be seen to change. */

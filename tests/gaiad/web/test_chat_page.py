@@ -60,6 +60,14 @@ async def test_what_a_model_writes_is_text_and_never_markup(opened):
         assert await window.page.locator(".answer :is(img, script, b, i, a)").count() == 0
 
 
+async def test_what_hides_in_a_text_is_seen_and_does_not_act(opened):
+    async with opened() as window:
+        page = window.page
+        await say(page, "Where\u202e is\u200b it?")
+        await expect(page.locator(".asked .hidden-sign")).to_have_text(["U+202E", "U+200B"])
+        assert "\u202e" not in await page.locator("body").inner_text()
+
+
 async def test_what_is_left_out_on_this_channel_is_said(opened):
     async with opened() as window:
         await say(window.page, "Tell me how to write to me, please write to me")

@@ -164,3 +164,31 @@ async def test_a_turn_from_the_log_tells_how_it_looked_back(run):
     ]
     for absent in (None, {**history, "sought": False}):
         assert await run("turn_model", steps, {**record, "history": absent}) == []
+
+
+async def test_hidden_characters_are_named_and_those_that_belong_to_a_script_or_picture_stay(run):
+    async def parts(text):
+        return [
+            part if isinstance(part, str) else [part["sign"]]
+            for part in await run("hidden_signs", "it.partsOf(given)", text)
+        ]
+
+    assert await parts("a\u202eb\u200b\u2066c\x1b") == ["a", ["U+202E"], "b", ["U+200B"], ["U+2066"], "c", ["U+001B"]]
+    assert await parts("\u202e\u200dx") == [["U+202E"], ["U+200D"], "x"], "nothing hides behind a joiner"
+    assert await parts("ignore\U000e0041") == ["ignore", ["U+E0041"]], "letters written in tags"
+    for kept in (
+        "one\n\ttwo",
+        "می\u200cخواهم",
+        "👩\u200d🚀",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    ):
+        assert await parts(kept) == [kept]
+    assert await run("hidden_signs", "it.inPlain(given)", "a\u202e") == "a⟨U+202E⟩"
+
+
+async def test_that_there_was_no_quorum_is_known_of_a_remembered_turn_from_the_turn_log(run):
+    records = [{"turn_id": "a", "status": "SUCCESS", "reduced_quorum": True}, {"turn_id": "b", "status": "SUCCESS"}]
+    expression = (
+        "it.withLost(['a', 'b'].map((turnId) => it.newTurn('x', { turnId })), given).map((one) => one.reducedQuorum)"
+    )
+    assert await run("turn_model", expression, records) == [True, False]
