@@ -196,6 +196,10 @@ class SearchConfig(_Section, frozen=True):
     weight_session: float
     weight_session_dense: float
     weight_name: float
+    weight_own: float
+    weight_when: float
+    weight_number: float
+    weight_names: float
     weight_substance: float
     weight_time: float
     weight_match: float

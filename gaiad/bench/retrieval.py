@@ -16,7 +16,7 @@ import msgspec
 
 from gaiad.bench import retrieval_scores as scores
 from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
-from gaiad.bench.retrieval_data import Collection, Question, read_beir, read_conversations
+from gaiad.bench.retrieval_data import Collection, Question, conversation_files, read_beir, read_conversations
 from gaiad.config import Config, load_config
 from gaiad.errors import BadInput
 
@@ -25,9 +25,13 @@ Row = dict[str, float]
 INGREDIENTS: dict[str, dict[str, float]] = {
     "words": {"weight_bm25": 0.0, "weight_window": 0.0, "weight_before": 0.0, "weight_session": 0.0},
     "vectors": {"weight_dense": 0.0, "weight_near": 0.0, "weight_session_dense": 0.0},
+    "cues": {"weight_own": 0.0, "weight_when": 0.0, "weight_number": 0.0, "weight_names": 0.0},
     **{
         part: {f"weight_{part}": 0.0}
-        for part in ("bm25", "window", "before", "dense", "near", "session", "session_dense", "name", "substance")
+        for part in (
+            *("bm25", "window", "before", "dense", "near", "session", "session_dense"),
+            *("name", "own", "when", "number", "names", "substance"),
+        )
     },
 }
 """What `--ablate` leaves out, one at a time, as changes of the [search] settings."""
@@ -177,12 +181,9 @@ def document_measures(documents: Sequence[str], question: Question) -> Row:
 
 
 def fingerprint(source: Path) -> str:
-    """SHA-256 of the file, or of the three files of a folder one after the other."""
-    files = (
-        [source]
-        if source.is_file()
-        else [source / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")]
-    )
+    """SHA-256 of the file, or of a folder's files (BEIR's three, LoCoMo's *.json) one after the other."""
+    of_beir = [source / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")]
+    files = of_beir if of_beir[0].is_file() else conversation_files(source)
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

@@ -58,13 +58,23 @@ class Collection(msgspec.Struct, frozen=True):
 def read_conversations(file: Path) -> list[Collection]:
     """LoCoMo's JSON: a collection a conversation. Evidence that is no turn's id is left out, as is a question without.
 
-    Raises BadInput for a file that is not this.
+    Of a folder its *.json files, by name. Raises BadInput for a file that is not this and a folder without one.
     """
+    if file.is_dir():
+        return [collection for one in conversation_files(file) for collection in read_conversations(one)]
     try:
         samples = json.loads(file.read_bytes())
         return [_conversation(sample) for sample in samples]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{file}: not conversations as LoCoMo has them ({error!r}); give its JSON file") from error
+
+
+def conversation_files(source: Path) -> list[Path]:
+    """The file itself, or a folder's *.json by name. Raises BadInput for a folder without one."""
+    files = sorted(source.glob("*.json")) if source.is_dir() else [source]
+    if not files:
+        raise BadInput(f"{source}: no *.json file in this folder; give LoCoMo's JSON file or the folder it is in")
+    return files
 
 
 def _conversation(sample: Mapping[str, Any]) -> Collection:

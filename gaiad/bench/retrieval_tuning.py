@@ -24,7 +24,10 @@ from gaiad.ports import Embedder
 from gaiad.schemas import Hit
 
 Table = NDArray[np.float32]
-PARTS = ("bm25", "window", "before", "dense", "near", "session", "session_dense", "name", "substance")
+PARTS = (
+    *("bm25", "window", "before", "dense", "near", "session", "session_dense"),
+    *("name", "own", "when", "number", "names", "substance"),
+)
 """What is tuned; preferences (time, match) are the request's and stay as they are."""
 WEIGHTS_SUM = 2.0
 _STEPS = 200
@@ -77,13 +80,13 @@ def _parts(hit: Hit) -> list[float]:
 def learn(asked: Sequence[Asked]) -> Table:
     """Weights, none below 0, under which evidence is likelier than the other candidates (a softmax over each list)."""
     usable = [one for one in asked if one.holds.any()]
-    table = np.concatenate([one.parts for one in usable])
+    table = np.concatenate([one.parts for one in usable]).astype(np.float32)
     holds = np.concatenate([one.holds for one in usable])
     lengths = np.array([len(one.holds) for one in usable])
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
     of = np.repeat(np.arange(len(usable)), lengths)
-    share = (1.0 / np.add.reduceat(holds.astype(float), starts) / len(usable))[of]
-    weights = np.full(len(PARTS), _START)
+    share = (1.0 / np.add.reduceat(holds.astype(np.float32), starts) / np.float32(len(usable)))[of].astype(np.float32)
+    weights = np.full(len(PARTS), _START, np.float32)
     mean, spread = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, _STEPS + 1):
         slope = table.T @ _slopes(table @ weights, holds, share, starts, of) + _PENALTY * weights

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaiad.archive.dense.parts import Comparison
+from gaiad.archive.finding import cues, ranking, searching, surroundings
 from gaiad.archive.finding import filters as exact
-from gaiad.archive.finding import ranking, searching, surroundings
 from gaiad.archive.finding.feedback import NO_OPINIONS, Opinions, added
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.query_terms import QueryTerm
@@ -20,6 +20,8 @@ from gaiad.schemas import SearchRequest
 
 Scores = NDArray[np.float32]
 _BARE = [section_code(name) for name in ("header", "behavior", "integrity")]
+_CUED = 100
+"""The best pages whose text is looked at for what the question asks for."""
 _RELEVANT_SHARE = 0.5
 """In order of time only pages count that score at least this share of the best."""
 
@@ -135,10 +137,33 @@ class Contest:
             in_period=_in_period(request, catalogue, positions),
             matched=_preferred(self.connection, request, catalogue, positions),
         )
-        fused = self._with_feedback(ranking.fuse(pool, weights), catalogue.packet[positions])
+        fused = self._with_cues(ranking.fuse(pool, weights), pool)
+        fused = self._with_feedback(fused, catalogue.packet[positions])
         order = ranking.order_by_score(fused.total, positions)
         views = {"bm25": _view(pool.lexical), "dense": _view(cosines)}
         return Ranked(positions, fused.total, fused.parts, views).take(order)
+
+    def _with_cues(self, fused: ranking.Fused, pool: ranking.Pool) -> ranking.Fused:
+        """What the best pages hold of the kind that the question asks for."""
+        wanted, speaks = cues.wanted(self.request.query), pool.named == 1.0
+        if not (wanted.when or wanted.number or wanted.names or speaks.any()):
+            return fused
+        best = ranking.order_by_score(fused.total, pool.positions)[:_CUED]
+        places = pool.positions[best]
+        held = [cues.held(text) for text in searching.texts(self.connection, self.found.catalogue.ids[places].tolist())]
+        speakers = self.found.catalogue.speakers
+        known = {word for code in set(self.found.catalogue.speaker[places].tolist()) for word in speakers[code].split()}
+        shares = {
+            "own": np.array([one.own for one in held], np.float32) * speaks[best] * self.weights.own,
+            "when": np.array([one.when for one in held], np.float32) * wanted.when * self.weights.when,
+            "number": np.array([one.number for one in held], np.float32) * wanted.number * self.weights.number,
+            "names": np.array([one.named(known) for one in held], np.float32) * wanted.names * self.weights.names,
+        }
+        more = {}
+        for name, share in shares.items():
+            more[name] = np.zeros(len(pool.positions), np.float32)
+            more[name][best] = share
+        return ranking.with_parts(fused, more)
 
     def _with_feedback(self, fused: ranking.Fused, packets: NDArray[np.int64]) -> ranking.Fused:
         part = added(fused.total, packets, self.opinions)

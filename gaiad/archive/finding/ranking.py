@@ -30,6 +30,10 @@ class Weights:
     session: float
     session_dense: float
     name: float
+    own: float
+    when: float
+    number: float
+    names: float
     substance: float
     time: float
     match: float
@@ -150,6 +154,14 @@ def fuse(pool: Pool, weights: Weights) -> Fused:
     for part in parts.values():
         total = total + part
     return Fused(total, parts)
+
+
+def with_parts(fused: Fused, more: dict[str, Scores]) -> Fused:
+    """The fused score with further parts added to it."""
+    total = fused.total
+    for part in more.values():
+        total = total + part
+    return Fused(total, {**fused.parts, **more})
 
 
 def _part(weight: float, scores: Scores) -> Scores:

@@ -61,6 +61,15 @@ def rows_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, 
     return found
 
 
+def texts(connection: sqlite3.Connection, ids: Sequence[int]) -> list[str]:
+    """The texts of pages by id, in order; "" for one that is gone."""
+    found: dict[int, str] = {}
+    for begin in range(0, len(ids), _ROWS_AT_ONCE):
+        some = ids[begin : begin + _ROWS_AT_ONCE]
+        found.update(connection.execute(f"SELECT id, text FROM pages WHERE id IN ({', '.join('?' * len(some))})", some))
+    return [found.get(one, "") for one in ids]
+
+
 def ids_by_page_id(connection: sqlite3.Connection, page_ids: Sequence[str]) -> list[int]:
     """Row ids in the order asked for, once each. Raises NotFound for an unknown page."""
     found = []

@@ -37,12 +37,10 @@ def window_scores(terms: Sequence[TermPages], catalogue: Catalogue, positions: P
 
 
 def before_scores(lexical: Scores, catalogue: Catalogue, positions: Positions) -> Scores:
-    """The scores of the two pages before each page in its packet: what follows a match often answers it."""
-    total = np.zeros(len(positions), np.float32)
-    for step in (-2, -1):
-        where, there = _beside(catalogue, positions, step)
-        total += lexical[where] * there
-    return total
+    """The score of the page before each page in its packet, where that one asks: what follows answers it."""
+    where, there = _beside(catalogue, positions, -1)
+    asked: Scores = (lexical[where] * there * (catalogue.asks[where] > 0)).astype(np.float32)
+    return asked
 
 
 def session_scores(terms: Sequence[TermPages], catalogue: Catalogue, positions: Positions) -> Scores:

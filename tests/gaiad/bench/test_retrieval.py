@@ -5,9 +5,10 @@ import json
 import pytest
 
 from gaiad.archive.reading.reader import read_packet
-from gaiad.bench.retrieval import measure_retrieval, table, units_of
+from gaiad.bench.retrieval import INGREDIENTS, fingerprint, measure_retrieval, table, units_of
 from gaiad.bench.retrieval_archive import shown
 from gaiad.bench.retrieval_data import Span, read_beir, read_conversations
+from gaiad.bench.retrieval_tuning import PARTS
 from gaiad.cli.main import program, run
 from gaiad.clock import from_epoch_ms
 from gaiad.config import load_config
@@ -123,6 +124,15 @@ def test_evidence_that_is_no_turn_is_left_out_and_a_question_without_any_too(tal
     assert [list(question.evidence) for question in questions] == [["D1:2"], ["D2:1", "D2:3"], ["D1:3"], ["D2:2"]]
 
 
+def test_a_folder_of_conversations_is_read_by_name(talks, tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([conversation("zero")]), encoding="utf-8")
+    assert [one.name for one in read_conversations(tmp_path)] == ["zero", "one", "two"]
+    assert fingerprint(tmp_path) != fingerprint(talks)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match=r"no \*.json file"):
+        read_conversations(tmp_path / "empty")
+
+
 def test_a_page_shows_the_turns_it_has_bytes_of():
     spans = [Span(0, 10, "a"), Span(11, 20, "b"), Span(21, 30, "c")]
     page = Page("p", "k", "", 0, "content", "", "", 12, 25, "")
@@ -130,7 +140,9 @@ def test_a_page_shows_the_turns_it_has_bytes_of():
     assert units_of([("p", "k"), ("q", "k"), ("p2", "k")], {"p": ["b", "c"], "p2": ["c", "a"]}) == ["b", "c", "q", "a"]
 
 
-def test_conversations_are_measured_by_turn_and_session(talks):
+def test_conversations_are_measured_by_turn_and_session(talks, monkeypatch):
+    every = {f"weight_{part}": 0.0 for part in PARTS}
+    monkeypatch.setitem(INGREDIENTS, "anything", every)
     found = measure_retrieval(talks, "locomo", ablate=True, config=CONFIG)
     assert (found["dataset"], len(found["sha256"]), found["questions"]) == ("talks.json", 64, 8)
     assert found["turn"]["recall@10"] == 0.75  # nobody spoke of a zeppelin
@@ -140,7 +152,8 @@ def test_conversations_are_measured_by_turn_and_session(talks):
     assert found["by_category"]["4"]["questions"] == 4
     assert found["by_category"]["4"]["turn"]["mrr"] == 1.0
     assert found["ci95"]["session"]["hit@1"][0] <= found["session"]["hit@1"] <= found["ci95"]["session"]["hit@1"][1]
-    assert found["ablation"]["without words"]["turn"]["mrr"] < found["turn"]["mrr"]
+    assert set(found["ablation"]) == {f"without {name}" for name in INGREDIENTS}
+    assert found["ablation"]["without anything"]["turn"]["mrr"] < found["turn"]["mrr"]
     assert "by_category 4 session hit@1" in "\n".join(table(found))
 
 

@@ -3,7 +3,7 @@
 from importlib.resources import files
 
 APPLICATION_ID = 0x67616961  # "gaia"
-_FILES = ("001_archive.sql", "002_changes.sql", "003_sessions.sql", "004_feedback.sql")
+_FILES = ("001_archive.sql", "002_changes.sql", "003_sessions.sql", "004_feedback.sql", "005_spoken_vectors.sql")
 
 
 def archive_migrations() -> list[str]:

@@ -55,10 +55,20 @@ def test_search_agrees_with_brute_force(shelf):
 def test_pending_pages_carry_who_when_and_what(shelf):
     shelf.packet("tp-1", [("transcript", "Ada", "Hello there.")], heading="greetings, 3 May 2025")
     index = open_index(shelf)
-    assert index.pending(10) == [(1, "Ada, greetings, 3 May 2025: Hello there.")]
+    assert index.pending(10) == [(1, "Ada: Hello there.")]
     index.add([1], unit_vectors(1))
     assert index.pending(10) == []
     assert (index.pending_count(), index.count) == (0, 1)
+
+
+def test_what_is_said_is_embedded_with_the_end_of_what_was_said_before(shelf):
+    long = "word " * 60 + "and how are you?"
+    said = [("transcript", "Ada", long), ("transcript", "Ben", "Ben: Very well."), ("summary", "", "Two met.")]
+    shelf.packet("tp-1", said, heading="greetings, 3 May 2025")
+    first, second, third = (text for _, text in open_index(shelf).pending(10))
+    assert first == f"Ada: {long}"
+    assert second == f"{long[-200:]}\nBen: Very well."
+    assert third == "greetings, 3 May 2025: Two met."
 
 
 def test_the_queue_sees_pages_that_lost_their_vector(shelf):

@@ -16,6 +16,10 @@ WEIGHTS = ranking.Weights(
     session=0.3,
     session_dense=0.2,
     name=0.25,
+    own=0.1,
+    when=0.2,
+    number=0.2,
+    names=0.2,
     substance=0.3,
     time=0.25,
     match=0.25,
@@ -58,6 +62,15 @@ def test_parts_add_up_to_the_total(rows):
     fused = ranking.fuse(make_pool(rows), WEIGHTS)
     assert np.sum(list(fused.parts.values()), axis=0) == pytest.approx(fused.total, abs=1e-4)
     assert np.all(np.isfinite(fused.total))
+
+
+@given(pages, share)
+def test_further_parts_are_added_and_named(rows, more):
+    fused = ranking.fuse(make_pool(rows), WEIGHTS)
+    part = np.full(len(rows), more, np.float32)
+    found = ranking.with_parts(fused, {"when": part})
+    assert found.total == pytest.approx(fused.total + part, abs=1e-5)
+    assert found.parts == {**fused.parts, "when": part}
 
 
 @given(pages, st.randoms())

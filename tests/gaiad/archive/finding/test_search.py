@@ -131,7 +131,41 @@ async def test_neighbours_lift_a_page_that_has_none_of_the_words(talks, embedder
     assert between.matched_terms == []
     assert "bm25" not in between.boosts
     assert between.boosts["window"] > 0
-    assert between.boosts["before"] > 0
+    assert "before" not in between.boosts  # nobody asked
+
+
+async def test_what_follows_a_question_is_lifted_as_its_answer(shelf):
+    shelf.packet(
+        "tp-1", [("transcript", "Ada", "Which pears grow in the orchard?"), ("transcript", "Ben", "Old ones.")]
+    )
+    shelf.packet("tp-2", [("transcript", "Ada", "Pears grow in the orchard."), ("transcript", "Ben", "Old ones.")])
+    hits = (await shelf.find("orchard pears", mode="hybrid", explain=True)).hits
+    answers = {hit.packet_id: hit.explanation.boosts for hit in hits if hit.speaker == "Ben"}
+    assert answers["tp-1"]["before"] > 0
+    assert "before" not in answers["tp-2"]
+
+
+async def test_a_page_with_what_the_question_asks_for_comes_first(shelf):
+    told = {
+        "when": "Ada: I moved to the old lighthouse last week, and it rained.",
+        "number": "Ada: I moved to the old lighthouse with three boxes of it.",
+        "names": "Ada: I moved to the old lighthouse near Lisbon, and it rained.",
+    }
+    for number, text in enumerate([*told.values(), "Ada: I moved to the old lighthouse and it was raining."]):
+        shelf.packet(f"tp-{number}", [("transcript", "Ada", text)])
+    for question, part in (("when", "when"), ("how many boxes", "number"), ("where", "names")):
+        hits = (await shelf.find(f"{question} moved lighthouse", mode="hybrid", explain=True)).hits
+        assert hits[0].explanation.boosts[part] > 0
+        assert [hit.packet_id for hit in hits if part in hit.explanation.boosts] == [f"tp-{list(told).index(part)}"]
+
+
+async def test_a_named_person_who_speaks_of_himself_is_lifted(shelf):
+    shelf.packet(
+        "tp-1", [("transcript", "Ada", "I bought the lantern."), ("transcript", "Ada", "The lantern was bought.")]
+    )
+    first, second = (await shelf.find("What lantern did Ada have bought?", mode="hybrid", explain=True)).hits[:2]
+    boosts = {hit.page_id: hit.explanation.boosts for hit in (first, second)}
+    assert sorted("own" in found for found in boosts.values()) == [False, True]
 
 
 async def test_a_page_of_a_session_that_is_about_it_comes_before_others(shelf):
@@ -201,7 +235,10 @@ async def test_boosts_reorder_and_never_exclude(talks, embedder):
 async def test_people_asked_for_lift_their_pages(talks, embedder):
     await talks.embed_all(embedder)
     hits = (await talks.find("lovely keyboard", embedder, people=["Ben"], explain=True)).hits
-    assert hits[0].speaker == "Ben"
+    assert {hit.speaker for hit in hits if hit.explanation.boosts.get("name")} == {"Ben"}
+    alone = (await talks.find("lovely keyboard", embedder)).hits
+    of_ben = [[hit.speaker for hit in found].index("Ben") for found in (hits, alone)]
+    assert of_ben[0] <= of_ben[1]
 
 
 async def test_retired_pages_are_not_found_but_stay_citable(talks, embedder):

@@ -1,5 +1,7 @@
 """What stands around a page is counted as if its window were one text, whatever comes after it later."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,11 +60,11 @@ def test_a_window_is_scored_as_one_text(rows, random):
     assert surroundings.window_scores([term], catalogue, positions) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
-def test_what_stands_before_counts_inside_the_packet_only():
-    catalogue = make_catalogue([0, 0, 0, 1, 1], [10] * 5)
+def test_what_stands_before_counts_where_it_asks_inside_the_packet_only():
+    catalogue = replace(make_catalogue([0, 0, 0, 1, 1], [10] * 5), asks=np.array([1, 0, 1, 2, 0], np.uint8))
     lexical = np.array([1, 2, 4, 8, 16], np.float32)
     found = surroundings.before_scores(lexical, catalogue, np.arange(5))
-    assert found.tolist() == [0, 1, 3, 0, 8]
+    assert found.tolist() == [0, 1, 0, 0, 8]
 
 
 def test_a_session_is_one_document_among_all():

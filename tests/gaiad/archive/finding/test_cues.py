@@ -1,0 +1,42 @@
+"""What questions ask for and pages hold, by their words alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaiad.archive.finding.cues import Wanted, held, wanted
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("When did Vera move?", Wanted(when=True, number=False, names=False)),
+        ("  when was that", Wanted(when=True, number=False, names=False)),
+        ("How long has she lived there?", Wanted(when=True, number=True, names=False)),
+        ("How many boats does Otto own?", Wanted(when=False, number=True, names=False)),
+        ("Who repaired the roof?", Wanted(when=False, number=False, names=True)),
+        ("What books did he read?", Wanted(when=False, number=False, names=True)),
+        ("What happened when it hailed?", Wanted(when=False, number=False, names=False)),
+        ("boats", Wanted(when=False, number=False, names=False)),
+    ],
+)
+def test_a_question_asks_for(question, expected):
+    assert wanted(question) == expected
+
+
+def test_a_page_holds_times_numbers_names_and_what_is_said_of_oneself():
+    one = held("Vera: I moved to Lisbon last week, it took three days.")
+    assert (one.when, one.number, one.own) == (1.0, 1.0, 1.0)
+    assert one.names == {"Lisbon"}
+    assert (one.named(()), one.named({"Lisbon"})) == (0.5, 0.0)
+    other = held('Otto: Nice. She told him about "The Hive" yesterday.')
+    assert (other.when, other.number, other.own) == (0.5, 0.0, 0.0)
+    assert other.names == {'"The Hive"'}
+
+
+@given(st.text())
+def test_any_text_is_read(text):
+    wanted(text)
+    found = held(text)
+    assert 0 <= found.when <= 1
+    assert 0 <= found.named(()) <= 1
