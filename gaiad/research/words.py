@@ -44,6 +44,7 @@ class Word(msgspec.Struct, frozen=True):
         return normalise(self.text)
 
 
+@functools.lru_cache(maxsize=65536)
 def normalise(word: str) -> str:
     """Lower case without possessive, apostrophes or accents: Gemini's -> gemini, don't -> dont, café -> cafe."""
     lower = word.lower().replace("’", "'")
@@ -109,7 +110,7 @@ def synonyms(word: str) -> tuple[str, ...]:
 
 def expand_initials(text: str) -> list[str]:
     """What initials in `text` stand for, and the initials of meanings spelled out in it: RTC, both ways."""
-    lower = " ".join(word.lower for word in cut(text.replace("-", " ")))
+    lower = " ".join(normalise(word) for word in _WORD.findall(text.replace("-", " ")))
     padded = f" {lower} "
     found: list[str] = []
     for initials, meaning in load("initials.toml", _Initials).meanings.items():
