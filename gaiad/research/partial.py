@@ -39,6 +39,7 @@ class Partials:
         self._listens = listens
         self._confidence = 0.0
         self._text = ""
+        self._pages: tuple[str, ...] = ()
 
     async def offer(
         self,
@@ -52,6 +53,10 @@ class Partials:
         """Tell the answer as it would be after this round, if it is relevant, new, and as sure as the last one."""
         if not reflection.is_relevant or reflection.confidence < self._confidence or not self._listens():
             return
+        pages = tuple(item.page.page_id for item in selected)
+        if pages == self._pages:
+            return
+        self._pages = pages
         planned = plan_statements(parameters, selected, terms, max_quotes)
         citations = await confirmed(self._archive, [one.citation for one in planned], self._call)
         kept = [one for one in planned if one.citation in citations]
