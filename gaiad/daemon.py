@@ -24,7 +24,6 @@ from gaiad.draining import drain_vectors
 from gaiad.errors import ConfigError, Conflict
 from gaiad.events import EventHub
 from gaiad.home import Home, HomeLock, find_home, make_private_directory
-from gaiad.ids import IdMaker
 from gaiad.intake.notify import Notifier
 from gaiad.intake.sockets import adopt_sockets
 from gaiad.logs import configure_logs, get_logger
@@ -40,11 +39,9 @@ if TYPE_CHECKING:
     from gaiad.intake.schedule import Schedule
     from gaiad.intake.watch import FolderWatch
     from gaiad.service import Service
-    from gaiad.store.jobs import Jobs
 
 _log = get_logger("gaiad.daemon")
 FORCED = 130
-_STATE_APPLICATION_ID = 0x67616973  # "gais"
 _FIRST_SCAN_S = 0.2  # how long the ready line waits for what lies in the folders
 _ENDING_S = 20.0  # what a stop may take besides the time for work under way: models, files, what is broken off
 _SAMPLES_SCAN_S = 20.0  # and when it has just put the samples there
@@ -135,121 +132,21 @@ class Daemon:
 
     async def _open_memory(self, stack: AsyncExitStack, schedule: "Schedule") -> "tuple[Service, LocalArchive]":
         """Audit and identity (one that is not trusted ends the start), jobs, models, archive, council, service."""
-        from gaiad.approving import open_approvals
-        from gaiad.archive.archive import LocalArchive
-        from gaiad.convening import open_council
-        from gaiad.counsel import Counsel
-        from gaiad.discording import open_discord
-        from gaiad.generating import Models
-        from gaiad.intake.error_answers import error_body
-        from gaiad.jobs import JobRunner
-        from gaiad.ledger.identity_keys import owner_folder
-        from gaiad.loading import open_embedder, open_pool
-        from gaiad.opening import open_conversations
-        from gaiad.researching import open_research
-        from gaiad.restoring import Restorer
-        from gaiad.service import Place, Service
-        from gaiad.thinking import thinking_with
-        from gaiad.trusting import open_trust
-        from gaiad.turn.company import rulebook
-        from gaiad.turn_runs import TurnRuns
+        from gaiad.assembling import Ground, assemble
 
-        audit, identity = open_trust(stack, self._home.root, self._clock, os.environ)
-        jobs = self._open_jobs(stack)
-        embedder, trouble = await open_embedder(stack, self._config.embedder, self._clock, os.environ)
-        pool = await open_pool(stack, self._home.root, self._config, self._clock, os.environ)
-        archive = LocalArchive(self._home.root, self._config, self._clock, embedder, self._metrics)
-        stack.push_async_callback(archive.close)
-        await archive.start()
-        research = open_research(stack, self._home.root, self._config.research, self._clock, archive)
-        research.thinker_of = thinking_with(pool, self._clock)
-        table = rulebook(self._config.council).roles
-        convened = await open_council(stack, self._home.root, self._config, self._clock, pool, self._hub, audit, table)
-        approving = await open_approvals(
-            stack, self._home.root, self._config.shell, audit, self._hub, self._clock, os.environ
-        )
-        conversations, deliberation = await open_conversations(
-            stack,
-            self._home.root,
-            self._config,
-            self._clock,
-            archive,
-            research.researcher,
-            pool,
-            embedder,
-            self._metrics,
-            identity,
-            convened,
-            self._hub,
-            schedule,
-            os.environ,
-            approving,
-        )
-        runner = JobRunner(jobs, self._clock, self._hub)
-        service = Service(
-            place=Place(home=self._home.root, socket=self._home.socket),
-            load_config=self._load,
+        ground = Ground(
+            stack=stack,
+            home=self._home,
             config=self._config,
+            load_config=self._load,
             clock=self._clock,
-            archive=archive,
-            conversations=conversations,
-            models=Models(self._home.root, pool, embedder, self._metrics),
-            runner=runner,
             hub=self._hub,
             metrics=self._metrics,
+            schedule=schedule,
+            stopping=self._stopping,
             request_stop=self._request_stop,
         )
-        service.governance = deliberation.governing
-        service.counsel = Counsel(convened, self._hub, deliberation.initiative.status)
-        service.initiative = deliberation.initiative
-        service.restorer = Restorer(
-            self._home.root,
-            owner_folder(os.environ),
-            archive,
-            runner,
-            convened,
-            deliberation,
-            conversations.file,
-            approving,
-            research.file,
-        )
-        service.research_runs = research
-        service.approving = approving
-        service.turn_runs = TurnRuns(conversations, self._clock, error_body)
-        service.note("embedder", trouble)
-        service.note("audit", audit.trouble)
-        service.also_backed_up += [conversations.files, lambda: {"audit.db": audit.file}]
-        service.also_backed_up += [convened.files, deliberation.files, approving.files, research.files]
-        service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
-        stack.push_async_callback(service.stop)
-        await service.start()
-        stack.push_async_callback(approving.stop)
-        await approving.start(conversations.verify)
-        service.receipts = await open_discord(
-            stack,
-            self._home.root,
-            self._config.discord,
-            self._stopping,
-            os.environ,
-            self._clock,
-            conversations,
-            service.note,
-        )
-        self._stopping.end_beside(stack, "turns", service.turn_runs.stop)
-
-        forget = convened.forgetting(lambda: service.config.council.keep_heartbeats_days)
-        at, zone = self._config.schedule.sweep_at, self._config.user.timezone
-        schedule.daily("heartbeats", at, zone, forget, at_start=True)
-        schedule.daily("research runs", at, zone, research.prune, at_start=True)
-        return service, archive
-
-    def _open_jobs(self, stack: AsyncExitStack) -> "Jobs":
-        from gaiad.store.file import DatabaseFile
-        from gaiad.store.jobs import MIGRATION_1, Jobs
-
-        file = DatabaseFile.open(self._home.state_database, [MIGRATION_1], _STATE_APPLICATION_ID)
-        stack.callback(file.close)
-        return Jobs(file, self._clock, IdMaker(self._clock))
+        return await assemble(ground)
 
     async def _open_folders(
         self, stack: AsyncExitStack, service: "Service", archive: "LocalArchive", schedule: "Schedule"
