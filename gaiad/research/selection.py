@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from gaiad.research.against import opposed
 from gaiad.research.evidence import Evidence, names_subject
 from gaiad.research.query import Kind, SearchParameters
 
@@ -25,6 +26,8 @@ SHORT_PERIOD, TOLD_WITHIN = timedelta(days=31), timedelta(days=1)
 # How much likelier a packet is to hold the answer for a standing of .1 more: e ** 1.5. Chosen on conversations with
 # labelled evidence, where the likelihoods below come true: of those around .85 and of those around .6, as many.
 SHARPNESS = 15.0
+# A packet this likely against the best one is cited when it says the opposite.
+STILL_LIKELY = 0.1
 # For earliest and latest: how much of the best lexical cover a page needs to speak of the same thing.
 SAME_THING = 0.85
 
@@ -92,19 +95,25 @@ def select(
     if len(parameters.subjects) == 2:
         return _side_by_side(parameters, usable, max_pages, max_packets)
     if parameters.kind == "factual":
-        return _likeliest(usable, threshold, max_pages, max_packets)
+        return _likeliest(parameters.text, usable, threshold, max_pages, max_packets)
     bar = NEAR_BEST[parameters.kind] * usable[0].relevance
     return _capped([item for item in usable if item.relevance >= bar], max_pages, max_packets)
 
 
-def _likeliest(usable: Sequence[Evidence], threshold: float, max_pages: int, max_packets: int) -> list[Evidence]:
-    """The best pages of the likeliest packets, packet by packet."""
+def _likeliest(
+    question: str, usable: Sequence[Evidence], threshold: float, max_pages: int, max_packets: int
+) -> list[Evidence]:
+    """The best pages of the likeliest packets, and of those that say the opposite, packet by packet."""
     likely = likelihoods(usable)
-    bar = threshold * max(likely.values())
+    best = max(likely.values())
+    own = {one: [item for item in usable if item.page.packet_id == one] for one in likely}
+    chosen = [one for one, likelihood in likely.items() if likelihood >= threshold * best]
+    others = [own[one][0] for one in likely if one not in chosen and likely[one] >= STILL_LIKELY * best]
+    chosen += [item.page.packet_id for item in opposed(question, own[chosen[0]][0], others)]
     kept: list[Evidence] = []
-    for packet_id in [one for one, likelihood in likely.items() if likelihood >= bar][:max_packets]:
-        own = [item for item in usable if item.page.packet_id == packet_id]
-        kept += [item for item in own if item.relevance >= NEAR_BEST["factual"] * own[0].relevance]
+    for packet_id in chosen[:max_packets]:
+        bar = NEAR_BEST["factual"] * own[packet_id][0].relevance
+        kept += [item for item in own[packet_id] if item.relevance >= bar]
     return kept[:max_pages]
 
 

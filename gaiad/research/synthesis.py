@@ -45,6 +45,9 @@ def plan_statements(
     quotes = pick(selected, terms, parameters.text, 2 if one_place else 3, 3 if one_place else max_quotes)
     if parameters.kind in ("evolution", "conceptual") or parameters.dated:
         quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.page.sequence, quote.start))
+    elif one_place:
+        likeliest_first = list(dict.fromkeys(item.page.packet_id for item in selected))
+        quotes.sort(key=lambda quote: likeliest_first.index(quote.page.packet_id))
     return [_state(quote) for quote in quotes]
 
 
