@@ -52,6 +52,11 @@ class BenchDaemon:
         answer: dict[str, Any] = self.client.get("/status")
         return answer
 
+    def processor_s(self) -> float:
+        """Processor seconds the daemon itself has used, all threads, its workers apart."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def ingest(self, folder: Path) -> dict[str, Any]:
         """Ingest a folder and wait; the job."""
         answer: dict[str, Any] = self.client.post("/ingest", {"paths": [str(folder)], "wait": True})

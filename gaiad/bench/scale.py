@@ -8,7 +8,7 @@ import asyncio
 import math
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -46,15 +46,18 @@ class ScalePoint(msgspec.Struct, frozen=True, kw_only=True):
     busy: float
     problems: list[str]
     latencies: list[Latency]
+    processor_ms: dict[str, float]
 
 
 class ScaleReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All sizes. `growth` is, by mode, the slope of log(p95 ms) over log(pages): 0 does not grow, 1 in proportion."""
+    """All sizes. `growth` is, by mode, the slope of log(p95 ms) over log(pages): 0 does not grow, 1 in proportion;
+    `processor_growth` the same of the daemon's processor time, which other work on the machine hardly adds to."""
 
     vectors: str
     cores: int
     points: list[ScalePoint]
     growth: dict[str, float]
+    processor_growth: dict[str, float]
 
 
 def run_scale(sizes: Sequence[int], *, questions: int, as_json: bool) -> None:
@@ -68,12 +71,19 @@ def run_scale(sizes: Sequence[int], *, questions: int, as_json: bool) -> None:
             points.append(measure_size(Path(scratch) / "home", pages, before, questions))
             if not as_json:
                 print("\n".join(table(points[-1])) + "\n", flush=True)
-    report = ScaleReport(vectors=DESCRIPTION, cores=os.cpu_count() or 1, points=points, growth=growth(points))
+    report = ScaleReport(
+        vectors=DESCRIPTION,
+        cores=os.cpu_count() or 1,
+        points=points,
+        growth=growth(points, _p95),
+        processor_growth=growth(points, lambda point, mode: point.processor_ms.get(mode)),
+    )
     if as_json:
         print(msgspec.json.encode(report).decode())
     elif report.growth:
-        print("growth of p95 with pages (0: none, 1: in proportion)")
-        print("\n".join(f"  {mode:<30} {slope:>6.2f}" for mode, slope in report.growth.items()))
+        print("growth with pages (0: none, 1: in proportion) of p95, and of the daemon's processor time")
+        for mode, slope in report.growth.items():
+            print(f"  {mode:<30} {slope:>6.2f} {report.processor_growth.get(mode, 0.0):>6.2f}")
 
 
 def check_sizes(sizes: Sequence[int]) -> list[int]:
@@ -111,22 +121,23 @@ def measure_size(home: Path, pages: int, before: int, questions: int, config: Co
         busy=round(os.getloadavg()[0] / (os.cpu_count() or 1), 2),
         problems=indexed.problems,
         latencies=asked.latencies,
+        processor_ms=asked.processor_ms,
     )
 
 
-def growth(points: Sequence[ScalePoint]) -> dict[str, float]:
-    """By mode, the slope of the line of least squares through log(p95) over log(pages); {} for a single size."""
+def growth(points: Sequence[ScalePoint], value: Callable[[ScalePoint, str], float | None]) -> dict[str, float]:
+    """By mode, the slope of the line of least squares through log(value) over log(pages); {} for a single size."""
     slopes = {}
     for mode in MODES:
-        places = [
-            (math.log(point.pages), math.log(max(latency.p95_ms, 0.01)))
-            for point in points
-            for latency in point.latencies
-            if (latency.mode, latency.words) == (mode, ALL)
-        ]
+        found = [(point.pages, value(point, mode)) for point in points]
+        places = [(math.log(pages), math.log(max(one, 0.01))) for pages, one in found if one is not None]
         if len(places) > 1:
             slopes[mode] = round(_slope(places), 3)
     return slopes
+
+
+def _p95(point: ScalePoint, mode: str) -> float | None:
+    return next((one.p95_ms for one in point.latencies if (one.mode, one.words) == (mode, ALL)), None)
 
 
 def _slope(places: Sequence[tuple[float, float]]) -> float:
@@ -147,10 +158,12 @@ def table(point: ScalePoint) -> list[str]:
         *(f"  problem: {problem}" for problem in point.problems),
         f"  {'milliseconds':<28} {'words':<9} {'p50':>8} {'p95':>8} {'p99':>8}",
     ]
+    lines[-1] += "  daemon's processor"
     for each in point.latencies:
-        aim = _aim(point.pages, each)
+        own, aim = point.processor_ms.get(each.mode), _aim(point.pages, each)
         lines.append(
             f"  {each.mode:<28} {each.words:<9} {each.p50_ms:>8.2f} {each.p95_ms:>8.2f} {each.p99_ms:>8.2f}"
+            + (f" {own:>8.2f}" if own is not None and each.words == ALL else "")
             + (f"  (aim p95 <= {aim:g})" if aim else "")
         )
     return lines

@@ -1,7 +1,7 @@
 """How long a daemon takes to answer over its socket, by mode and by how common the words asked about are."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ BRIEFING = "build_context"
 MODES = (LEXICAL, DENSE, HYBRID, KNOWN_VECTOR, BRIEFING)
 _WARM_UP = 30
 _LIMIT = 10
+Ask = Callable[[Client, str], bool]
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +32,11 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """All latencies of one daemon, and the share of answers that had to do without something."""
+    """All latencies of one daemon; by mode the milliseconds of its own processor time a question; how many of its
+    answers had to do without something, as a share."""
 
     latencies: list[Latency]
+    processor_ms: dict[str, float]
     degraded: float
 
 
@@ -43,16 +46,17 @@ def measure_latencies(daemon: BenchDaemon, questions: int, seed: int) -> Asked:
         for query in band:
             _search(daemon.client, query, "hybrid")
     found: list[Latency] = []
-    degraded = 0
-    for number, (mode, wire) in enumerate(((LEXICAL, "bm25"), (DENSE, "dense"), (HYBRID, "hybrid"))):
-        bands = queries_by_band(questions, seed + 2 + number)
-        samples, missed = _timed(daemon.client, bands, wire)
+    processor: dict[str, float] = {}
+    degraded = asked = 0
+    for mode, shift, ask in _ASKING:
+        bands = queries_by_band(questions, seed + shift)
+        began = daemon.processor_s()
+        samples, missed = _timed(daemon.client, bands, ask)
+        count = sum(len(band) for band in samples.values())
+        processor[mode] = round((daemon.processor_s() - began) * 1000 / count, 2)
         found += summary(mode, samples)
-        degraded += missed
-    again, _ = _timed(daemon.client, bands, "hybrid")
-    found += summary(KNOWN_VECTOR, again)
-    found += summary(BRIEFING, _briefings(daemon.client, queries_by_band(questions, seed + 9)))
-    return Asked(found, degraded / (3 * questions))
+        degraded, asked = degraded + missed, asked + count
+    return Asked(found, processor, degraded / asked)
 
 
 def summary(mode: str, samples: Mapping[str, Sequence[float]]) -> list[Latency]:
@@ -71,29 +75,34 @@ def summary(mode: str, samples: Mapping[str, Sequence[float]]) -> list[Latency]:
     ]
 
 
-def _timed(client: Client, bands: Mapping[str, list[str]], mode: str) -> tuple[dict[str, list[float]], int]:
+def _timed(client: Client, bands: Mapping[str, list[str]], ask: Ask) -> tuple[dict[str, list[float]], int]:
     """Milliseconds by band, and how many answers were degraded. Bands take turns: a busy moment strikes all alike."""
     samples: dict[str, list[float]] = {band: [] for band in bands}
     degraded = 0
     for together in zip(*bands.values(), strict=True):
         for band, query in zip(bands, together, strict=True):
-            took, answer = _search(client, query, mode)
-            samples[band].append(took)
-            degraded += bool(answer["degraded"])
+            began = time.perf_counter()
+            missed = ask(client, query)
+            samples[band].append((time.perf_counter() - began) * 1000)
+            degraded += missed
     return samples, degraded
 
 
-def _search(client: Client, query: str, mode: str) -> tuple[float, dict[str, object]]:
-    began = time.perf_counter()
-    answer = client.post("/search", {"query": query, "limit": _LIMIT, "mode": mode})
-    return (time.perf_counter() - began) * 1000, answer
+def _search(client: Client, query: str, mode: str) -> bool:
+    """Ask; True when the answer had to do without something."""
+    return bool(client.post("/search", {"query": query, "limit": _LIMIT, "mode": mode})["degraded"])
 
 
-def _briefings(client: Client, bands: Mapping[str, list[str]]) -> dict[str, list[float]]:
-    samples: dict[str, list[float]] = {band: [] for band in bands}
-    for together in zip(*bands.values(), strict=True):
-        for band, query in zip(bands, together, strict=True):
-            began = time.perf_counter()
-            client.post("/memory/build_context", {"tenantId": "local", "request": query})
-            samples[band].append((time.perf_counter() - began) * 1000)
-    return samples
+def _brief(client: Client, query: str) -> bool:
+    client.post("/memory/build_context", {"tenantId": "local", "request": query})
+    return False
+
+
+_ASKING: tuple[tuple[str, int, Ask], ...] = (
+    (LEXICAL, 2, lambda client, query: _search(client, query, "bm25")),
+    (DENSE, 3, lambda client, query: _search(client, query, "dense")),
+    (HYBRID, 4, lambda client, query: _search(client, query, "hybrid")),
+    (KNOWN_VECTOR, 4, lambda client, query: _search(client, query, "hybrid")),
+    (BRIEFING, 9, _brief),
+)
+"""Modes in their order, with what is added to the seed of their questions: the same questions have known vectors."""

@@ -39,6 +39,7 @@ def point(pages, **p95):
         busy=0.5,
         problems=["told"],
         latencies=latencies,
+        processor_ms={mode: value / 2 for mode, value in p95.items()},
     )
 
 
@@ -101,14 +102,16 @@ def test_percentiles_are_of_all_and_of_each_band():
 
 def test_growth_is_the_slope_between_the_sizes():
     points = [point(1_000, **{HYBRID: 5.0, LEXICAL: 2.0}), point(10_000, **{HYBRID: 50.0, LEXICAL: 2.0})]
-    assert scale.growth(points) == {LEXICAL: 0.0, HYBRID: 1.0}
-    assert scale.growth(points[:1]) == {}
+    assert scale.growth(points, scale._p95) == {LEXICAL: 0.0, HYBRID: 1.0}
+    assert scale.growth(points, lambda one, mode: one.processor_ms.get(mode)) == {LEXICAL: 0.0, HYBRID: 1.0}
+    assert scale.growth(points[:1], scale._p95) == {}
 
 
 def test_the_table_tells_aims_problems_and_what_was_missing():
     lines = "\n".join(scale.table(point(10_000, **{HYBRID: 50.0})))
     assert "(aim p95 <= 12)" in lines
     assert lines.count("aim p95") == 1
+    assert lines.count("25.00  (aim") == 1
     assert "answered without vectors: 25.0%" in lines
     assert "problem: told" in lines
 
