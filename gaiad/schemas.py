@@ -126,7 +126,7 @@ class Explanation(Output, frozen=True):
 
 
 class Hit(Output, frozen=True):
-    """A page found. `score` is the fused score (comparable within one response only)."""
+    """A page found. `score` is the fused score (comparable within one response only); labels are its packet's (JIT)."""
 
     page_id: str
     packet_id: str
@@ -141,6 +141,8 @@ class Hit(Output, frozen=True):
     model: str = ""
     explanation: Explanation | None = None
     adjacent: list["Hit"] = []
+    classification: list[str] = []
+    policy_tags: list[str] = []
 
 
 class SearchResponse(Output, frozen=True):
@@ -167,6 +169,8 @@ class Page(Output, frozen=True):
     topic: str = ""
     speaker: str = ""
     model: str = ""
+    classification: list[str] = []
+    policy_tags: list[str] = []
 
 
 class Facets(Output, frozen=True):
@@ -257,6 +261,8 @@ class Citation(Output, frozen=True):
     timestamp: str = ""
     topic: str = ""
     redacted: bool = False
+    classification: list[str] = []
+    policy_tags: list[str] = []
 
 
 class ResearchResult(Output, frozen=True):

@@ -1,5 +1,6 @@
 """What the archive is told of packets by the person: useful or not; search takes it into account from then on."""
 
+from gaiad.archive.finding.hidden import hidden_ids
 from gaiad.archive.open_tenants import OpenTenants
 from gaiad.archive.storing import feedback
 from gaiad.clock import Clock, from_epoch_ms, to_epoch_ms, to_iso
@@ -27,7 +28,13 @@ class FeedbackCalls:
             raise BadInput(f"the query has {len(asked)} characters; give at most {MAX_QUERY_CHARS}")
         call.check(self._clock.monotonic())
         file = self._tenants.get(call.tenant).tenant.file
-        if not await file.aread(lambda connection: feedback.knows(connection, packet_id)):
+        known = await file.aread(
+            lambda connection: (
+                feedback.knows(connection, packet_id)
+                and not (call.hidden and hidden_ids(connection, call.hidden, [packet_id]))
+            )
+        )
+        if not known:
             raise NotFound(f"no packet is called {packet_id!r} in this tenant; `gaiad packets list` shows them")
         at_ms = to_epoch_ms(self._clock.now())
         useful = verdict == "useful"

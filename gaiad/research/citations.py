@@ -26,6 +26,8 @@ def cite(page: Page, start: int, end: int) -> Citation:
         quote=quote,
         timestamp=page.timestamp,
         topic=page.topic,
+        classification=page.classification,
+        policy_tags=page.policy_tags,
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from gaiad.archive.finding import searching
 from gaiad.archive.finding.excerpts import excerpt, needles
+from gaiad.archive.finding.labels import Labels, labels_of
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.ranked import Candidates, Ranked
 from gaiad.archive.storing.catalogue import Positions
@@ -17,6 +18,7 @@ def hits_of(connection: sqlite3.Connection, request: SearchRequest, found: Candi
     """The ranked pages as hits, each with its excerpt and, when asked for, its explanation and neighbours."""
     ids = found.catalogue.ids[ranked.positions].tolist()
     rows = searching.rows_by_id(connection, ids)
+    labels = labels_of(connection, {row.packet for row in rows.values()})
     wanted = needles(found.terms, request.phrases)
     matched = _matched_words(found.lexical, ranked.positions) if request.explain else []
     hits = []
@@ -41,7 +43,8 @@ def hits_of(connection: sqlite3.Connection, request: SearchRequest, found: Candi
                 excerpt(row.text, wanted),
                 list(views),
                 explanation,
-                [_hit(other, 0.0, excerpt(other.text, wanted), [], None, []) for other in near],
+                [_hit(other, 0.0, excerpt(other.text, wanted), [], None, [], labels[row.packet]) for other in near],
+                labels[row.packet],
             )
         )
     return hits
@@ -63,6 +66,7 @@ def _hit(
     retrievers: list[Any],
     explanation: Explanation | None,
     adjacent: list[Hit],
+    labels: Labels,
 ) -> Hit:
     return Hit(
         page_id=row.page_id,
@@ -78,4 +82,6 @@ def _hit(
         model=row.model,
         explanation=explanation,
         adjacent=adjacent,
+        classification=labels["classification"],
+        policy_tags=labels["policy_tag"],
     )

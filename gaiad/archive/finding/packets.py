@@ -8,6 +8,8 @@ import msgspec
 
 from gaiad.archive.finding.filters import FOCUS_SECTIONS, add_functions, check_filters, packet_conditions
 from gaiad.archive.finding.hidden import Labels, not_hidden
+from gaiad.archive.finding.labels import Labels as PacketLabels
+from gaiad.archive.finding.labels import labels_of
 from gaiad.archive.reading.derive import decode_canonical
 from gaiad.archive.storing.records import expand
 from gaiad.clock import from_epoch_ms, to_iso
@@ -24,7 +26,7 @@ _SUMMARY = (
 _PAGE = (
     "pages.page_id, packets.packet_id, packets.session_id, pages.sequence, pages.section, pages.path, pages.text,"
     ' pages.start, pages."end", pages.timestamp_ms, packets.topic, pages.speaker, packets.original_model,'
-    " packets.current_model"
+    " packets.current_model, packets.id"
 )
 _NOT_FIELDS = {"sections", "findings", "sha256", "size", "media_type"}
 
@@ -65,7 +67,7 @@ def pages(connection: sqlite3.Connection, page_ids: Sequence[str], hidden: Label
             f" WHERE pages.page_id IN ({_marks(chunk)}){not_hidden('packets.id', hidden)}",
             chunk,
         )
-        found.update((row[0], _page(row)) for row in rows)
+        found.update((page.page_id, page) for page in _with_labels(connection, rows.fetchall()))
     return [_known(found, page_id, "page") for page_id in page_ids]
 
 
@@ -138,7 +140,7 @@ def _pages_of(connection: sqlite3.Connection, rowid: int, sections: tuple[str, .
         f" WHERE pages.packet = ? {wanted} ORDER BY pages.sequence",
         (rowid, *sections),
     )
-    return [_page(row) for row in rows]
+    return _with_labels(connection, rows.fetchall())
 
 
 def _summary(row: tuple[Any, ...]) -> PacketSummary:
@@ -158,7 +160,13 @@ def _summary(row: tuple[Any, ...]) -> PacketSummary:
     )
 
 
-def _page(row: tuple[Any, ...]) -> Page:
+def _with_labels(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> list[Page]:
+    """The pages of the rows, each with what the index says of its packet."""
+    labels = labels_of(connection, {row[14] for row in rows})
+    return [_page(row, labels[row[14]]) for row in rows]
+
+
+def _page(row: tuple[Any, ...], labels: PacketLabels) -> Page:
     return Page(
         page_id=row[0],
         packet_id=row[1],
@@ -173,6 +181,8 @@ def _page(row: tuple[Any, ...]) -> Page:
         topic=row[10],
         speaker=row[11],
         model=row[12] or row[13],
+        classification=labels["classification"],
+        policy_tags=labels["policy_tag"],
     )
 
 

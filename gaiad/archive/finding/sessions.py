@@ -6,13 +6,15 @@ index metadata and the memo, and stands nowhere in a page's text.
 
 import sqlite3
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from gaiad.archive.finding.hidden import Labels, hidden_rows, not_hidden
+from gaiad.archive.finding.labels import Labels as PacketLabels
+from gaiad.archive.finding.labels import labels_of
 from gaiad.archive.reading.memo import MEMO_VERSION, MemoItems, memo_text, merged
 from gaiad.archive.storing.memos import decode_memo
 from gaiad.archive.storing.records import expand
@@ -22,7 +24,6 @@ from gaiad.errors import Conflict, NotFound
 from gaiad.memory_schemas import Memo, MemoryPage, PageHeader, SessionSummary, SessionTurn
 
 _CHUNK = 500
-_LABELS = ("tag", "agent", "classification", "policy_tag", "origin_run", "request_intent")
 _PAGE = (
     "SELECT g.page_id, g.packet, k.packet_id, k.session_id, coalesce(t.first_page, 0) + g.sequence, g.timestamp_ms,"
     " g.text, g.speaker, g.section, m.body, m.memo_version"
@@ -35,7 +36,6 @@ _SESSION = (
     " ORDER BY t.sequence, g.sequence LIMIT 1) FROM sessions"
 )
 _FIRST_CHARS = 120
-_Labels = dict[str, list[str]]
 
 
 class TurnShelf:
@@ -165,7 +165,7 @@ def session_pages(
         f"{not_hidden('k.id', hidden)} ORDER BY t.sequence, g.sequence LIMIT ?",
         (session_id, after, max(0, limit)),
     ).fetchall()
-    labels = _labels(connection, {row[1] for row in rows})
+    labels = labels_of(connection, {row[1] for row in rows})
     return [_memory_page(row, tenant, labels[row[1]]) for row in rows]
 
 
@@ -179,7 +179,7 @@ def page_headers(
         rows = connection.execute(
             f"{_PAGE} WHERE g.page_id IN ({', '.join('?' * len(chunk))}){not_hidden('k.id', hidden)}", chunk
         ).fetchall()
-        labels = _labels(connection, {row[1] for row in rows})
+        labels = labels_of(connection, {row[1] for row in rows})
         found.update((row[0], _header(row, tenant, labels[row[1]])) for row in rows)
     unknown = [page_id for page_id in page_ids if page_id not in found]
     if unknown:
@@ -242,23 +242,7 @@ def _memos(session_id: str, rows: Iterable[tuple[Any, ...]]) -> list[Memo]:
     return found
 
 
-def _labels(connection: sqlite3.Connection, packets: Iterable[int]) -> defaultdict[int, _Labels]:
-    """What the index metadata says of packets, by key, in the order it was written."""
-    found: defaultdict[int, _Labels] = defaultdict(lambda: {key: [] for key in _LABELS})
-    wanted = sorted(packets)
-    for start in range(0, len(wanted), _CHUNK):
-        chunk = wanted[start : start + _CHUNK]
-        rows = connection.execute(
-            f"SELECT packet, key, value FROM metadata WHERE packet IN ({', '.join('?' * len(chunk))})"
-            f" AND key IN ({', '.join('?' * len(_LABELS))}) ORDER BY rowid",
-            (*chunk, *_LABELS),
-        )
-        for packet, key, value in rows:
-            found[packet][key].append(value)
-    return found
-
-
-def _header(row: tuple[Any, ...], tenant: str, labels: _Labels) -> PageHeader:
+def _header(row: tuple[Any, ...], tenant: str, labels: PacketLabels) -> PageHeader:
     return PageHeader(
         session_id=row[3],
         tenant_id=tenant,
@@ -278,7 +262,7 @@ def _only(values: Sequence[str]) -> str:
     return values[0] if values else ""
 
 
-def _memory_page(row: tuple[Any, ...], tenant: str, labels: _Labels) -> MemoryPage:
+def _memory_page(row: tuple[Any, ...], tenant: str, labels: PacketLabels) -> MemoryPage:
     header = _header(row, tenant, labels)
     return MemoryPage(
         id=row[0],

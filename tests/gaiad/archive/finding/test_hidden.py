@@ -9,6 +9,7 @@ from gaiad.archive.archive import LocalArchive
 from gaiad.errors import NotFound
 from gaiad.memory_schemas import SessionTurn, TurnMessage
 from gaiad.ports import Call
+from gaiad.research.citations import cite
 from gaiad.schemas import Filters, PacketFilter, SearchRequest
 
 OPEN, SHUT = "t-open", "t-shut"
@@ -105,6 +106,14 @@ async def test_what_the_archive_knows_by_name_and_by_number_is_without_it(kept: 
     words = ["lantern", "zirconium"]
     assert await kept.document_frequency(words, SEEING) == {"lantern": 6, "zirconium": 1}
     assert await kept.document_frequency(words, BLIND) == {"lantern": 2, "zirconium": 0}
+
+
+async def test_labels_come_back_with_what_is_found(kept: LocalArchive) -> None:
+    hits = {hit.packet_id: hit for hit in (await kept.search(SearchRequest(query="lantern", adjacent=1), SEEING)).hits}
+    assert (hits[SHUT].classification, hits[SHUT].policy_tags) == (["secret"], [])
+    assert (hits["t-mixed"].classification, hits["t-mixed"].policy_tags) == ([], ["Secret"])
+    for page in await kept.pages([hits[SHUT].page_id], SEEING):
+        assert (page.classification, cite(page, 0, 5).classification) == (["secret"], ["secret"])
 
 
 async def test_only_ids_that_exist_are_told_as_hidden(kept: LocalArchive) -> None:
