@@ -8,6 +8,7 @@ import pytest
 import gaiad
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.chat_schemas import ChatRequest
+from gaiad.payload_schemas import ResearchRun
 from gaiad.schemas import IngestRequest, ResearchRequest, ResearchResult
 
 SCRIPT = """
@@ -57,6 +58,10 @@ def ask(daemon: BenchDaemon) -> ResearchResult:
     return daemon.client.research(ResearchRequest(query=QUESTION))
 
 
+def limits(run: ResearchRun) -> list[str]:
+    return run.payload.synthesis.limitations if run.payload.synthesis else []
+
+
 def test_an_answer_is_the_models_words_on_verified_quotes(daemon: BenchDaemon) -> None:
     result = ask(daemon)
     (citation,) = result.citations
@@ -66,6 +71,7 @@ def test_an_answer_is_the_models_words_on_verified_quotes(daemon: BenchDaemon) -
     kept = daemon.client.research_run(result.research_id, "local")
     assert kept.account.model_calls == 3
     assert kept.account.prompt_tokens > 0
+    assert "script wrote the sentences; rules held each against the quotes it names." in limits(kept)
 
 
 def test_without_the_setting_the_rules_answer(daemon: BenchDaemon) -> None:

@@ -184,6 +184,8 @@ def _limitations(trail: Trail) -> list[str]:
     found = ["Only what the archive of this tenant holds was searched."]
     if trail.result is None or trail.result.engine == "extractive":
         found.append("The answer quotes packets word for word; rules, not a model, compared them.")
+    else:
+        found.append(f"{trail.result.engine} wrote the sentences; rules held each against the quotes it names.")
     if trail.result:
         found += [f"Searched with less than usual: {reason}." for reason in trail.result.degraded]
     return found

@@ -171,6 +171,7 @@ class Asking:
             by_rules=why,
             prompt_tokens=reply.prompt_tokens if reply else 0,
             tokens=reply.tokens if reply else 0,
+            fingerprint=reply.fingerprint if reply else "",
             took_ms=took_ms,
         )
 

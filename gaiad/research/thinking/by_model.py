@@ -38,6 +38,7 @@ from gaiad.research.thinking.steps import QUERY_CHARACTERS, Draft, PlanAction
 from gaiad.research.thinking.writing import carried
 from gaiad.research.trail import Trail
 from gaiad.schemas import Hit, Page, Retriever, SearchRequest, SearchResponse
+from gaiad.tracing import span
 
 MEMO_PAGES = 8
 SEARCH = "search: "
@@ -92,10 +93,15 @@ class ByModel:
             self._queries = []
         else:
             self._planned = True
-            actions = await self._plan(parameters, found, by_meaning=by_meaning)
+            with span("researcher.plan") as counts:
+                actions = await self._plan(parameters, found, by_meaning=by_meaning)
+                counts["actions"] = len(actions)
             self._asking.tell("planned", actions=[msgspec.to_builtins(action) for action in actions])
             requests = [request for action in actions if (request := as_request(action, base)) is not None]
-        responses = await asyncio.gather(*(self._search(request) for request in requests))
+        if not requests:
+            return 0
+        with span("researcher.search", searches=len(requests)):
+            responses = await asyncio.gather(*(self._search(request) for request in requests))
         before = len(self.more.keys() | {item.page.page_id for item in found})
         await self._add(_by_turns([response.hits for response in responses]), parameters.text)
         return len(self.more.keys() | {item.page.page_id for item in found}) - before

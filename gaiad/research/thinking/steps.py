@@ -59,8 +59,14 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             sentences=whole,
-            statements=tuple(dict.fromkeys(statement for one in whole for statement in one.statements)),
+            statements=statements_of(whole),
         )
+
+
+def statements_of(sentences: Sequence[Written]) -> tuple[Statement, ...]:
+    """The quotes that sentences stand on, in order, each span of a page once."""
+    spans = {(s.quote.page.page_id, s.quote.start, s.quote.end): s for one in sentences for s in one.statements}
+    return tuple(spans.values())
 
 
 class Steps(Protocol):

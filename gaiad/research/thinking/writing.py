@@ -12,7 +12,7 @@ from gaiad.research.quotes import Quote
 from gaiad.research.synthesis import Statement, show_day
 from gaiad.research.thinking.forms import Sentence, Synthesis
 from gaiad.research.thinking.passages import Passage
-from gaiad.research.thinking.steps import Draft, Written
+from gaiad.research.thinking.steps import Draft, Written, statements_of
 from gaiad.research.thinking.support import unsupported
 
 _MARK = re.compile(r"\s*[\[(]\s*(?:packet\s*:|s\d+\b)[^\])]*[\])]", re.IGNORECASE)
@@ -32,8 +32,9 @@ def carried(
             kept.append(written)
     if parameters.kind == "evolution" or parameters.dated:
         kept.sort(key=_first_said)
-    statements = tuple(dict.fromkeys(statement for one in kept for statement in one.statements))
-    return Draft(statements=statements, sentences=tuple(kept), engine=engine, unsupported=len(dropped)), dropped
+    return Draft(
+        statements=statements_of(kept), sentences=tuple(kept), engine=engine, unsupported=len(dropped)
+    ), dropped
 
 
 def _held(
