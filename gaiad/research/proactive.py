@@ -27,6 +27,8 @@ BEARS = 0.55
 """Covered words and nearness, half and half, from 0 to 1: from here on a page bears on the message."""
 BEARS_BY_WORDS = 0.65
 """The same without an embedder, of the covered words alone, of which two then have to tell something."""
+NEWS = 3
+"""So many words of its own a page has to have beside those of the message: what only repeats it adds nothing."""
 _TITLE_CHARACTERS = 120
 
 
@@ -114,8 +116,11 @@ def told(found: Candidate) -> str:
 
 
 def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:
-    """How much the page bears on the message, 0.0 when not enough; what only asks or a model wrote bears on nothing."""
-    if own_words(page) or (page.speaker == "user" and asks(page.text)):
+    """How much the page bears on the message, 0.0 when not enough.
+
+    What only asks, only repeats the message, or was written by a model of ours bears on nothing.
+    """
+    if own_words(page) or (page.speaker == "user" and asks(page.text)) or _repeats(said, page):
         return 0.0
     standing = stems(f"{page.text} {page.topic}")
     covered = [own for own in said.weights if own in standing]
@@ -126,6 +131,12 @@ def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:
     nearness = ((_cosine(hit) or 0.0) - COSINE_FLOOR) / (COSINE_FULL - COSINE_FLOOR)
     score = LEXICAL_SHARE * lexical + (1.0 - LEXICAL_SHARE) * min(1.0, max(0.0, nearness))
     return score if telling and score >= BEARS else 0.0
+
+
+def _repeats(said: Weighed, page: Page) -> bool:
+    """Whether the page says next to nothing but words of the message."""
+    told = {stem(word) for word in content_words(page.text)}
+    return len(told - said.weights.keys()) < NEWS
 
 
 def _cosine(hit: Hit) -> float | None:

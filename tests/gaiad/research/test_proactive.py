@@ -39,15 +39,18 @@ def shown(*pages, counts=COUNTS):
 
 
 def test_words_and_meaning_have_to_speak_for_it_together():
-    near, covered = "Grease keeps metal from howling.", "The bearings of the sand mixer seize in winter."
+    near, covered = (
+        "Grease keeps metal from howling.",
+        "The bearings of the sand mixer seize in winter, and dust enters their housing.",
+    )
     assert shown(found(near, 0.7)) == []
     assert shown(found(covered, 0.15)) == []
     assert [name for name, _ in shown(found(covered, 0.5))] == ["tp-1"]
 
 
 def test_without_an_embedder_more_words_have_to_be_covered():
-    assert shown(found("The bearings of the mixer.")) == []
-    ((name, score),) = shown(found("The whining bearings of the sand mixer."))
+    assert shown(found("The bearings of the mixer cost money every winter.")) == []
+    ((name, score),) = shown(found("The whining bearings of the sand mixer cost money every winter."))
     assert name == "tp-1"
     assert score >= BEARS_BY_WORDS
     assert shown(found("Seize."), counts={"seize": 1}) == []
@@ -55,7 +58,7 @@ def test_without_an_embedder_more_words_have_to_be_covered():
 
 def test_everyday_words_alone_bear_on_nothing():
     counts = {"friend": 2, "dinner": 2, "tomorrow": 2}
-    assert shown(found("A friend comes to dinner tomorrow.", 0.7), counts=counts) == []
+    assert shown(found("A friend comes to dinner tomorrow with bread, wine and her cousins.", 0.7), counts=counts) == []
 
 
 def test_a_topic_counts_like_the_text():
@@ -63,19 +66,20 @@ def test_a_topic_counts_like_the_text():
     assert [name for name, _ in shown(page)] == ["tp-1"]
 
 
-def test_what_only_asks_and_what_a_model_of_ours_wrote_bears_on_nothing():
+def test_what_only_asks_or_repeats_and_what_a_model_of_ours_wrote_bears_on_nothing():
     said = "The whining bearings of the sand mixer seize"
     asked = found(f"Why do {said.lower()}?", 0.9, packet="turn_1", speaker="user")
     written = found(f"{said}.", 0.9, packet="turn_2", speaker="assistant")
-    stated = found(f"{said}.", 0.9, packet="turn_3", speaker="user")
-    assert [name for name, _ in shown(asked, written, stated)] == ["turn_3"]
+    repeated = found(f"{said}!", 0.9, packet="turn_3", speaker="user")
+    stated = found(f"{said} whenever dust enters their housing.", 0.9, packet="turn_4", speaker="user")
+    assert [name for name, _ in shown(asked, written, repeated, stated)] == ["turn_4"]
 
 
 def test_a_packet_counts_once_by_its_best_page_and_the_best_is_first():
     pages = [
-        found("The bearings of the sand mixer seize.", 0.5),
-        found("The whining bearings of the sand mixer seize.", 0.6),
-        found("The whining bearings of the sand mixer seize.", 0.7, packet="tp-2"),
+        found("The bearings of the sand mixer seize when dust enters their housing.", 0.5),
+        found("The whining bearings of the sand mixer seize when dust enters their housing.", 0.6),
+        found("The whining bearings of the sand mixer seize when dust enters their housing.", 0.7, packet="tp-2"),
     ]
     (first, best), (second, less) = shown(*pages)
     assert (first, second) == ("tp-2", "tp-1")
