@@ -172,7 +172,9 @@ async def test_after_two_lost_looks_it_looks_no_more_at_this_text() -> None:
 async def test_a_look_that_takes_too_long_is_lost() -> None:
     watched = Watched((10_000, STOP), msgspec.structs.replace(LIMITS, look_s=0.02), deadline=100.0)
     await watched.feed(words(60))
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(30):
+        while not watched.observer.looks:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     assert [look.outcome for look in watched.observer.looks] == ["lost"]
     assert "no judgement in 0.02 s" in watched.observer.looks[0].why
     await watched.observer.close()

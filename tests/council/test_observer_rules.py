@@ -268,10 +268,10 @@ def test_time_is_linear_in_the_text() -> None:
         "eyJ" + "".join(chance.choices("abcdefgh", k=100_000)),
         "\n".join(f"$ {n} " + "|" * (n % 7) for n in range(10_000)),
     ]
-    begun = time.monotonic()
+    begun = time.process_time()
     for text in kinds:
         assert watch([text]) == (text, None)
-    assert time.monotonic() - begun < 15
+    assert time.process_time() - begun < 15
 
 
 def test_a_marker_nobody_knows_is_refused() -> None:

@@ -36,6 +36,7 @@ from tests.makers.llama_files import DEFINED, SPECIAL, write_tiny_llama
 
 SAMPLES = Path(gaiad.__file__).parent / "samples"
 SLOW_STORY = "One. Two. Three. Four. Five. Six. Seven. Eight. Nine. Ten. Eleven. Twelve."
+LONG_STORY = " ".join(f"Sentence {number}." for number in range(400))
 # A message that is new is followed by an empty line and what the model is to do; in history it is not.
 SCRIPT = f"""
 [[reply]]
@@ -45,6 +46,12 @@ text = "RESPONSE: It is so [Packet: tp-made-up], and also [Packet: tp-20251130-1
 [[reply]]
 match = 'tell me slowly[^\\n]*\\n\\n'
 text = "RESPONSE: {SLOW_STORY}"
+delay_ms = 60.0
+chunk_characters = 6
+
+[[reply]]
+match = 'tell me at length[^\\n]*\\n\\n'
+text = "RESPONSE: {LONG_STORY}"
 delay_ms = 60.0
 chunk_characters = 6
 
@@ -339,7 +346,7 @@ def test_between_turns_the_model_reads_ahead_so_that_only_the_question_is_new(cl
 
 def test_what_was_said_until_the_caller_left_is_remembered_as_cancelled(daemon: BenchDaemon, client: Client) -> None:
     with Client(daemon.home) as leaving:
-        events = leaving.chat_events(ChatRequest(message="tell me slowly", session_id="left", role="codemind"))
+        events = leaving.chat_events(ChatRequest(message="tell me at length", session_id="left", role="codemind"))
         said = ""
         while len(said) < 12:
             event = next(events)
@@ -348,9 +355,9 @@ def test_what_was_said_until_the_caller_left_is_remembered_as_cancelled(daemon: 
     assert turn["status"] == "CANCELLED"
     assert [message["role"] for message in turn["messages"]] == ["user", "assistant"]
     text = turn["messages"][1]["content"]
-    assert SLOW_STORY.startswith(text)
+    assert LONG_STORY.startswith(text)
     assert text.startswith(said)
-    assert text != SLOW_STORY
+    assert text != LONG_STORY
     (kept,) = packets(client, "left")
     assert (kept.reply, kept.failure) == ({}, "the caller left before the end")
     assert say(client, "and on", "left", role="codemind").answer == "I heard you."
@@ -359,14 +366,15 @@ def test_what_was_said_until_the_caller_left_is_remembered_as_cancelled(daemon: 
 def test_leaving_a_turn_that_is_asked_for_whole_is_leaving_too(daemon: BenchDaemon, client: Client) -> None:
     leaving = socket.socket(socket.AF_UNIX)
     leaving.connect(str(daemon.client.socket_path))
-    body = json.dumps({"message": "tell me slowly", "session_id": "left whole", "role": "codemind"}).encode()
+    body = json.dumps({"message": "tell me at length", "session_id": "left whole", "role": "codemind"}).encode()
     leaving.sendall(b"POST /chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
     leaving.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-    time.sleep(0.4)
+    until(lambda: client.turns("local", 1, "left whole"))
+    time.sleep(1.5)  # its first words are written
     leaving.close()
     (turn,) = until(lambda: turns(client, "left whole"))
     assert turn["status"] == "CANCELLED"
-    assert SLOW_STORY.startswith(turn["messages"][1]["content"])
+    assert LONG_STORY.startswith(turn["messages"][1]["content"])
 
 
 def test_a_reply_that_fails_is_one_error_and_not_half_remembered(client: Client) -> None:
@@ -489,7 +497,7 @@ def test_parallel_turns_of_one_idempotency_key_are_one_memory(daemon: BenchDaemo
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(90)
     assert {(one.turn_id, one.answer) for one in found} == {(found[0].turn_id, SLOW_STORY)}
     assert len(turns(daemon.client, "twice")) == 1
 

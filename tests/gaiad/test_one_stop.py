@@ -12,7 +12,7 @@ from gaiad.bench.daemon_process import running_daemon
 from tests.makers.discord_home import discord_home
 from tests.makers.discord_server import DiscordServer
 
-GRACE_S = 3.0
+GRACE_S = 6.0
 SCRIPT = '[[reply]]\ntext = "RESPONSE: slow answer"\ndelay_ms = 60000\n'
 
 
@@ -59,7 +59,7 @@ async def test_a_request_a_turn_of_the_page_and_a_message_on_discord_share_one_t
     finally:
         await asyncio.to_thread(manager.__exit__, None, None, None)
     log = (home.parent / "h.log").read_text()
-    assert took_s < GRACE_S * 2, log
+    assert took_s < GRACE_S * 2, log  # the three of them one after the other take three times that
     assert daemon._process.returncode == 0
     assert late not in server.threads
     assert late not in server.typing

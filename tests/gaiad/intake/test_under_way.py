@@ -19,14 +19,17 @@ from gaiad.intake.sockets import listen_unix
 class Site(NamedTuple):
     runner: web.AppRunner
     client: aiohttp.ClientSession
+    begun: asyncio.Event
     ended: list[str]
 
 
 @pytest.fixture
 async def site(service: Any, home: Home) -> AsyncIterator[Site]:
     ended: list[str] = []
+    begun = asyncio.Event()
 
     async def slow(exchange: Exchange) -> Reply:
+        begun.set()
         try:
             await asyncio.sleep(float(exchange.request.query["takes_s"]))
         except asyncio.CancelledError:
@@ -40,7 +43,7 @@ async def site(service: Any, home: Home) -> AsyncIterator[Site]:
     runner = await start_listener(app, listener.socket, 30)
     connector = aiohttp.UnixConnector(str(home.socket))
     async with aiohttp.ClientSession("http://localhost", connector=connector) as client:
-        yield Site(runner, client, ended)
+        yield Site(runner, client, begun, ended)
     await runner.cleanup()
 
 
@@ -50,21 +53,21 @@ async def ask(site: Site, takes_s: float) -> asyncio.Task[str]:
             return await response.text()
 
     task = asyncio.create_task(answer())
-    await asyncio.sleep(0.1)
+    await site.begun.wait()
     return task
 
 
 async def test_a_request_that_ends_in_time_is_answered_whole(site: Site) -> None:
     asked = await ask(site, 0.4)
-    await asyncio.wait_for(stop_listener(site.runner, 5.0), 30)
+    await asyncio.wait_for(stop_listener(site.runner, 120.0), 60)
     assert len(await asked) > 1_000_000
     assert site.ended == ["answered"]
 
 
 async def test_one_that_does_not_is_broken_off_after_that_time_and_not_twice_that(site: Site) -> None:
     asked, began = await ask(site, 60), time.monotonic()
-    await stop_listener(site.runner, 1.5)
-    assert 1.4 < time.monotonic() - began < 2.5
+    await stop_listener(site.runner, 3.0)
+    assert 2.9 < time.monotonic() - began < 5.9
     assert site.ended == ["broken off"]
     with pytest.raises(aiohttp.ClientError):
         await asked
@@ -72,5 +75,5 @@ async def test_one_that_does_not_is_broken_off_after_that_time_and_not_twice_tha
 
 async def test_nothing_under_way_is_waited_for_not_at_all(site: Site) -> None:
     began = time.monotonic()
-    await stop_listener(site.runner, 5.0)
-    assert time.monotonic() - began < 1
+    await stop_listener(site.runner, 120.0)
+    assert time.monotonic() - began < 60

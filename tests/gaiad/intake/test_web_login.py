@@ -150,7 +150,7 @@ async def test_what_runs_for_a_session_ends_with_it_and_nothing_else_does(logins
             logins.close_session(caller.session)
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-        tasks.create_task(request(one, "one", 10))
+        tasks.create_task(request(one, "one", 60))
         tasks.create_task(request(other, "other", 0.05))
         await asyncio.sleep(0)
         tasks.create_task(logout(one))

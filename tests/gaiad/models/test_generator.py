@@ -45,7 +45,7 @@ async def test_text_comes_in_pieces_and_the_end_carries_the_times(open_generator
     assert (last.reason, last.tokens, last.seed, last.fingerprint) == ("length", 24, 5, generator.fingerprint)
     assert last.prompt_tokens == len("Once upon a time") + 1, "a token for each byte and the beginning"
     assert last.prefill_ms > 0 < last.decode_ms
-    assert 0 <= last.queue_ms < 1000
+    assert 0 <= last.queue_ms < 60_000
 
 
 async def test_the_same_seed_gives_the_same_text_and_another_seed_another(open_generator, tiny_llama):
@@ -157,11 +157,14 @@ async def test_a_cancelled_stream_frees_its_place_and_the_others_go_on_unharmed(
 
 async def test_closing_the_iterator_stops_the_work(open_generator, slow_llama):
     generator = await open_generator(slow_llama, parallel=1)
+    begun = time.monotonic()
+    await whole(generator, request("w", 100))
+    a_token_s = (time.monotonic() - begun) / 100
     async with contextlib.aclosing(generator.generate(request("x", 4000), Call())) as events:
         await anext(events)
     begun = time.monotonic()
     await whole(generator, request("y", 2))
-    assert time.monotonic() - begun < 1.0, "4,000 tokens take several seconds"
+    assert time.monotonic() - begun < a_token_s * 4000 / 2, "it wrote the 4,000 tokens to their end"
 
 
 async def test_a_deadline_ends_a_stream(open_generator, slow_llama):
@@ -183,7 +186,7 @@ async def test_a_person_goes_before_background_work_which_then_goes_on_where_it_
     async with asyncio.TaskGroup() as group:
         work = run("background", request("long", 600, sampling=GREEDY), Call(priority=Priority.BACKGROUND))
         background = group.create_task(work)
-        await asyncio.sleep(0.1)
+        await until(lambda: generator._line.running == 1)
         assert not background.done()
         group.create_task(run("person", request("quick", 5), Call()))
     assert finished == ["person", "background"]
@@ -205,8 +208,8 @@ async def test_a_full_line_says_when_to_come_back(open_generator, slow_llama):
     generator = await open_generator(slow_llama, parallel=1, queue=1)
     async with asyncio.TaskGroup() as group:
         for _ in range(2):
-            group.create_task(whole(generator, request("x", 200)))
-        await asyncio.sleep(0.05)
+            group.create_task(whole(generator, request("x", 600)))
+        await until(lambda: (generator._line.running, generator._line.waiting) == (1, 1))
         with pytest.raises(Unavailable, match="already wait") as refusal:
             await whole(generator, request())
     assert refusal.value.retry_after_s > 0
@@ -225,6 +228,7 @@ async def test_a_worker_killed_mid_stream_is_one_error_to_each_caller_and_comes_
     async with asyncio.TaskGroup() as group:
         for number in range(6):  # two of them still wait for a place
             group.create_task(hit(number))
+        await until(lambda: (generator._line.running, generator._line.waiting) == (4, 2))
         await asyncio.sleep(0.3)
         os.kill(pid, signal.SIGKILL)
         await until(lambda: len(errors) >= 4)
@@ -238,7 +242,7 @@ async def test_a_worker_killed_mid_stream_is_one_error_to_each_caller_and_comes_
 async def test_a_worker_that_hangs_is_killed_after_a_missed_cancel(open_generator, slow_llama):
     generator = await open_generator(slow_llama, patience=Patience(cancel_grace_s=0.3, first_backoff_s=0.02))
     pid = generator.status().pid
-    call = Call(deadline=CLOCK.monotonic() + 0.3)
+    call = Call(deadline=CLOCK.monotonic() + 1.5)
     async with asyncio.TaskGroup() as group:
 
         async def meets_deadline():

@@ -195,7 +195,7 @@ async def test_a_grammar_that_gets_slower_with_every_token_ends_its_stream(open_
     begun = time.monotonic()
     with pytest.raises(BadInput, match="less ambiguous"):
         await answer(worker, doubling)
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 200
     assert isinstance(await answer(worker, ""), Finished)
 
 

@@ -310,15 +310,15 @@ async def test_a_turn_ends_within_its_deadline_though_every_role_is_slow(open_ho
         started = house.clock.monotonic()
         with pytest.raises(DeadlineExceeded):
             await house.say(MESSAGE, depth="fast")
-        assert house.clock.monotonic() - started < 3.0
+        assert house.clock.monotonic() - started < 30.0, "a role would have answered after a minute"
         (turn,) = await house.turn_log.newest("local", 5)
         assert turn.status == "REFUSED"
 
 
 async def test_an_answer_that_is_still_written_at_the_deadline_is_cut_and_says_so(open_house):
-    words = " ".join(f"word{number}" for number in range(400))
+    words = " ".join(f"word{number}" for number in range(2000))
     slow = reply(f"RESPONSE: {words}", ACTS, delay_ms=40.0, chunk_characters=12)
-    async with open_house(roles(answer=[slow]), deadline_s=1.5) as house:
+    async with open_house(roles(answer=[slow]), deadline_s=3.0) as house:
         answer, _ = await house.say(MESSAGE, depth="fast")
         assert answer.answer.startswith("word0 word1 word2")
         assert "the text was cut at its deadline" in answer.notes

@@ -175,12 +175,17 @@ async def test_a_fork_bomb_is_held_by_the_kernel_and_leaves_nothing(shell, work)
     assert _processes_of(BOUNDED_BOMB) == []
 
 
+SLEEP = "time.sleep(3.1357)"
+
+
+def _sleepers():
+    return [owner for owner, line in _processes_of(SLEEP) if line.startswith(b"python3")]
+
+
 async def test_it_does_not_run_as_root_even_where_the_daemon_does(shell, work):
-    running = asyncio.get_running_loop().create_task(python(shell, work, "import time; time.sleep(1.3579)"))
-    await asyncio.sleep(0.7)
-    lines = _processes_of("time.sleep(1.3579)")
-    owners = [owner for owner, line in lines if line.startswith(b"python3")]
-    assert owners
+    running = asyncio.get_running_loop().create_task(python(shell, work, f"import time; {SLEEP}"))
+    await until(lambda: _sleepers())
+    owners = _sleepers()
     assert 0 not in owners
     assert (await running).exit_status == 0
 
@@ -207,7 +212,7 @@ async def test_a_command_that_takes_too_long_ends_also_when_it_closed_its_output
         started = time.monotonic()
         found = await shell.run(["sh", "-c", command], work, Call())
         assert "shell.timeout_s" in found.stopped
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
     assert _processes_of(str(work)) == []
 
 
@@ -217,7 +222,7 @@ async def test_a_command_that_takes_too_long_ends_also_when_it_closed_its_output
         "x = bytearray(10**9)",
         "import mmap\nm = mmap.mmap(-1, 10**9)\nfor i in range(0, 10**9, 4096): m[i] = 1",
         "import os, time\nfor _ in range(8):\n  "
-        "if not os.fork(): x = bytearray(60_000_000); time.sleep(9); os._exit(0)\ntime.sleep(9)",
+        "if not os.fork(): x = bytearray(60_000_000); time.sleep(60); os._exit(0)\ntime.sleep(60)",
     ],
     ids=["one process", "shared memory", "many processes"],
 )
@@ -225,7 +230,7 @@ async def test_memory_is_capped_for_all_of_it_together(shell, work, source):
     started = time.monotonic()
     found = await python(shell, work, source)
     assert "MemoryError" in found.output or "shell.memory_mib" in found.stopped
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 50
 
 
 @pytest.mark.parametrize(
@@ -284,17 +289,17 @@ async def test_a_cancelled_call_ends_the_command_at_once(shell, work):
     call = Call()
     threading.Timer(0.3, call.cancel).start()
     started = time.monotonic()
-    assert "cancelled" in (await shell.run(["sleep", "30"], work, call)).stopped
-    assert time.monotonic() - started < 3
+    assert "cancelled" in (await shell.run(["sleep", "60"], work, call)).stopped
+    assert time.monotonic() - started < 30
 
 
 async def test_only_so_many_run_at_once_and_the_time_of_one_runs_once_it_begins(work):
-    shell = await open_shell("timeout_s=1")
+    shell = await open_shell("timeout_s=4")
     most = shell.limits.numbers.sandbox.at_once
     started = time.monotonic()
-    found = await asyncio.gather(*(shell.run(["sleep", "0.6"], work, Call()) for _ in range(most + 1)))
+    found = await asyncio.gather(*(shell.run(["sleep", "2.2"], work, Call()) for _ in range(most + 1)))
     assert [one.stopped for one in found] == [""] * (most + 1)
-    assert time.monotonic() - started > 1.2
+    assert time.monotonic() - started > 4.2
 
 
 async def test_whoever_stops_waiting_leaves_nothing_running(shell, work):

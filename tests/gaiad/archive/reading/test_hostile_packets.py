@@ -79,11 +79,11 @@ def smaller(**changes: int) -> PacketLimits:
     ],
 )
 def test_bad_input_is_rejected_with_its_reason(data: bytes, reason: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(PacketRejected) as caught:
         read(data)
     assert reason in caught.value.reason
-    assert time.monotonic() - started < 5.0
+    assert time.process_time() - started < 5.0
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_flood_of_attributes_is_refused_before_they_are_built() -> None:
 )
 def test_big_but_allowed_input_stays_within_memory_and_time(data: bytes) -> None:
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     try:
         packet = read(data)
         peak = tracemalloc.get_traced_memory()[1]
@@ -141,7 +141,7 @@ def test_big_but_allowed_input_stays_within_memory_and_time(data: bytes) -> None
         tracemalloc.stop()
     assert packet.sections
     assert peak < 40_000_000
-    assert time.monotonic() - started < 10.0
+    assert time.process_time() - started < 10.0
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_big_but_allowed_input_stays_within_memory_and_time(data: bytes) -> None
     ids=["digits", "words", "word", "space", "claims", "paths"],
 )
 def test_no_rule_takes_long_on_text_made_for_it(data: bytes) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert cut_pages(read(data), 1200, 120)
-    assert time.monotonic() - started < 8.0
+    assert time.process_time() - started < 8.0
 
 
 def test_a_doctype_without_declarations_is_harmless() -> None:

@@ -56,8 +56,8 @@ def test_only_a_more_urgent_request_a_cancel_and_the_end_interrupt_a_step(mailbo
 
 
 def test_waiting_ends_with_the_first_news_and_closed_stays_closed(mailbox):
-    threading.Timer(0.05, mailbox.close).start()
     begun = time.monotonic()
+    threading.Timer(0.05, mailbox.close).start()
     assert mailbox.collect(wait=True).closed
     assert time.monotonic() - begun > 0.04
     assert mailbox.collect(wait=True).closed

@@ -39,10 +39,10 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_grammar_is_named_in_words_at_once(name):
     source, words = BAD[name]
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(BadGrammar, match=words):
         check_gbnf(source)
-    assert time.monotonic() - begun < 5.0
+    assert time.process_time() - begun < 5.0
 
 
 def test_what_llama_cpp_documents_is_read():

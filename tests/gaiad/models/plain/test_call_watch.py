@@ -20,10 +20,9 @@ async def wait(call, patience_s=30.0, **more):
 async def test_a_cancel_from_another_thread_ends_a_wait():
     call = Call()
     threading.Timer(0.05, call.cancel).start()
-    begun = time.monotonic()
-    with pytest.raises(Cancelled):
-        await wait(call)
-    assert time.monotonic() - begun < 1.0
+    async with asyncio.timeout(30):
+        with pytest.raises(Cancelled):
+            await wait(call, 600.0)
 
 
 async def test_deadline_patience_and_giving_up_are_told_apart():
@@ -49,11 +48,12 @@ async def test_a_call_that_is_over_does_not_begin_and_one_in_time_is_left_alone(
 async def test_a_pause_lasts_as_long_as_it_should_unless_the_call_ends():
     begun = time.monotonic()
     await pause(0.12, Call(), CLOCK)
-    assert 0.11 <= time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun >= 0.11
     call = Call()
     asyncio.get_running_loop().call_later(0.02, call.cancel)
-    with pytest.raises(Cancelled):
-        await pause(30.0, call, CLOCK)
+    async with asyncio.timeout(30):
+        with pytest.raises(Cancelled):
+            await pause(600.0, call, CLOCK)
 
 
 async def test_being_cancelled_oneself_is_no_timeout():

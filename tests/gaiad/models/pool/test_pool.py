@@ -187,7 +187,9 @@ async def test_whoever_is_chosen_to_sleep_takes_no_request_meanwhile(open_pool, 
     asking_c = asyncio.create_task(ask(pool, "c"))
     await begun.wait()
     asking_b = asyncio.create_task(ask(pool, "b"))
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(30):
+        while row(pool, "b").state != "sleeping":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     assert row(pool, "b").state == "sleeping", (
         "it was chosen to sleep next; a request now would be killed under its caller"
     )

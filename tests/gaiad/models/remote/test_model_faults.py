@@ -209,12 +209,12 @@ async def test_a_server_that_does_not_stream_is_understood_and_thoughts_are_no_t
 
 async def test_429_waits_as_long_as_it_is_told(stand, open_remote):
     remote = await open_remote()
-    stand.answers = [status(429, "slow down", Retry_After="0.3"), says("late")]
+    stand.answers = [status(429, "slow down", Retry_After="1.5"), says("late")]
     begun = time.monotonic()
     last = await whole(remote)
-    assert 0.3 <= time.monotonic() - begun < 1.5
+    assert time.monotonic() - begun >= 1.5
     assert last.text == "late"
-    assert last.queue_ms >= 300 > last.prefill_ms, "the wait is no reading of the prompt"
+    assert last.queue_ms >= 1500 > last.prefill_ms, "the wait is no reading of the prompt"
 
 
 async def test_429_with_a_long_wait_is_handed_on(stand, open_remote):
@@ -232,8 +232,8 @@ async def test_a_wait_that_would_pass_the_deadline_is_not_begun(stand, open_remo
     stand.answers = [status(503, "soon", Retry_After="20")]
     begun = time.monotonic()
     with pytest.raises(Unavailable, match="503: soon"):
-        await whole(remote, None, Call(deadline=CLOCK.monotonic() + 5))
-    assert time.monotonic() - begun < 1
+        await whole(remote, None, Call(deadline=CLOCK.monotonic() + 19))
+    assert time.monotonic() - begun < 15, "it neither waited nor slept until the deadline"
 
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
@@ -322,7 +322,7 @@ async def test_cancel_closes_the_connection_at_once(stand, open_remote):
     begun = time.monotonic()
     with pytest.raises(Cancelled):
         await follow(remote.generate(ask(), call), lambda _: asyncio.get_running_loop().call_later(0.05, call.cancel))
-    assert time.monotonic() - begun < 0.3
+    assert time.monotonic() - begun < 20, "the server would have held it for half a minute"
     for _ in range(6000):
         if not stand.open:
             break
@@ -331,14 +331,14 @@ async def test_cancel_closes_the_connection_at_once(stand, open_remote):
 
 
 async def test_cancel_and_deadline_end_a_wait_between_tries(stand, open_remote):
-    remote = await open_remote(retry=RetryRule(tries=3, first_s=5.0))
+    remote = await open_remote(retry=RetryRule(tries=3, first_s=60.0, longest_s=60.0))
     stand.answers = [status(503)]
     call = Call()
     asyncio.get_running_loop().call_later(0.1, call.cancel)
     begun = time.monotonic()
     with pytest.raises(Cancelled):
         await whole(remote, None, call)
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 20
     stand.answers = [streams(delta("a"), hang=True)]
     with pytest.raises(DeadlineExceeded):
         await whole(remote, None, Call(deadline=CLOCK.monotonic() + 0.1))
@@ -412,7 +412,7 @@ async def test_the_line_is_bounded_and_a_beat_passes_it(stand, open_remote):
     remote = await open_remote(parallel=1, queue=1)
     stand.answers = [streams(delta("a"), delta("", "stop"), DONE, pause_s=0.3)]
     running = [asyncio.ensure_future(whole(remote)) for _ in range(2)]
-    await asyncio.sleep(0.1)
+    await until(lambda: (remote._line.running, remote._line.waiting) == (1, 1))
     with pytest.raises(Unavailable, match="already wait"):
         await whole(remote)
     assert await remote.beat(Call()) > 0
@@ -442,11 +442,13 @@ async def test_a_ready_server_is_looked_at_from_time_to_time_and_no_token_is_ask
 
 async def test_a_server_that_writes_a_reply_is_not_looked_at(stand, open_remote):
     remote = await open_remote(heartbeat_s=0.05)
-    stand.answers = [streams(delta("a"), delta("", "stop"), DONE, pause_s=0.3)]
+    stand.answers = [streams(delta("a"), delta("", "stop"), DONE, pause_s=1.0)]
     running = asyncio.ensure_future(whole(remote))
-    await asyncio.sleep(0.1)
+    await until(lambda: stand.asked)
+    await asyncio.sleep(0.2)  # a look that was on its way has arrived
     looks = stand.listed
     await asyncio.sleep(0.3)
+    assert not running.done()
     assert stand.listed == looks
     assert (await running).text == "a"
 
@@ -482,7 +484,7 @@ async def test_a_connection_that_is_never_accepted_is_given_up(open_remote):
         begun = time.monotonic()
         with pytest.raises(Unavailable, match="no connection in time"):
             await whole(remote)
-        assert time.monotonic() - begun < 3.0
+        assert time.monotonic() - begun < 30.0
         await remote.close()
 
 

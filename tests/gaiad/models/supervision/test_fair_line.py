@@ -86,8 +86,8 @@ async def test_who_gives_up_waiting_leaves_no_gap():
                     pass
         assert queue.waiting == 0
         leave.set()
-    async with queue.place(Call()) as waited_s:
-        assert waited_s < 1.0
+    async with asyncio.timeout(30), queue.place(Call()):
+        assert queue.running == 1
 
 
 async def test_a_cancel_that_comes_with_the_turn_is_not_lost():
@@ -101,6 +101,6 @@ async def test_a_cancel_that_comes_with_the_turn_is_not_lost():
         await asyncio.sleep(0)
         assert not queue.waiting, "its turn has come, and it does not know yet"
         second.cancel()
-        await asyncio.wait([second], timeout=5.0)
+        await asyncio.wait([second], timeout=30)
         assert second.cancelled()
     assert (served, queue.running, queue.waiting) == (["first"], 0, 0)

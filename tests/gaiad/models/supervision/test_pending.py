@@ -1,5 +1,4 @@
 import asyncio
-import time
 
 import pytest
 
@@ -32,33 +31,30 @@ async def test_pieces_come_together_and_once_and_the_answer_ends_them():
 async def test_a_piece_wakes_whoever_waits_at_once():
     pending = Pending(1)
     asyncio.get_running_loop().call_later(0.05, pending.add, piece(1))
-    begun = time.monotonic()
-    assert len(await pending.more(Call(), CLOCK, 10.0)) == 1
-    assert time.monotonic() - begun < 2.0
+    async with asyncio.timeout(30):
+        assert len(await pending.more(Call(), CLOCK, 600.0)) == 1
 
 
 async def test_an_answer_without_text_wakes_too():
     pending = Pending(1)
     asyncio.get_running_loop().call_later(0.05, pending.answer.set_result, Pong(id=1))
     async with asyncio.timeout(30):
-        assert await pending.more(Call(), CLOCK, 10.0) == []
+        assert await pending.more(Call(), CLOCK, 600.0) == []
 
 
 async def test_a_cancel_is_seen_at_the_next_look():
     call, pending = Call(), Pending(1)
     asyncio.get_running_loop().call_later(0.05, call.cancel)
-    begun = time.monotonic()
-    with pytest.raises(Cancelled):
-        await pending.more(call, CLOCK, LOOK_S)
-    assert time.monotonic() - begun < 2.0
+    async with asyncio.timeout(30):
+        with pytest.raises(Cancelled):
+            await pending.more(call, CLOCK, LOOK_S)
 
 
 async def test_a_deadline_is_kept_though_the_next_look_is_far():
     pending = Pending(1)
-    begun = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
-        await pending.more(Call(deadline=CLOCK.monotonic() + 0.1), CLOCK, 30.0)
-    assert time.monotonic() - begun < 5.0
+    async with asyncio.timeout(30):
+        with pytest.raises(DeadlineExceeded):
+            await pending.more(Call(deadline=CLOCK.monotonic() + 0.1), CLOCK, 600.0)
 
 
 def test_the_next_look_is_at_the_deadline_and_never_in_the_past():

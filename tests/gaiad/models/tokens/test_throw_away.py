@@ -69,7 +69,7 @@ def test_it_sees_what_the_parent_has_and_the_parent_nothing_of_it():
         (lambda: os.abort(), Limits(), "SIGABRT"),
         (lambda: os.kill(os.getpid(), signal.SIGFPE) or b"", Limits(), "SIGFPE"),
         (spin, Limits(cpu_s=1), "more than 1 s of processor time"),
-        (lambda: time.sleep(60) or b"", Limits(wall_s=0.2), "not done after 0.2 s"),
+        (lambda: time.sleep(600) or b"", Limits(wall_s=0.2), "not done after 0.2 s"),
         (lambda: bytes(1 << 30), Limits(memory_bytes=100 << 20), "MemoryError"),
         (lambda: 1 // 0, Limits(), "failed: ZeroDivisionError: "),
         (lambda: os._exit(7), Limits(), "status 7"),
@@ -82,7 +82,7 @@ def test_every_death_has_words(work, limits, words):
     begun = time.monotonic()
     with pytest.raises(Died, match=words):
         run(work, limits)
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - begun < 60.0
 
 
 def test_recursion_in_c_ends_at_half_of_a_workers_stack():

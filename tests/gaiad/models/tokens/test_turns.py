@@ -74,17 +74,18 @@ def test_who_waits_for_a_process_leaves_the_turn_to_others(idle):
         yield trial
         return Tokens(id=request_id, counts=[len(trial.outcome())])
 
-    turns.add(1, waits(1, 0.3))
+    turns.add(1, waits(1, 2.0))
     turns.add(2, pieces(2, 50))
     turns.add(3, waits(3, 0.0))
     run_all(turns, replies, 3, idle)
-    assert [reply.id for reply in replies] == [2, 3, 1]
+    assert {reply.id for reply in replies[:2]} == {2, 3}
+    assert replies[2].id == 1
 
 
 def test_no_more_processes_at_once_than_places(idle):
     replies = []
     turns = Turns(replies.append)
-    trials = [ThrowAway(lambda: time.sleep(0.05) or b"") for _ in range(PROCESSES * 3)]
+    trials = [ThrowAway(lambda: time.sleep(0.5) or b"") for _ in range(PROCESSES * 3)]
 
     def waits(request_id, trial):
         yield trial
@@ -122,7 +123,7 @@ def test_two_may_wait_for_the_same_process_and_one_may_leave(idle):
 def test_work_in_a_thread_lets_others_go_on_and_no_process_is_forked_beside_it(idle):
     replies, beside = [], []
     turns = Turns(replies.append)
-    aside = Aside(lambda: time.sleep(0.2) or 7)
+    aside = Aside(lambda: time.sleep(1.0) or 7)
     trial = ThrowAway(lambda: b"x")
 
     def waits(request_id, waited):
