@@ -94,7 +94,7 @@ class Asking:
         if not why:
             try:
                 reply = await self._generate(step, prompt, schema)
-                said = msgspec.json.decode(reply.text, type=form)
+                said = msgspec.json.decode(_object_in(reply.text), type=form)
             except GaiadError as error:
                 self._call.check(self._clock.monotonic())
                 self._failures += 1
@@ -174,6 +174,12 @@ class Asking:
             fingerprint=reply.fingerprint if reply else "",
             took_ms=took_ms,
         )
+
+
+def _object_in(text: str) -> str:
+    """The JSON object of a reply: a server that is not held to the form may write a frame around it."""
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else text
 
 
 def _messages(prompt: Prompt, items: Sequence[Sequence[Segment]]) -> list[ChatMessage]:

@@ -1,6 +1,7 @@
 """Plan, reflection and synthesis by a model whose replies a script gives; and the rules, wherever it cannot."""
 
 import asyncio
+import json
 import re
 from typing import Any
 
@@ -189,6 +190,27 @@ async def test_a_step_that_fails_goes_by_the_rules_and_says_so(
     assert said.startswith(f"{name} by rules: ")
     assert why in said
     assert told.result.engine == ("extractive" if step == WRITE else "script")
+
+
+async def test_a_frame_around_the_reply_does_no_harm(run: Any, page: Any) -> None:
+    framed = reply(WRITE, f"Here it is:\n```json\n{json.dumps(sentences(GOOD))}\n```\n")
+    told = await run([page(SWITCH)], QUESTION, Mind([no_plan(), sufficient(), framed]))
+    assert (told.result.engine, told.result.degraded) == ("script", [])
+
+
+async def test_pages_that_do_not_fit_the_window_are_left_out_with_their_labels(run: Any, page: Any) -> None:
+    pages = [page(SWITCH), page("The float switch was wired by Mara. " * 40, packet_id="tp-2")]
+    mind = Mind([no_plan(), sufficient(), reply(WRITE, sentences(GOOD))])
+    mind.window = 1500
+    told = await run(pages, QUESTION, mind)
+    sources = mind.seen[-1].schema["properties"]["sentences"]["items"]["properties"]["sources"]
+    assert sources["items"]["enum"] == ["s1", "s2"]
+    assert "tp-2" not in prompt(mind.seen[-1])
+    assert told.result.engine == "script"
+    mind.window = 300
+    small = await run(pages, QUESTION, mind)
+    assert of(small.result) == ("SUCCESS", "extractive")
+    assert "has no room for a page: its window is 300" in small.result.degraded[0]
 
 
 async def test_a_model_that_failed_twice_is_left_alone(run: Any, page: Any) -> None:
