@@ -39,9 +39,9 @@ _SHOWN = 10
 _TURN, _SESSION = "turn ", "session "
 
 
-def run_retrieval(source: Path, form: Format, *, ablate: bool, as_json: bool) -> None:
+def run_retrieval(source: Path, form: Format, *, ablate: bool, loop: bool = False, as_json: bool) -> None:
     """Measure and print, as JSON or as a line a measure. Raises BadInput, NotFound."""
-    found = measure_retrieval(source, form, ablate=ablate)
+    found = measure_retrieval(source, form, ablate=ablate, loop=loop)
     if as_json:
         print(msgspec.json.encode(found).decode())
         return
@@ -59,15 +59,20 @@ def table(found: Mapping[str, Any], name: str = "") -> list[str]:
 
 
 def measure_retrieval(
-    source: Path, form: Format, *, ablate: bool = False, config: Config | None = None
+    source: Path, form: Format, *, ablate: bool = False, loop: bool = False, config: Config | None = None
 ) -> dict[str, Any]:
-    """The figures for a LoCoMo file or a BEIR folder; blocks for seconds to minutes. Raises BadInput, NotFound."""
+    """The figures for a LoCoMo file or a BEIR folder; blocks for seconds to minutes. Raises BadInput, NotFound.
+
+    `loop` adds those of what the researcher's loop finds, its second hop and refinements included (conversations only).
+    """
+    if loop and form != "locomo":
+        raise BadInput("the loop is measured on conversations: give --format locomo with --loop")
     began = time.perf_counter()
     collections = read_conversations(source) if form == "locomo" else read_beir(source)
     if not any(collection.questions for collection in collections):
         raise BadInput(f"{source}: no question has evidence that is there")
     variants = {"": {}, **(INGREDIENTS if ablate else {})}
-    outcome = asyncio.run(_run(collections, variants, config or load_config()))
+    outcome = asyncio.run(_run(collections, variants, config or load_config(), loop=loop))
     rows = outcome.rows[""]
     result: dict[str, Any] = {"dataset": source.name, "sha256": fingerprint(source), "questions": len(rows)}
     result |= _parted(scores.means(rows)) if form == "locomo" else scores.means(rows)
@@ -76,6 +81,8 @@ def measure_retrieval(
             name: {"questions": len(some), **_parted(scores.means(some))}
             for name, some in outcome.by_category().items()
         }
+        if loop:
+            result["loop"] = outcome.of_loop()
     intervals = scores.intervals(rows)
     result["ci95"] = _parted(intervals) if form == "locomo" else intervals
     result["missed"] = dict(outcome.missed)
@@ -92,25 +99,41 @@ class Outcome:
 
     def __init__(self) -> None:
         self.rows: defaultdict[str, list[Row]] = defaultdict(list)
+        self.loop: list[Row] = []
+        self.rounds: list[int] = []
         self.categories: list[str] = []
         self.missed: Counter[str] = Counter({"evidence": 0, "not_retrieved": 0, "cut": 0, "ranked_low": 0})
 
     def by_category(self) -> dict[str, list[Row]]:
         """The configured ranking's rows by category of question, in the categories' order."""
+        return self._parted(self.rows[""])
+
+    def of_loop(self) -> dict[str, Any]:
+        """The figures of what the researcher's loop found, in its order."""
+        return {
+            **_parted(scores.means(self.loop)),
+            "by_category": {name: _parted(scores.means(some)) for name, some in self._parted(self.loop).items()},
+            "ci95": _parted(scores.intervals(self.loop)),
+            "iterations": round(sum(self.rounds) / len(self.rounds), 2),
+        }
+
+    def _parted(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         parts: defaultdict[str, list[Row]] = defaultdict(list)
-        for category, row in zip(self.categories, self.rows[""], strict=True):
+        for category, row in zip(self.categories, rows, strict=True):
             parts[category].append(row)
         return dict(sorted(parts.items()))
 
 
 async def _run(
-    collections: Sequence[Collection], variants: Mapping[str, Mapping[str, float]], config: Config
+    collections: Sequence[Collection], variants: Mapping[str, Mapping[str, float]], config: Config, *, loop: bool
 ) -> Outcome:
     outcome = Outcome()
     async with own_embedder(config) as embedder:
         for collection in collections:
             async with filled(collection, config, embedder) as archive:
                 await _ask(collection, archive, variants, outcome)
+                if loop:
+                    await _research(collection, archive, outcome)
     return outcome
 
 
@@ -131,6 +154,16 @@ async def _ask(
             if not name:
                 outcome.categories.append(question.category)
                 outcome.missed.update(await _lost(question, units, archive))
+
+
+async def _research(collection: Collection, archive: FilledArchive, outcome: Outcome) -> None:
+    groups = collection.group_of()
+    archive.use({})
+    for question in collection.questions:
+        ranked, rounds = await archive.researched(question.text)
+        packets = list(dict.fromkeys(packet for _, packet in ranked))
+        outcome.loop.append(turn_measures(units_of(ranked, archive.units), packets, question, groups))
+        outcome.rounds.append(rounds)
 
 
 async def _lost(question: Question, units: Sequence[str], archive: FilledArchive) -> Counter[str]:

@@ -17,7 +17,9 @@ from gaiad.metrics import Metrics
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.provision import default_model_path
 from gaiad.ports import Call, Embedder, Priority
-from gaiad.schemas import Hit, Page, SearchMode, SearchRequest
+from gaiad.research.loop import Researcher
+from gaiad.research.trail import Trail
+from gaiad.schemas import Hit, Page, ResearchRequest, SearchMode, SearchRequest
 
 _AT_ONCE = 256
 
@@ -64,10 +66,35 @@ class FilledArchive:
         hits = (await self._archive.search(request, Call())).hits
         return [(found.page_id, found.packet_id) for found in hits]
 
+    async def researched(self, query: str) -> tuple[list[tuple[str, str]], int]:
+        """(page id, packet id) of all that the researcher's loop finds by rules, best first, and its iterations."""
+        kept = _LastTrail()
+        await Researcher(self._archive, SystemClock("UTC"), self._config.research, kept).research(
+            ResearchRequest(query=query), Call()
+        )
+        if kept.trail is None:
+            return [], 0
+        best = sorted(kept.trail.evidence, key=lambda item: (-item.fused, -item.relevance))
+        return [(item.page.page_id, item.page.packet_id) for item in best], len(kept.trail.rounds)
+
     async def explained(self, query: str) -> list[Hit]:
         """As many hits with the parts of their scores."""
         request = SearchRequest(query=query, limit=self._config.search.candidates, explain=True)
         return (await self._archive.search(request, Call())).hits
+
+
+class _LastTrail:
+    """Holds the trail of a run instead of keeping it."""
+
+    def __init__(self) -> None:
+        self.trail: Trail | None = None
+
+    def new_id(self) -> str:
+        return "res_bench"
+
+    async def keep(self, trail: Trail, call: Call) -> str:
+        self.trail = trail
+        return ""
 
 
 def shown(page: Page, spans: Sequence[Span]) -> list[str]:

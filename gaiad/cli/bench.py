@@ -32,12 +32,14 @@ from gaiad.cli.command import Verb, invocation
     help="Of the labelled data for retrieval: LoCoMo's JSON file, or a folder with corpus.jsonl, queries.jsonl, qrels.",
 )
 @click.option("--ablate", is_flag=True, help="Measure retrieval again without each ingredient of the ranking.")
+@click.option("--loop", is_flag=True, help="Measure retrieval also with the researcher's loop (minutes; locomo).")
 @click.option("--pages", metavar="N[,N]...", help="Sizes for scale; the archive grows from one to the next.")
 @click.option("--questions", type=click.IntRange(3), help="Questions a mode for scale, a third of each band of words.")
 def bench(
     names: tuple[str, ...],
     form: Literal["locomo", "beir"] | None,
     ablate: bool,
+    loop: bool,
     pages: str | None,
     questions: int | None,
 ) -> None:
@@ -62,7 +64,7 @@ def bench(
             raise click.UsageError("write it as: gaiad bench retrieval --format locomo|beir FILE_OR_DIR")
         from gaiad.bench.retrieval import run_retrieval
 
-        run_retrieval(Path(names[1]), form, ablate=ablate, as_json=invocation().as_json)
+        run_retrieval(Path(names[1]), form, ablate=ablate, loop=loop, as_json=invocation().as_json)
         return
     if names[:1] == ("answers",):
         if len(names) == 1 or form is not None or ablate:
@@ -79,8 +81,8 @@ def bench(
         return
     if pages is not None or questions is not None:
         raise click.UsageError("--pages and --questions belong to `gaiad bench scale`")
-    if form is not None or ablate:
-        raise click.UsageError("--format and --ablate belong to `gaiad bench retrieval FILE_OR_DIR`")
+    if form is not None or ablate or loop:
+        raise click.UsageError("--format, --ablate and --loop belong to `gaiad bench retrieval FILE_OR_DIR`")
     from gaiad.bench.main import run
 
     run(names, as_json=invocation().as_json)

@@ -210,7 +210,7 @@ class _Run:
             if reflection.is_sufficient or iteration == self.max_iterations:
                 break
             with span("researcher.plan", iteration=iteration + 1):
-                refined = refine(attempt, reflection, frequencies, self._config.expand_days)
+                refined = refine(attempt, reflection, frequencies, self._config.expand_days, pool.evidence)
                 attempt = self.steps.next(attempt, reflection, refined)
             if attempt is not None:
                 await self.partials.offer(parameters, terms, selected, reflection, iteration, config.max_pages)

@@ -8,22 +8,29 @@ from datetime import timedelta
 import msgspec
 
 from gaiad.clock import to_iso
+from gaiad.research.evidence import Evidence
+from gaiad.research.hops import bridge, parts
 from gaiad.research.query import SearchParameters
 from gaiad.research.reflect import ADD_TERM, DROP_FILTERS, EXPAND_DATES, LOWER_THRESHOLD, WIDEN_FOCUS, ReflectionResult
 from gaiad.research.words import synonyms
 from gaiad.schemas import Filters, SearchRequest
 
+SECOND_HOP = "second hop: "
 FIRST_LIMIT, DEEP_LIMIT = 24, 60
 FIRST_FLOOR, LOW_FLOOR = 0.3, 0.2
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One way of searching. `floor` is the relevance a page needs to be used; `done` names the refinements so far."""
+    """One way of searching. `floor` is the relevance a page needs to be used; `done` names the refinements so far.
+
+    `beside` are queries searched besides the question: of the parts it holds, and of a second hop.
+    """
 
     parameters: SearchParameters
     query: str
     filters: Filters
     phrases: tuple[str, ...]
+    beside: tuple[str, ...] = ()
     limit: int = FIRST_LIMIT
     floor: float = FIRST_FLOOR
     done: tuple[str, ...] = ()
@@ -31,7 +38,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 def first_attempt(parameters: SearchParameters, filters: Filters) -> Attempt:
     """The question as asked. `filters` are the user's own flags; they hold through every refinement."""
-    return Attempt(parameters=parameters, query=parameters.search_text, filters=filters, phrases=parameters.phrases)
+    return Attempt(
+        parameters=parameters,
+        query=parameters.search_text,
+        filters=filters,
+        phrases=parameters.phrases,
+        beside=() if parameters.subjects else parts(parameters.search_text),
+    )
 
 
 def boosts(parameters: SearchParameters) -> Filters:
@@ -46,7 +59,8 @@ def boosts(parameters: SearchParameters) -> Filters:
 
 
 def search_requests(attempt: Attempt, tenant: str) -> list[SearchRequest]:
-    """The searches of one attempt: the question, one for each side of a comparison, one in time order when asked."""
+    """The searches of one attempt: the question, what is searched beside it, one for each side of a comparison, one in
+    time order when asked."""
     parameters = attempt.parameters
     base = SearchRequest(
         query=attempt.query,
@@ -60,7 +74,7 @@ def search_requests(attempt: Attempt, tenant: str) -> list[SearchRequest]:
         adjacent=1,
         explain=True,
     )
-    requests = [base]
+    requests = [base, *(msgspec.structs.replace(base, query=query) for query in attempt.beside)]
     for subject in parameters.subjects:
         others = [other for other in parameters.subjects if other != subject]
         topic = " ".join(word for word in parameters.keywords if word not in " ".join(others).lower().split())
@@ -74,9 +88,16 @@ def search_requests(attempt: Attempt, tenant: str) -> list[SearchRequest]:
 
 
 def refine(
-    attempt: Attempt, reflection: ReflectionResult, frequencies: Mapping[str, int], expand_days: int
+    attempt: Attempt,
+    reflection: ReflectionResult,
+    frequencies: Mapping[str, int],
+    expand_days: int,
+    found: Sequence[Evidence] = (),
 ) -> Attempt | None:
-    """The next attempt, or None when every suggestion has been tried or has nothing to try."""
+    """The next attempt, or None when every suggestion has been tried or has nothing to try.
+
+    `found` is what the attempts so far have found, best first: names on it are the bridge of a second hop.
+    """
     added = [s.removeprefix(ADD_TERM) for s in reflection.refinement_suggestions if s.startswith(ADD_TERM)]
     for suggestion in reflection.refinement_suggestions:
         if suggestion == EXPAND_DATES and not _tried(attempt, EXPAND_DATES):
@@ -88,6 +109,11 @@ def refine(
             other = _alternatives(added, frequencies)
             if other:
                 return _step(attempt, ADD_TERM + ", ".join(other), query=f"{attempt.query} {' '.join(other)}")
+        if suggestion == LOWER_THRESHOLD and not _tried(attempt, SECOND_HOP):
+            query = bridge(attempt.parameters.search_text, found)
+            if query:
+                name = f"{SECOND_HOP}{query.removeprefix(attempt.parameters.search_text.rstrip(' ?')).strip()}"
+                return _step(attempt, name, beside=(*attempt.beside, query))
         if suggestion == LOWER_THRESHOLD and attempt.floor > LOW_FLOOR:
             name = f"{LOWER_THRESHOLD}: {attempt.floor} to {LOW_FLOOR}"
             return _step(attempt, name, floor=LOW_FLOOR, limit=DEEP_LIMIT)

@@ -157,6 +157,18 @@ def test_conversations_are_measured_by_turn_and_session(talks, monkeypatch):
     assert "by_category 4 session hit@1" in "\n".join(table(found))
 
 
+def test_the_loop_is_measured_beside_the_search(talks):
+    found = measure_retrieval(talks, "locomo", loop=True, config=CONFIG)["loop"]
+    assert set(found) == {"turn", "session", "by_category", "ci95", "iterations"}
+    assert found["by_category"]["4"]["turn"]["recall@10"] == 1.0
+    assert found["iterations"] >= 1
+
+
+def test_documents_know_no_loop(beir):
+    with pytest.raises(BadInput, match="--format locomo"):
+        measure_retrieval(beir, "beir", loop=True, config=CONFIG)
+
+
 def test_missed_evidence_is_told_apart(tmp_path):
     sample = conversation("one")
     filler = [f"The weather report number {number} says rain." for number in range(60)]
@@ -219,7 +231,14 @@ def test_the_command_prints_json(talks, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [["retrieval", "x"], ["retrieval", "--format", "beir"], ["search", "--ablate"], ["--format", "beir"]]
+    "words",
+    [
+        ["retrieval", "x"],
+        ["retrieval", "--format", "beir"],
+        ["search", "--ablate"],
+        ["search", "--loop"],
+        ["--format", "beir"],
+    ],
 )
 def test_a_command_that_is_not_whole_says_how_to_write_it(capsys, words):
     assert run(program, "gaiad", ["bench", *words]) == 2
