@@ -87,11 +87,11 @@ def _topic_words(topic: str) -> frozenset[str]:
 
 
 def _topics(question: str, facets: Facets, meanings: list[str]) -> tuple[str, ...]:
-    asked = set(content_words(question))
+    asked, spelled = set(content_words(question)), [meaning for meaning in meanings if " " in meaning]
     found = []
-    for topic in facets.topics:
-        words, spelled = _topic_words(topic), _spelled(topic)
-        if (len(words) >= 2 and words <= asked) or any(meaning in spelled for meaning in meanings if " " in meaning):
+    for topic in facets.topics:  # tens of thousands of them: what is spelled out is looked at only where it matters
+        words = _topic_words(topic)
+        if (len(words) >= 2 and words <= asked) or (spelled and any(meaning in _spelled(topic) for meaning in spelled)):
             found.append(topic)
     return tuple(found)
 
