@@ -19,7 +19,7 @@ from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from tests.makers.llama_files import write_tiny_llama
 
-LIMITS = HeartbeatLimits(interval_s=0.6, inactive_after_s=1.8)
+LIMITS = HeartbeatLimits(interval_s=0.6, inactive_after_s=4.0)
 ROLES = ("prime", "lite", "codemind")
 
 

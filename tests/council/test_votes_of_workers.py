@@ -22,7 +22,7 @@ from gaiad.ports import Call
 from tests.makers.council import ROLES, MadeAudit, MadeFloor, said
 from tests.makers.llama_files import write_tiny_llama
 
-LIMITS = msgspec.structs.replace(council_limits().voting, deadline_s=2.5, late_s=0.5)
+LIMITS = msgspec.structs.replace(council_limits().voting, deadline_s=6.0, late_s=0.5)
 
 
 class WorkersSpeak:

@@ -42,8 +42,8 @@ SAID = {
 STAGES = ("plan", "refine", "act", "verify")
 COMMAND = 'EXECUTE: {"argv": ["rm", "old.log"], "why": "it is old"}\n'
 WISH = "Please delete the old log files in the folder."
-QUICK_S, VOTE_S, REVIEW_S, DYING_S = 5.0, 1.5, 1.0, 0.6
-SLACK_S = 0.5
+QUICK_S, VOTE_S, REVIEW_S, DYING_S = 6.0, 2.0, 1.5, 0.6
+SLACK_S = 30.0
 """What a loaded machine may take to write down how the turn ended."""
 
 

@@ -43,11 +43,11 @@ RESPONSE: I would do that one thing.'''
 [[reply]]
 match = 'So late[^\n]*\n\n'
 text = "RESPONSE: Late."
-delay_ms = 5000.0
+delay_ms = 8000.0
 [[reply]]
 match = 'tell me slowly[^\n]*\n\n'
 text = "RESPONSE: {SLOW} the end."
-delay_ms = 40.0
+delay_ms = 120.0
 chunk_characters = 7
 [[reply]]
 match = 'say it twice[^\n]*\n\n'
