@@ -1,5 +1,7 @@
 """What the archive is told of packets by the person: useful or not; search takes it into account from then on."""
 
+import sqlite3
+
 from gaiad.archive.finding.hidden import hidden_ids
 from gaiad.archive.open_tenants import OpenTenants
 from gaiad.archive.storing import feedback
@@ -44,11 +46,15 @@ class FeedbackCalls:
         return FeedbackRow(packet_id=packet_id, verdict=verdict, query=asked, at=to_iso(from_epoch_ms(at_ms)))
 
     async def newest(self, limit: int, call: Call) -> list[FeedbackRow]:
-        """The last `limit` verdicts, newest first."""
+        """Those of the last `limit` verdicts that are on packets the call may see, newest first."""
         call.check(self._clock.monotonic())
-        return await self._tenants.get(call.tenant).tenant.file.aread(
-            lambda connection: feedback.newest(connection, limit)
-        )
+
+        def read(connection: sqlite3.Connection) -> list[FeedbackRow]:
+            rows = feedback.newest(connection, limit)
+            hidden = hidden_ids(connection, call.hidden, {row.packet_id for row in rows}) if call.hidden else ()
+            return [row for row in rows if row.packet_id not in hidden]
+
+        return await self._tenants.get(call.tenant).tenant.file.aread(read)
 
     async def reset(self, packet_id: str, call: Call, query: str | None = None) -> int:
         """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many."""

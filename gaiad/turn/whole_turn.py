@@ -146,13 +146,18 @@ class WholeTurns:
         )
 
     def _look_beside(self, gathered: Gathered, call: Call) -> Pass | None:
-        """The look for an earlier packet that bears on the message; None when it is switched off."""
+        """The look for an earlier packet that bears on the message; None when it is switched off.
+
+        What any channel does not see is never named: the turn may be read on another than its own.
+        """
         if not self._assembler.proactive_context:
             return None
         found = [citation.packet_id for citation in gathered.found.citations] if gathered.found else []
         context = {*found, *(item.packet_id for item in gathered.context)}
         session_id = gathered.names.session_id
-        return self._surfacing.begin(gathered.request.message, session_id, gathered.turns, context, call)
+        return self._surfacing.begin(
+            gathered.request.message, session_id, gathered.turns, context, call.without(call.guarded, ())
+        )
 
     async def _memos(self, gathered: Gathered, call: Call) -> list[str]:
         """What seeds the plan; a plan can do without."""

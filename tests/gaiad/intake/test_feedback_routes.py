@@ -9,6 +9,7 @@ import pytest
 
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.keeping.backup import read_manifest
+from gaiad.errors import NotFound
 from gaiad.home import Home
 from gaiad.intake.app import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
@@ -80,3 +81,17 @@ async def test_a_backup_holds_it(api: aiohttp.ClientSession, archive: LocalArchi
     await post(api, "/feedback/reset")
     await archive.restore(tmp_path / "copy")
     assert await listed(api) == [("TP-1", "useful", "")]
+
+
+async def test_what_a_channel_does_not_see_it_hears_no_verdict_on(
+    api: aiohttp.ClientSession, archive: LocalArchive
+) -> None:
+    await post(api, "/feedback", packet_id="TP-1", verdict="useful")
+    blind = Call().without({"harbour"}, ())
+    assert await archive.feedback.newest(10, blind) == []
+    with pytest.raises(NotFound) as hidden:
+        await archive.feedback.give("TP-1", "useful", "", blind)
+    with pytest.raises(NotFound) as unknown:
+        await archive.feedback.give("TP-0", "useful", "", blind)
+    assert hidden.value.message.replace("TP-1", "TP-0") == unknown.value.message
+    assert len(await archive.feedback.newest(10, Call())) == 1

@@ -153,3 +153,13 @@ async def test_what_was_said_in_the_session_itself_is_no_earlier_packet(make_hou
     shown = {one.packet_id for one in named if one is not None}
     assert shown
     assert not shown & turns
+
+
+async def test_what_some_channel_does_not_see_is_never_named(make_house):
+    house = await make_house()
+    request = ChatRequest(message=SAID, session_id="s", depth="fast")
+    guarded = Call().without((), {"harbour"})
+    *_, (name, answer) = [event async for event in house.taker.take(request, guarded)]
+    assert (name, answer.answer) == ("done", "I heard you.")
+    assert answer.also is None
+    assert (await say(house))[0].also is not None
