@@ -61,7 +61,9 @@ class Desk:
         self.model = Asked("script", replies, clock)
         self.overruns, self.events, self.log = [], [], CognitionLog(home / "cognition", clock)
         self.assembler = Assembler(
-            config=CognitionConfig(mtu=4096, reserve_tokens=64, history_turns=50, context_pages=4, proactive_context=False),
+            config=CognitionConfig(
+                mtu=4096, reserve_tokens=64, history_turns=50, context_pages=4, proactive_context=False
+            ),
             archive=archive,
             researcher=Researcher(archive, clock, config.research),
             registry=RegistryWatch(home),
