@@ -13,9 +13,9 @@ from tests.gaiad.test_page_reads_scrubbed import Page
 from tests.gaiad.test_web_attacks import Answered
 
 CANARY = "under the ninth stone of the quarry"
-SHUT = f"The zirconium key of the vault lies {CANARY}."
+SHUT = f"The zirconium key of the vault is hidden {CANARY}."
 OPEN = "The zirconium lantern of the harbour hangs in the old mill."
-QUESTION = "Where does the zirconium key of the vault lie?"
+QUESTION = "Where is the zirconium key of the vault hidden?"
 SETTINGS = """
 [embedder]
 kind = "none"
