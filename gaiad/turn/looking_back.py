@@ -106,7 +106,6 @@ class LookingBack:
             for page in await self._archive.pages(list(cited)[:pages], call)
         ]
 
-
     async def labels(self, context: Sequence[ContextItem], turns: Sequence[SessionTurn], call: Call) -> Labels:
         """What is to be said of a turn that is given these pages and this history: whatever holds of any of them.
 

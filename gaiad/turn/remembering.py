@@ -93,7 +93,9 @@ class Keeper:
         record = await self._log.last_of_model(call.tenant, session_id, fingerprint)
         try:
             packet = None if record is None else decode_sent(record).packet
-            return None if packet is None or await self._archive.hidden(_named_in(packet), call) else packet
+            if packet is None or not call.hidden:
+                return packet
+            return None if await self._archive.hidden(_named_in(packet), call) else packet
         except NotFound as error:
             _logger.warning("last_packet_not_used", session_id=session_id, reason=error.message)
             return None
