@@ -93,7 +93,7 @@ async def test_a_memory_that_cannot_be_written_costs_neither_answer_nor_packet(m
     answer = await stage.say("hello", call)
     assert answer.answer == "I heard you."
     assert answer.notes == ["not remembered: the number is taken"]
-    last = await stage.keeper.last_packet("s", call.tenant, stage.house.models["codemind"].fingerprint)
+    last = await stage.keeper.last_packet("s", call, stage.house.models["codemind"].fingerprint)
     assert last is not None
     assert last.packet_id == answer.packet_id
 
