@@ -82,7 +82,8 @@ def read_year(match: re.Match[str], _today: date) -> Days:
 
 
 def read_quarter(match: re.Match[str], today: date) -> Days:
-    year, first = int(match["y"] or today.year), int(match["q"]) * 3 - 2
+    first = int(match["q"]) * 3 - 2
+    year = int(match["y"]) if match["y"] else _latest_month(first, today)
     return date(year, first, 1), _month_days(year, first + 2)[1]
 
 

@@ -4,6 +4,7 @@ Pure: takes hits and the pages behind them. A term counts in full where it stand
 in a neighbouring page, or by a synonym.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -22,6 +23,9 @@ what who whom whose when where why how which did do does is are was were can cou
 tell show find list give summarise summarize explain describe
 """
 _ASKING = frozenset(_QUESTION_WORDS.split())
+_ASKS_FOR = re.compile(r"(?:what|who|whom|whose|when|where|why|how|which)\b", re.IGNORECASE)
+# "Can you remember that my dog is called Rex?" tells what it is about.
+_TOLD = re.compile(r"\b(?:remember|note|forget|know) that (?:my|our|i|we|the|his|her|their)\b", re.IGNORECASE)
 _TALK_WORDS = "ask question wonder talk discuss speak mention say said tell told chat conversation session"
 _TALK = frozenset(stem(word) for word in _TALK_WORDS.split())
 QUOTES_ONLY = "extractive"  # the name of the model without weights, as a turn's page has it
@@ -132,14 +136,24 @@ def repeats_question(page: Page, question: str) -> bool:
     if not asks(page.text):
         return _bare(page.text) == _bare(question)
     said, asked = (frozenset(stem(word) for word in content_words(text)) for text in (page.text, question))
-    return 2 * len(said & asked) >= len(said)
+    if 2 * len(said & asked) < len(said):
+        return False
+    return bool(_ASKS_FOR.match(page.text)) or not _adds(page.text, said - asked)
+
+
+def _adds(text: str, added: frozenset[str]) -> bool:
+    """Whether a question tells something by the way ("Can you remember that my dog is called Rex?")."""
+    inside = (word for word in re.findall(r"\w+", text)[1:] if word[0].isupper() or word[0].isdigit())
+    return len(added) >= 2 or any(stem(normalise(word)) in added for word in inside)
 
 
 def only_asked(page: Page, question: str) -> bool:
     """A person's own question to gaiad: it states nothing, unless what was talked about is asked for."""
     if not page.packet_id.startswith(CHAT_TURN) or page.speaker != "user" or _TALK & stems(question):
         return False
-    return all(sentence.text.rstrip().endswith(("?", "？")) for sentence in split(page.text))
+    return not _TOLD.search(page.text) and all(
+        sentence.text.rstrip().endswith(("?", "？")) for sentence in split(page.text)
+    )
 
 
 def asks(text: str) -> bool:

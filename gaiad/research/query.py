@@ -22,8 +22,12 @@ from gaiad.schemas import Facets, Focus, MetricRange
 Kind = Literal["factual", "evolution", "comparative", "conceptual", "listing"]
 Order = Literal["relevance", "earliest", "latest"]
 
+# Who a question may be put to. Any other word before the comma ("Yesterday, what ...") is part of the question.
+_ADDRESSED = (
+    "gaiad?|assistant|prime|lite|codemind|claude|gemini|(?:chat)?gpt|grok|copilot|llama|mistral|qwen|gemma|deepseek"
+)
 _VOCATIVE = re.compile(
-    r"^(?:hey |hi |ok,? |okay,? )*\w+[,:] "
+    rf"^(?:(?:hey|hi|hello) \w+[,:] |(?:(?:hey|hi|hello|ok|okay),? )*(?:(?:{_ADDRESSED})[,:] )?)"
     r"(?=please |what|when|who|why|how|where|which|find|show|tell|list|pull|compar|do|did|can|could)",
     re.IGNORECASE,
 )

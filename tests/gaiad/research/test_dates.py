@@ -160,6 +160,13 @@ def test_a_month_that_runs_counts_as_this_years() -> None:
     assert period.since == datetime(2025, 11, 1, tzinfo=UTC)
 
 
+def test_a_quarter_without_its_year_is_not_in_the_future() -> None:
+    (period,) = find_periods("What did we decide in Q4?", datetime(2026, 2, 10, tzinfo=UTC), UTC)
+    assert (period.since, period.until) == (datetime(2025, 10, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
+    (period,) = find_periods("in Q1", datetime(2026, 2, 10, tzinfo=UTC), UTC)
+    assert period.since == datetime(2026, 1, 1, tzinfo=UTC)
+
+
 def test_an_unknown_expression_is_none() -> None:
     assert read_days("in a while", CLOCK.now().date()) is None
 

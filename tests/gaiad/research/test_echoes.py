@@ -58,10 +58,17 @@ def test_a_question_about_the_same_tells_nothing(said, question):
         ("My boat is called Heron.", "What is my boat called?"),
         ("What does the garden in Lisbon cost a year?", "What did I ask yesterday?"),
         ("Hello, the meeting is on Tuesday.", "hello"),
+        ("Can you remember that my dog is called Rex?", "What is my dog called?"),
+        ("My boat is called Heron, isn't it?", "What is my boat called?"),
     ],
 )
 def test_what_tells_something_stays(said, question):
     assert not repeats_question(page(said), question)
+
+
+def test_a_question_that_hands_over_a_fact_is_more_than_a_question():
+    assert only_asked(page("Do you know my dog?"), "What is my dog called?")
+    assert not only_asked(page("Can you remember that my dog is called Rex?"), "What is my dog called?")
 
 
 def test_what_reads_like_a_question_is_one():

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.research.query import SearchParameters, process_query
+from gaiad.research.query import SearchParameters, plain_question, process_query
 from gaiad.schemas import Facets, MetricRange
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
@@ -65,6 +65,20 @@ def test_keywords_are_content_words_without_dates_and_asking() -> None:
         datetime(2025, 11, 1, tzinfo=UTC),
         datetime(2025, 12, 1, tzinfo=UTC),
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Yesterday, what did we decide?", "Today: what did we decide?", "RTC: what is it?", "November: what happened?"],
+)
+def test_what_opens_a_question_is_no_addressee_unless_it_is_one(text: str) -> None:
+    assert plain_question(text) == text
+    assert read(text).dated or "rtc" in read(text).keywords
+
+
+@pytest.mark.parametrize("name", ["Claude, ", "Hey Claude, ", "hi Ruth: ", "ok, ", "Okay gaia, ", "Hey "])
+def test_whom_a_question_is_put_to_is_no_part_of_it(name: str) -> None:
+    assert plain_question(f"{name}what did we decide?") == "what did we decide?"
 
 
 def test_initials_and_their_meaning_find_each_other() -> None:
