@@ -107,6 +107,21 @@ def streams(*events: object, pause_s: float = 0.0, hang: bool = False) -> Handle
     return answer
 
 
+def held(told: asyncio.Event, *events: object) -> Handler:
+    """Sends the first event, and the others once it is told to."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        async with streaming(request) as response:
+            for number, event in enumerate(events):
+                data = event if isinstance(event, str) else f"data: {json.dumps(event)}\n\n"
+                await response.write(data.encode())
+                if number == 0:
+                    await told.wait()
+            return response
+
+    return answer
+
+
 DONE = "data: [DONE]\n\n"
 
 
@@ -144,7 +159,7 @@ async def open_remote(stand):
         opened.append(remote)
         await remote.start()
         if wait:
-            await remote.wait_ready(5.0)
+            await remote.wait_ready(60.0)
         return remote
 
     yield open_one
@@ -292,7 +307,7 @@ async def test_nothing_is_asked_again_once_text_was_given_out(stand, open_remote
     ],
 )
 async def test_each_bad_answer_is_one_clear_error(stand, open_remote, answer, error, words):
-    remote = await open_remote(remote_timeout_s=0.3)
+    remote = await open_remote(remote_timeout_s=0.3 if "silent" in words else 60.0)
     stand.answers = [answer]
     with pytest.raises(error, match=words) as caught:
         await whole(remote)
@@ -311,8 +326,9 @@ async def test_slow_headers_are_silence_too_and_a_slow_but_steady_reply_is_not(s
     stand.answers = [slow]
     with pytest.raises(Unavailable, match="silent"):
         await whole(remote)
-    stand.answers = [streams(*map(delta, "abcdef"), ": still here\n\n", delta("", "stop"), DONE, pause_s=0.12)]
-    assert (await whole(remote)).text == "abcdef"
+    patient = await open_remote(remote_timeout_s=3.0)
+    stand.answers = [streams(*map(delta, "abcdef"), ": still here\n\n", delta("", "stop"), DONE, pause_s=0.5)]
+    assert (await whole(patient)).text == "abcdef"
 
 
 async def test_cancel_closes_the_connection_at_once(stand, open_remote):
@@ -410,12 +426,15 @@ async def test_untrusted_control_tokens_are_broken_on_the_way_out_and_trusted_on
 
 async def test_the_line_is_bounded_and_a_beat_passes_it(stand, open_remote):
     remote = await open_remote(parallel=1, queue=1)
-    stand.answers = [streams(delta("a"), delta("", "stop"), DONE, pause_s=0.3)]
+    told = asyncio.Event()
+    stand.answers = [held(told, delta("a"), delta("", "stop"), DONE), says("a")]
     running = [asyncio.ensure_future(whole(remote)) for _ in range(2)]
-    await until(lambda: (remote._line.running, remote._line.waiting) == (1, 1))
+    await until(lambda: (remote._line.running, remote._line.waiting) == (1, 1) and stand.asked)
     with pytest.raises(Unavailable, match="already wait"):
         await whole(remote)
     assert await remote.beat(Call()) > 0
+    assert not any(one.done() for one in running)
+    told.set()
     assert [last.text for last in await asyncio.gather(*running)] == ["a", "a"]
 
 
@@ -423,7 +442,7 @@ async def test_a_key_that_is_refused_is_failed_until_a_real_token_comes(stand, o
     stand.models, stand.answers = status(401, "who are you"), [status(401, "who are you")]
     remote = await open_remote(wait=False)
     with pytest.raises(Unavailable, match="401: who are you"):
-        await remote.wait_ready(5.0)
+        await remote.wait_ready(60.0)
     assert remote.status().state == "failed"
     stand.answers = [says("welcome")]
     await remote.beat(Call())
@@ -440,16 +459,23 @@ async def test_a_ready_server_is_looked_at_from_time_to_time_and_no_token_is_ask
     await until(lambda: remote.status().state == "ready")
 
 
-async def test_a_server_that_writes_a_reply_is_not_looked_at(stand, open_remote):
-    remote = await open_remote(heartbeat_s=0.05)
-    stand.answers = [streams(delta("a"), delta("", "stop"), DONE, pause_s=1.0)]
+async def test_a_server_that_writes_a_reply_is_not_looked_at(stand, open_remote, monkeypatch):
+    remote, told, rests = await open_remote(heartbeat_s=0.05), asyncio.Event(), []
+    lost = remote._health.lost
+
+    async def rest(timeout_s):
+        rests.append(stand.listed)
+        return await lost(timeout_s)
+
+    monkeypatch.setattr(remote._health, "lost", rest)  # what the watch does between two looks
+    stand.answers = [held(told, delta("a"), delta("", "stop"), DONE)]
     running = asyncio.ensure_future(whole(remote))
     await until(lambda: stand.asked)
-    await asyncio.sleep(0.2)  # a look that was on its way has arrived
-    looks = stand.listed
-    await asyncio.sleep(0.3)
+    begun = len(rests)
+    await until(lambda: len(rests) > begun + 6)
     assert not running.done()
-    assert stand.listed == looks
+    assert len(set(rests[begun + 1 :])) == 1, "a look that was on its way has arrived by the next rest"
+    told.set()
     assert (await running).text == "a"
 
 
@@ -467,7 +493,7 @@ async def test_a_server_without_a_list_of_models_is_ready_and_one_with_a_page_in
     stand.answers = [status(200, "<html>log in")]
     remote = await open_remote(wait=False)
     with pytest.raises(Unavailable, match="log in"):
-        await remote.wait_ready(5.0)
+        await remote.wait_ready(60.0)
     assert remote.status().state == "failed"
 
 
@@ -531,7 +557,7 @@ async def test_after_close_a_call_is_refused_and_start_brings_it_back(stand, ope
     with pytest.raises(Unavailable, match="closed"):
         await whole(remote)
     await remote.start()
-    await remote.wait_ready(5.0)
+    await remote.wait_ready(60.0)
     assert (await whole(remote)).text == "fine"
 
 

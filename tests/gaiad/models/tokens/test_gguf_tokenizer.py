@@ -245,18 +245,18 @@ async def test_without_a_template_chatml_is_spoken_where_the_vocabulary_knows_it
     assert "".join(segment.text for segment in segments) == "<s>System: Be brief.\n\nUser: hi\n\nAssistant:"
 
 
-async def test_what_a_template_made_of_a_refused_message_is_told_on_standard_error(tokens, tiny_llama):
-    tokenizer = tokens.tokenizer(tiny_llama, GEMMA)
-    for _ in range(2):
-        segments = await tokenizer.render([SYSTEM, user("hi")], Call())
-    assert [segment.text for segment in segments if segment.text == "Be brief."]
-    async with asyncio.timeout(30):
-        while not (told := [line for line in tokens.stderr_lines() if "System role not supported" in line]):  # noqa: ASYNC110
+async def test_what_a_template_made_of_a_refused_message_is_told_once_on_standard_error(tokens, tiny_llama, bpe):
+    for path in (tiny_llama, tiny_llama, bpe):
+        segments = await tokens.tokenizer(path, GEMMA).render([SYSTEM, user("hi")], Call())
+        assert [segment.text for segment in segments if segment.text == "Be brief."]
+    async with asyncio.timeout(60):  # for the other file's line, which comes last
+        while str(bpe) not in "".join(_refusals(tokens)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-    await asyncio.sleep(0.1)  # a second line would be here
-    told = [line for line in tokens.stderr_lines() if "System role not supported" in line]
-    assert len(told) == 1
-    assert str(tiny_llama) in told[0]
+    assert [str(tiny_llama) in line for line in _refusals(tokens)] == [True, False]
+
+
+def _refusals(tokens):
+    return [line for line in tokens.stderr_lines() if "System role not supported" in line]
 
 
 async def test_a_refusal_is_bad_input_in_the_templates_words(tokens, tiny_llama):

@@ -82,10 +82,16 @@ def test_who_waits_for_a_process_leaves_the_turn_to_others(idle):
     assert replies[2].id == 1
 
 
-def test_no_more_processes_at_once_than_places(idle):
-    replies = []
+def test_no_more_processes_at_once_than_places(idle, tmp_path):
+    replies, told = [], tmp_path / "told"
     turns = Turns(replies.append)
-    trials = [ThrowAway(lambda: time.sleep(0.5) or b"") for _ in range(PROCESSES * 3)]
+
+    def work():
+        while not told.exists():
+            time.sleep(0.01)
+        return b""
+
+    trials = [ThrowAway(work, Limits(wall_s=100.0, cpu_s=100)) for _ in range(PROCESSES * 3)]
 
     def waits(request_id, trial):
         yield trial
@@ -94,12 +100,17 @@ def test_no_more_processes_at_once_than_places(idle):
 
     for number, trial in enumerate(trials):
         turns.add(number, waits(number, trial))
-    most = 0
+    for _ in trials:
+        turns.step()
+    at_once = [sum(trial.started and not trial.over for trial in trials)]
+    told.touch()
+    end = time.monotonic() + 100
     while len(replies) < len(trials):
+        assert time.monotonic() < end, "an answer is missing"
         turns.wait(idle)
         turns.step()
-        most = max(most, sum(trial.started and not trial.over for trial in trials))
-    assert most == PROCESSES
+        at_once.append(sum(trial.started and not trial.over for trial in trials))
+    assert max(at_once) == at_once[0] == PROCESSES
 
 
 def test_two_may_wait_for_the_same_process_and_one_may_leave(idle):
