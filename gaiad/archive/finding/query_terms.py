@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gaiad.archive.finding.word_forms import families
+from constants.word_forms import families
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 MAX_WORDS = 64
