@@ -24,6 +24,8 @@ _CUED = 40
 """The best pages whose text is looked at for what the question asks for (measured: more change nothing, and cost)."""
 _RELEVANT_SHARE = 0.5
 """In order of time only pages count that score at least this share of the best."""
+_HOLDING_SHARE = 0.85
+"""In order of time a page holds the words of a query with this share of the weight that any page has of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Contest:
 
     def ranked(self) -> Ranked:
         """Pages best first, as the request's mode and order have it."""
+        if self.request.order != "relevance" and self.request.mode == "bm25" and self.found.terms:
+            return self._words_in_time_order()
         ranked = self._by_relevance()
         if self.request.order == "relevance":
             return ranked
@@ -95,6 +99,21 @@ class Contest:
             known = known[found.catalogue.active[known]]
             return _single("dense", known, comparison.of(found.catalogue.ids[known]))
         return self._hybrid()
+
+    def _words_in_time_order(self) -> Ranked:
+        """Of all pages that hold the words the first in time, however low they score: a first mention is brief.
+
+        Where those are fewer than asked for, the best of the others join them.
+        """
+        scores, limit = self.found.lexical.scores, self.request.limit
+        holding = _in_time(_holding(self.found.lexical), self.found.catalogue, self.request)[:limit]
+        others = ranking.best_positions(scores, self.candidates)
+        others = others[scores[others] >= _RELEVANT_SHARE * scores.max(initial=0.0)]
+        others = _in_time(np.setdiff1d(others, holding), self.found.catalogue, self.request)[: limit - len(holding)]
+        chosen = np.concatenate([holding, others])
+        best = chosen[np.argsort(-scores[chosen], kind="stable")]
+        in_time = _in_time(best, self.found.catalogue, self.request)
+        return _single("bm25", best, scores[best]).take(_places(best, in_time))
 
     def _by_metadata(self) -> Ranked:
         found, catalogue = self.found, self.found.catalogue
@@ -226,6 +245,28 @@ def _preferred(
     for condition, values in wanted:
         share += exact.packet_mask(connection, catalogue, condition, values)[positions] / np.float32(len(wanted))
     return share
+
+
+def _holding(lexical: LexicalScores) -> Positions:
+    """The pages with the words, or nearly as many of them, by weight, as stand together on any page."""
+    held = np.zeros(len(lexical.scores), np.float32)
+    for term in lexical.terms:
+        held[term.positions] += np.float32(term.weight)
+    held[lexical.scores <= 0] = 0.0
+    return np.flatnonzero((held > 0) & (held >= _HOLDING_SHARE * held.max(initial=0.0))).astype(np.int64)
+
+
+def _in_time(positions: Positions, catalogue: Catalogue, request: SearchRequest) -> Positions:
+    """The pages earliest or latest first, as the request has it; the earlier stored one first among equals."""
+    times = catalogue.timestamp_ms[positions]
+    return positions[np.lexsort((positions, times if request.order == "earliest" else -times))]
+
+
+def _places(positions: Positions, wanted: Positions) -> NDArray[np.int64]:
+    """Where in `positions` each of `wanted` stands."""
+    order = np.argsort(positions)
+    places: NDArray[np.int64] = order[np.searchsorted(positions, wanted, sorter=order)]
+    return places
 
 
 def _in_time_order(ranked: Ranked, catalogue: Catalogue, request: SearchRequest) -> Ranked:

@@ -102,6 +102,20 @@ async def test_order_by_time(talks):
     assert await talks.packets("transmission", order="latest") == ["tp-3", "tp-2"]
 
 
+@pytest.mark.parametrize(("order", "first"), [("earliest", "tp-early"), ("latest", "tp-late")])
+async def test_a_brief_mention_before_or_after_many_pages_is_the_first_in_time(shelf, order, first):
+    """Of few words of a long page it scores low; what speaks of it all the time must not push it out."""
+    filler = " ".join(f"word{number}" for number in range(60))
+    shelf.packet("tp-early", [f"{filler} heliostat mirror {filler}"], at="2025-01-01T00:00:00+00:00")
+    shelf.packet("tp-one-word", ["mirror mirror mirror"], at="2024-01-01T00:00:00+00:00")
+    shelf.packet("tp-dense", ["heliostat mirror heliostat mirror"] * 230, at="2025-06-01T00:00:00+00:00")
+    shelf.packet("tp-late", [f"{filler} heliostat mirror {filler}"], at="2025-12-01T00:00:00+00:00")
+    found = await shelf.packets("heliostat mirror", mode="bm25", order=order, limit=60)
+    assert found[0] == first
+    assert len(found) == 60
+    assert "tp-one-word" not in found
+
+
 async def test_phrases_must_stand_in_the_page_as_written(talks):
     assert await talks.packets("coherence", phrases=["Coherence  METRIC rose"]) == ["tp-2"]
     assert await talks.packets("coherence", phrases=["coherence rose"]) == []
