@@ -45,6 +45,8 @@ from router.routing import Routing
 from router.scrubbing import Scrubber
 from router.stored import stored_as_shown
 
+OWNERS: ChatChannel = "cli_chat"
+"""Where a command is approved and verified: it is for its owner alone."""
 _log = get_logger("gaiad.cognition")
 
 
@@ -139,7 +141,7 @@ class Conversations:
 
     async def verify(self, executed: Executed, call: Call) -> AsyncGenerator[Event, None]:
         """The turn after an approved command was run, as it happens. Raises as TurnTaker.take."""
-        async with aclosing(self._taker.verify(executed, call)) as events:
+        async with aclosing(self._taker.verify(executed, self._seen_by(OWNERS, call))) as events:
             async for event in events:
                 yield event
 

@@ -87,6 +87,12 @@ class Call:
         part.hidden, part.guarded = self.hidden | frozenset(hidden), self.guarded | frozenset(guarded)
         return part
 
+    def seeing_all(self) -> "Call":
+        """The same call, to which nothing is hidden: to learn the labels of what is given, never to show it."""
+        part = self._copy()
+        part.hidden = frozenset()
+        return part
+
     def _copy(self) -> "Call":
         copy = Call(self.tenant, self.deadline, self.priority, self.turn_id)
         copy.hidden, copy.guarded, copy._cancelled = self.hidden, self.guarded, self._cancelled

@@ -25,6 +25,7 @@ from gaiad.turn.company import Company
 from gaiad.turn.council_turn import CouncilTurn, Event
 from gaiad.turn.executed import Executed, command_line, result_text
 from gaiad.turn.gathering import Gathered, Names
+from gaiad.turn.looking_back import Labels, labels_of
 from gaiad.turn.minutes import Minutes
 from gaiad.turn.remembering import Keeper
 from gaiad.turn.stage_packets import StagePackets
@@ -48,26 +49,29 @@ class Continuation:
         self._clock = clock
 
     async def events(
-        self, executed: Executed, names: Names, turns: list[SessionTurn], call: Call
+        self, executed: Executed, names: Names, turns: list[SessionTurn], proposed: SessionTurn | None, call: Call
     ) -> AsyncGenerator[Event, None]:
-        """As TurnTaker.take's. Raises as that."""
+        """As TurnTaker.take's. `proposed` is the turn that proposed the command, as it is remembered: its plan and
+        answer are given, so what is said of it is said of this turn too. Raises as TurnTaker.take.
+        """
+        labels = labels_of([*turns, *([] if proposed is None else [proposed])], call.guarded)
         yield "turn", {"session_id": names.session_id, "turn_id": names.turn_id}
         room = self._company.room
         running = RunningTurn(turn_id=names.turn_id, session_id=names.session_id, depth="", stage="", role="")
         room.begin(call.tenant, running)
         try:
-            async with aclosing(self._verified(executed, names, turns, call)) as events:
+            async with aclosing(self._verified(executed, names, turns, labels, call)) as events:
                 async for event in events:
                     yield event
         finally:
             room.end(names.turn_id)
 
     async def _verified(
-        self, executed: Executed, names: Names, turns: list[SessionTurn], call: Call
+        self, executed: Executed, names: Names, turns: list[SessionTurn], labels: Labels, call: Call
     ) -> AsyncGenerator[Event, None]:
         company, approval = self._company, executed.approval
         record = await self._proposed_in(approval, call)
-        gathered = self._gathered(approval, record, names, turns)
+        gathered = self._gathered(approval, record, names, turns, labels)
         rules = _verifying(company.rules)
         choice = DepthChoice(depth="full", why=_WHY)
         story = Story(gathered, choice, rules, self._keeper.now(), risk_of(approval.risk_level), company.kept)
@@ -95,7 +99,7 @@ class Continuation:
             return None
 
     def _gathered(
-        self, approval: Approval, record: TurnRecord | None, names: Names, turns: list[SessionTurn]
+        self, approval: Approval, record: TurnRecord | None, names: Names, turns: list[SessionTurn], labels: Labels
     ) -> Gathered:
         """Nothing is looked up: what counts is in the work. The persona is that turn's, as long as there is one."""
         registry = self._assembler.registry
@@ -118,6 +122,7 @@ class Continuation:
             may_execute=False,
             unasked=None,
             took_ms=0.0,
+            labels=labels,
         )
 
     def _packets(self, gathered: Gathered, rules: Rulebook) -> StagePackets:

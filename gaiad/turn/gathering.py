@@ -71,7 +71,7 @@ class Gathered(NamedTuple):
     may_execute: bool
     unasked: list[str] | None
     took_ms: float
-    labels: Labels = Labels([], [])
+    labels: Labels
 
 
 class Gatherer:

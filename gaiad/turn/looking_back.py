@@ -3,7 +3,7 @@
 What a persona may do bounds it: without the grant `research` it is one search. Nothing here asks a model that writes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -107,18 +107,22 @@ class LookingBack:
         ]
 
     async def labels(self, context: Sequence[ContextItem], turns: Sequence[SessionTurn], call: Call) -> Labels:
-        """What is to be said of a turn that is given these pages and this history: whatever holds of any of them.
-
-        A tag is handed on as a policy tag where a channel does not see it: the words of a page may stand in the answer.
-        """
+        """What is to be said of a turn that is given these pages and this history (`labels_of`)."""
         headers = await self._archive.page_headers([item.page_id for item in context], call) if context else []
-        guarded = {label.casefold() for label in call.guarded}
-        tags = [tag for header in headers for tag in header.tags if tag.casefold() in guarded]
-        given: list[PageHeader | SessionTurn] = [*headers, *turns]
-        return Labels(
-            list(dict.fromkeys(label for each in given for label in each.classification)),
-            list(dict.fromkeys([*(label for each in given for label in each.policy_tags), *tags])),
-        )
+        return labels_of([*headers, *turns], call.guarded)
+
+
+def labels_of(given: Sequence[PageHeader | SessionTurn], guarded: Collection[str]) -> Labels:
+    """What is to be said of a turn that is given all this: whatever holds of any of it.
+
+    A tag is handed on as a policy tag where a channel does not see it: the words of a page may stand in the answer.
+    """
+    kept_back = {label.casefold() for label in guarded}
+    tags = [tag for each in given for tag in each.tags if tag.casefold() in kept_back]
+    return Labels(
+        list(dict.fromkeys(label for each in given for label in each.classification)),
+        list(dict.fromkeys([*(label for each in given for label in each.policy_tags), *tags])),
+    )
 
 
 def standing_turns(turns: Sequence[SessionTurn], mtu: int) -> frozenset[str]:

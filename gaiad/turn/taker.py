@@ -138,9 +138,10 @@ class TurnTaker:
             await self._in_line(lock, session_id)
             try:
                 turns = await self._history(session_id, call)
+                proposed = await self._known(session_id, executed.approval.turn_id, turns, call.seeing_all())
                 names = Names(session_id, self._ids.make("turn"), self._ids.make("cog"))
                 with log_context(tenant=call.tenant, session_id=session_id, turn_id=names.turn_id):
-                    async with aclosing(self._continuation.events(executed, names, turns, call)) as events:
+                    async with aclosing(self._continuation.events(executed, names, turns, proposed, call)) as events:
                         async for event in events:
                             yield event
             finally:

@@ -16,6 +16,7 @@ from gaiad.errors import Conflict, NotFound, Unavailable
 from gaiad.ids import short
 from gaiad.ingesting import encoded
 from gaiad.ledger.approvals import ApprovalLog
+from gaiad.memory_schemas import SessionTurn, TurnMessage
 from gaiad.ports import Call
 from gaiad.schemas import IngestDocument
 from tests.makers.commanding import BAD, WISH, commanding
@@ -181,6 +182,19 @@ async def test_commands_of_one_session_run_one_after_the_other(open_house):
         made = await asyncio.gather(approve(house, first), approve(house, second))
         assert [one.state for one in made] == ["verified", "verified"]
         assert most == [1]
+
+
+async def test_what_is_said_of_the_turn_that_proposed_it_is_said_of_the_one_that_verifies_it(open_house):
+    async with open_house() as house:
+        said = [TurnMessage(role="user", content="The cellar is shut.")]
+        before = SessionTurn(session_id="s", turn_id="t0", messages=said, classification=["house"], tags=["Secret"])
+        await house.archive.remember_turn(before, Call())
+        house.approvals._verify = lambda executed, call: house.taker.verify(
+            executed, call.without(["house"], ["secret"])
+        )
+        await approve(house, await asked(house))
+        *_, proposed, verified = await house.archive.session_turns("s", Call())
+        assert (proposed.classification, verified.classification) == (["house"], ["house"])
 
 
 async def test_whoever_approves_and_leaves_stops_nothing(open_house):

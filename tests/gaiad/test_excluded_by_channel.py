@@ -3,6 +3,8 @@ made of it elsewhere; the command line sees everything.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,39 @@ exclude = {web_chat = ["SECRET"], memory_api = ["secret"]}
 [redaction]
 channels = {web_chat = false}
 """
+SCRIPTED = """
+[models.known.script]
+kind = "scripted"
+path = "{folder}/script.toml"
+[roles]
+prime = "script"
+lite = "script"
+codemind = "script"
+"""
+SCRIPT = rf"""
+[[reply]]
+match = 'Vote yes, no or abstain'
+text = '{{"vote": "yes", "confidence": 0.9, "reason": "as asked"}}'
+[[reply]]
+match = 'Review the proposed command'
+text = '{{"verdict": "accept", "reason": "as asked"}}'
+[[reply]]
+match = 'step by step. Write one VERIFY'
+text = 'VERIFY: {{"outcome": "success", "summary": "It is done, {CANARY}."}}'
+[[reply]]
+match = 'think step by step'
+text = 'PLAN: {{"steps": ["Look {CANARY}"]}}'
+[[reply]]
+match = 'errors, gaps and risks'
+text = 'PLAN: {{"confidence": 0.86, "steps": ["Look {CANARY}"]}}'
+[[reply]]
+match = 'delete the old log[\s\S]*Answer the user now'
+text = '''EXECUTE: {{"argv": ["touch", "found.txt"], "why": "it was asked"}}
+RESPONSE: I would look {CANARY}.'''
+[[reply]]
+text = "RESPONSE: {SHUT}"
+"""
+WISH = "Please delete the old log files in the folder."
 
 
 def words(answer: Answered) -> str:
@@ -36,6 +71,13 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
     home = tmp_path_factory.mktemp("excluded") / "h"
     home.mkdir(mode=0o700)
     (home / "config.toml").write_text(SETTINGS)
+    with knowing(home) as running:
+        yield running
+
+
+@contextmanager
+def knowing(home: Path) -> Iterator[BenchDaemon]:
+    """A daemon that remembers a hidden page and an open one."""
     with running_daemon(home=home) as running:
         for session, words, labels in (("vault", SHUT, ["secret"]), ("harbour", OPEN, [])):
             turns = [{"role": "user", "content": words}]
@@ -117,6 +159,28 @@ def test_a_turn_on_the_page_neither_finds_nor_remembers_it(
     (mine,) = daemon.client.post("/sessions/pages", {"session_id": "anew", "limit": 1})["pages"]
     assert "policyTags" not in mine["header"]
     assert CANARY in daemon.client.post("/chat", {"message": QUESTION, "session_id": "cli"})["answer"]
+
+
+def test_the_turn_after_an_approved_command_takes_over_the_label_too(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    home.mkdir(mode=0o700)
+    (tmp_path / "script.toml").write_text(SCRIPT)
+    (home / "config.toml").write_text(SETTINGS + SCRIPTED.format(folder=tmp_path))
+    with knowing(home) as daemon:
+        page = Page(daemon)
+        daemon.client.post("/chat", {"message": QUESTION, "session_id": "talk", "depth": "fast"})
+        asked = {"message": WISH, "session_id": "talk", "depth": "full", "persona": "engineer"}
+        assert daemon.client.post("/chat", asked)["status"] == "AWAITING_APPROVAL"
+        (waiting,) = daemon.client.post("/approvals/list", {})["approvals"]
+        approved = daemon.client.post("/approvals/approve", {"id": waiting["id"], "sha256": waiting["sha256"]})
+        assert (approved["state"], CANARY in approved["note"]) == ("verified", True)
+        said = daemon.client.post("/sessions/pages", {"session_id": "talk"})["pages"]
+        of_it = [one["header"] for one in said if one["metadata"]["packet_id"] == approved["continuation"]]
+        assert of_it
+        assert {tuple(one["policyTags"]) for one in of_it} == {("secret",)}
+        assert CANARY not in words(page.post("/search", query=CANARY))
+        assert page.post("/turns/show", turn=approved["continuation"]).status == 404
+        assert page.post("/approvals/list", all=True).json["approvals"] == []
 
 
 def test_a_briefing_has_a_list_of_its_own_and_a_reload_takes_it_up(daemon: BenchDaemon, page: Page) -> None:
