@@ -96,16 +96,18 @@ class VectorIndex:
         self._count, self._unwritten = len(live), len(missing) + len(gone)
 
     def _load_file(self, connection: sqlite3.Connection, version: Version) -> tuple[Parts, Ids]:
-        """The base part as its file has it, and the pages it covers. Raises BrokenIndex, OSError."""
+        """The base part as its file has it, and the pages it covers. Raises BrokenIndex, OSError.
+
+        A file that this space did not write counts for nothing: the folder is named by the fingerprint, and a space
+        that had the same one before left it there.
+        """
         nothing = Parts.empty(self.dimension), np.zeros(0, np.int64)
+        written = "SELECT value FROM changes WHERE name = ?"
+        if connection.execute(written, (vectors.written_mark(self._space),)).fetchone() is None:
+            return nothing
         manifest = vector_file.read_manifest(self.folder)
         if manifest is None:
-            mark = connection.execute(
-                "SELECT value FROM changes WHERE name = ?", (vectors.written_mark(self._space),)
-            ).fetchone()
-            if mark is not None:
-                raise vector_file.BrokenIndex(f"{self.folder / vector_file.MANIFEST} is missing")
-            return nothing
+            raise vector_file.BrokenIndex(f"{self.folder / vector_file.MANIFEST} is missing")
         if (manifest.fingerprint, manifest.dimension) != (self.fingerprint, self.dimension):
             raise vector_file.BrokenIndex(
                 f"{self.folder} holds the space {manifest.fingerprint} ({manifest.dimension}), not {self.fingerprint}"

@@ -8,6 +8,7 @@ import pytest
 
 from gaiad.archive.dense import hnsw_build, vector_file
 from gaiad.archive.dense.vector_index import VectorIndex
+from gaiad.archive.storing.migrations import archive_migrations
 from gaiad.errors import BadInput, WorkerDied
 from gaiad.ports import Call
 from gaiad.store.database import connect
@@ -186,6 +187,26 @@ def test_a_damaged_file_is_noticed_named_and_rebuilt(make_shelf, exact_scan_max,
         assert again.count == 80
         found, _ = again.search(rows[5], 1)
         assert found.tolist() == [ids[5]], label
+
+
+@pytest.mark.parametrize("exact_scan_max", [1000, 50], ids=["exact", "hnsw"])
+def test_the_file_of_a_space_that_was_renamed_is_not_taken_for_the_new_ones(make_shelf, exact_scan_max):
+    shelf = make_shelf()
+    ids, rows = fill(shelf, 80), unit_vectors(80)
+    old = open_index(shelf, exact_scan_max)
+    old.add(ids, rows)
+    assert old.build_base() if exact_scan_max == 50 else old.snapshot()
+    lines = [line for line in archive_migrations()[4].splitlines() if not line.startswith("--")]
+    shelf.tenant.file.write(lambda c: [c.execute(command) for command in "\n".join(lines).split(";")])
+    new, others = open_index(shelf, exact_scan_max), unit_vectors(80, seed=5)
+    assert new.folder == old.folder
+    new.add(ids[:60], others[:60])  # and no file of its own yet
+    again = open_index(shelf, exact_scan_max)
+    assert (again.count, again.kind, again.problems) == (60, "exact", [])
+    found, cosines = again.search(others[7], 1)
+    assert (found.tolist(), cosines[0]) == ([ids[7]], pytest.approx(1.0, abs=1e-3))
+    assert again.build_base() if exact_scan_max == 50 else again.snapshot()
+    assert open_index(shelf, exact_scan_max).search(others[7], 1)[0].tolist() == [ids[7]]
 
 
 def test_all_files_deleted_is_noticed(shelf):
