@@ -268,10 +268,10 @@ class Service:
         return await self._archive.packet_detail(packet_id, call)
 
     async def hidden(self, names: Collection[str], call: Call) -> set[str]:
-        """Those of these packet and page ids that the call may not see; none in a tenant that there is not."""
+        """Those of these packet and page ids that the call may not see; none where there is no such tenant."""
         try:
             return await self._archive.hidden(names, call)
-        except NotFound:
+        except (NotFound, BadInput):
             return set()
 
     async def session_pages(self, session_id: str, after: int, limit: int, call: Call) -> list[MemoryPage]:

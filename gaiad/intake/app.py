@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from gaiad.chat_schemas import ChatRequest, RedactionCount
+from gaiad.council_schemas import HOUSE
 from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, NotFound
 from gaiad.intake.auth import Caller
 from gaiad.intake.doors import FOREIGN_ORIGIN, Door
@@ -127,11 +128,16 @@ class Exchange:
             return stored
         record = msgspec.json.decode(msgspec.json.encode(stored))
         names, hidden = set(names_in(record)), set[str]()
-        of_record = record.get("tenant") if isinstance(record, dict) else None
-        for tenant in {call.tenant for call in self._calls} or {of_record or DEFAULT_TENANT}:
+        for tenant in self._told_of(record):
             if self.caller.may_use(tenant):
-                hidden |= await self.service.hidden(names, self.call(tenant))
+                hidden |= await self.service.hidden(names, self._call(tenant))
         return without(record, hidden)
+
+    def _told_of(self, record: object) -> set[str]:
+        """The tenants whose packets a record can name: its own, and those that were asked. The house has no packets."""
+        of_record = record.get("tenant") if isinstance(record, dict) else None
+        asked = (self.request.query.get("tenant"), *(call.tenant for call in self._calls))
+        return {tenant for tenant in (of_record, *asked) if tenant and tenant != HOUSE} or {DEFAULT_TENANT}
 
     @property
     def _hidden(self) -> list[str]:
@@ -151,10 +157,13 @@ class Exchange:
     def call(self, tenant: str) -> Call:
         """A call for `tenant`, cancelled when the client departs. Raises Forbidden when the caller may not use it."""
         self.caller.require_tenant(tenant)
-        call = Call(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
-        call = call.without(self._hidden, self.service.config.memory.guarded)
+        call = self._call(tenant)
         self._calls.append(call)
         return call
+
+    def _call(self, tenant: str) -> Call:
+        call = Call(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
+        return call.without(self._hidden, self.service.config.memory.guarded)
 
     async def tenants(self) -> list[str]:
         """The tenants that it is about: `?tenant=`, without it all that the caller may use."""
