@@ -1,7 +1,7 @@
 """What a found page says of the question: which of its terms it covers, how near it is in meaning, how relevant in all.
 
-Pure: takes hits and the pages behind them. A term counts in full where it stands in the page, less in the page's topic,
-in a neighbouring page, or by a synonym.
+Pure: takes hits and the pages behind them. A term counts in full where it or a form of it (met, of meet) stands in the
+page, less in the page's topic, in a neighbouring page, or by a synonym.
 """
 
 import re
@@ -11,7 +11,7 @@ import msgspec
 
 from gaiad.research.query import SearchParameters
 from gaiad.research.sentences import split
-from gaiad.research.words import content_words, expand_initials, normalise, rarity, stem, stems, synonyms
+from gaiad.research.words import content_words, expand_initials, forms, normalise, rarity, stem, stems, synonyms
 from gaiad.schemas import Hit, Page
 
 IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
@@ -36,12 +36,14 @@ _THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword of the question. `frequency` counts the pages it (or, with none, its best alternative) stands in."""
+    """A keyword of the question. `frequency` counts the pages it (or, with none, its best alternative) stands in;
+    `forms` are the stems of its irregular forms, which are the same word."""
 
     word: str
     stem: str
     weight: float
     frequency: int
+    forms: frozenset[str] = frozenset()
     synonyms: frozenset[str] = frozenset()
     meaning: frozenset[str] = frozenset()
 
@@ -49,6 +51,10 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
     def unknown(self) -> bool:
         """Stands nowhere in the archive, neither as it is nor spelled out nor by a synonym."""
         return self.frequency == 0
+
+    def said_in(self, text: set[str]) -> bool:
+        """Whether it stands among these stems, in any form."""
+        return self.stem in text or not self.forms.isdisjoint(text)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +84,10 @@ def semantic_score(cosine: float | None) -> float:
 
 
 def lookup_words(parameters: SearchParameters) -> list[str]:
-    """Every word whose frequency `make_terms` wants to know: keywords, their synonyms, what initials stand for."""
+    """Every word whose frequency `make_terms` wants: keywords, their forms and synonyms, what initials stand for."""
     words = [*parameters.keywords]
     for keyword in parameters.keywords:
-        words += [*synonyms(keyword), *_meaning(keyword)]
+        words += [*forms(keyword), *synonyms(keyword), *_meaning(keyword)]
     return list(dict.fromkeys(words))
 
 
@@ -89,20 +95,25 @@ def make_terms(parameters: SearchParameters, frequencies: Mapping[str, int], pag
     """The question's keywords with their weights (rare ones weigh more) and alternatives."""
     effective = {word: _frequency(word, frequencies) for word in parameters.keywords}
     weights = rarity(effective, pages)
-    by_stem: dict[str, Term] = {}
+    by_forms: dict[frozenset[str], Term] = {}
     for word in parameters.keywords:
-        by_stem.setdefault(
-            stem(word),
+        by_forms.setdefault(
+            frozenset({stem(word), *_stems_of(forms(word))}),
             Term(
                 word=word,
                 stem=stem(word),
                 weight=weights[word],
                 frequency=effective[word],
-                synonyms=frozenset(stem(other) for other in synonyms(word)),
-                meaning=frozenset(stem(other) for other in _meaning(word)),
+                forms=_stems_of(forms(word)),
+                synonyms=_stems_of(synonyms(word)),
+                meaning=_stems_of(_meaning(word)),
             ),
         )
-    return list(by_stem.values())
+    return list(by_forms.values())
+
+
+def _stems_of(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(stem(word) for word in words)
 
 
 def _meaning(word: str) -> list[str]:
@@ -110,7 +121,7 @@ def _meaning(word: str) -> list[str]:
 
 
 def _frequency(word: str, frequencies: Mapping[str, int]) -> int:
-    count = frequencies.get(word, 0)
+    count = frequencies.get(word, 0) + sum(frequencies.get(form, 0) for form in forms(word))
     if count:
         return count
     spelled = min((frequencies.get(part, 0) for part in _meaning(word)), default=0)
@@ -224,7 +235,7 @@ def _credit(term: Term, own: set[str], header: set[str], around: set[str]) -> fl
 
 
 def _stands(term: Term, text: set[str]) -> bool:
-    return term.stem in text or (bool(term.meaning) and term.meaning <= text)
+    return term.said_in(text) or (bool(term.meaning) and term.meaning <= text)
 
 
 def sentence_credit(text: str, speaker: str, terms: Sequence[Term]) -> float:
@@ -232,7 +243,7 @@ def sentence_credit(text: str, speaker: str, terms: Sequence[Term]) -> float:
     own = stems(text)
     said_by = stems(speaker)
     earned = {
-        term.word: 1.0 if _stands(term, own) or term.stem in said_by else BY_SYNONYM if term.synonyms & own else 0.0
+        term.word: 1.0 if _stands(term, own) or term.said_in(said_by) else BY_SYNONYM if term.synonyms & own else 0.0
         for term in terms
     }
     return weighted(earned, terms)

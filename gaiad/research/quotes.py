@@ -95,12 +95,12 @@ def pick(
 def _telling(terms: Sequence[Term], selected: Sequence[Evidence]) -> list[Term]:
     """The terms weighed anew for these pages: what stands in every sentence here, or in their topic, tells little."""
     sentences = [stems(sentence.text) for item in selected for sentence in split(item.page.text)]
-    counts = {term.word: sum(term.stem in sentence for sentence in sentences) for term in terms}
+    counts = {term.word: sum(term.said_in(sentence) for sentence in sentences) for term in terms}
     here = rarity(counts, len(sentences))
     topics = [stems(item.page.topic) for item in selected]
     anew = []
     for term in terms:
-        given = sum(term.stem in topic for topic in topics) / len(topics) if topics else 0.0
+        given = sum(term.said_in(topic) for topic in topics) / len(topics) if topics else 0.0
         anew.append(
             msgspec.structs.replace(term, weight=term.weight * (0.5 + 0.5 * here[term.word]) * (1 - 0.5 * given))
         )

@@ -13,6 +13,7 @@ import msgspec
 import Stemmer
 
 from constants.load import load
+from constants.word_forms import families
 
 # Numbers keep their points and versions their prefix (v2.0); an apostrophe inside a word is part of it.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)+|[^\W_]+(?:['’][^\W_]+)*")
@@ -106,6 +107,21 @@ def _synonyms_by_stem() -> dict[str, tuple[str, ...]]:
 def synonyms(word: str) -> tuple[str, ...]:
     """Other words for a normalised word, from the shipped table; () when it knows none."""
     return _synonyms_by_stem().get(stem(word), ())
+
+
+@functools.cache
+def _forms_by_stem() -> dict[str, tuple[str, ...]]:
+    table: dict[str, list[str]] = {}
+    for family in families():
+        by_stem = {stem(word): word for word in family}
+        for own in by_stem:
+            table.setdefault(own, []).extend(word for other, word in by_stem.items() if other != own)
+    return {own: tuple(dict.fromkeys(words)) for own, words in table.items()}
+
+
+def forms(word: str) -> tuple[str, ...]:
+    """Other forms of a normalised word that the stemmer leaves apart, as `bought` of `buy`; () of a regular word."""
+    return _forms_by_stem().get(stem(word), ())
 
 
 def expand_initials(text: str) -> list[str]:

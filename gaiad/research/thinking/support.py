@@ -13,7 +13,7 @@ from gaiad.research.contradictions import compare
 from gaiad.research.sentences import split
 from gaiad.research.synthesis import show_day
 from gaiad.research.thinking.passages import Passage
-from gaiad.research.words import content_words, expand_initials, normalise, stem, stems, stop_words, synonyms
+from gaiad.research.words import content_words, expand_initials, forms, normalise, stem, stems, stop_words, synonyms
 
 COVERED = 0.6
 """The share of a sentence's own words (those the question does not have) that its quotes must have too."""
@@ -78,7 +78,7 @@ def _share(sentence: str, said: str, question: str) -> float:
     own = [word for word in content_words(sentence) if stem(word) not in asked]
     if not own:
         return 1.0 if standing & (stems(sentence) | {stem(word) for word in content_words(question)}) else 0.0
-    met = sum(stem(word) in standing or any(stem(other) in standing for other in synonyms(word)) for word in own)
+    met = sum(any(stem(one) in standing for one in (word, *forms(word), *synonyms(word))) for word in own)
     return met / len(own)
 
 

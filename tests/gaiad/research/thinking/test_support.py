@@ -49,6 +49,11 @@ def test_what_is_made_up_is_not(page: Any, sentence: str, why: str) -> None:
     assert unsupported(sentence, [passage(page, QUOTE)], QUESTION, UTC) == why
 
 
+def test_a_form_that_the_stemmer_leaves_apart_is_the_same_word(page: Any) -> None:
+    quote = passage(page, "We bought both and wrote home.")
+    assert unsupported("She would buy and write.", [quote], "What of the stamps?", UTC) == ""
+
+
 def test_who_spoke_of_what_and_when_belongs_to_the_quote(page: Any) -> None:
     quote = passage(page, SAID, speaker="Greta", topic="Harbour pump")
     assert unsupported("Greta ordered 12 membranes for the harbour pump.", [quote], "What was ordered?", UTC) == ""
