@@ -57,8 +57,17 @@ class FeedbackCalls:
         return await self._tenants.get(call.tenant).tenant.file.aread(read)
 
     async def reset(self, packet_id: str, call: Call, query: str | None = None) -> int:
-        """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many."""
+        """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many.
+
+        Those on packets that the call may not see stay.
+        """
         call.check(self._clock.monotonic())
         asked = None if query is None else " ".join(query.split())
         file = self._tenants.get(call.tenant).tenant.file
-        return await self._tenants.run(file.write, lambda connection: feedback.reset(connection, packet_id, asked))
+
+        def forget(connection: sqlite3.Connection) -> int:
+            judged = feedback.judged(connection) if call.hidden else ()
+            kept = hidden_ids(connection, call.hidden, judged) if judged else ()
+            return feedback.reset(connection, packet_id, asked, kept)
+
+        return await self._tenants.run(file.write, forget)

@@ -4,7 +4,9 @@ The rows lie in the tenant's own database, so they are backed up with the packet
 verdicts along (a trigger of the schema).
 """
 
+import json
 import sqlite3
+from collections.abc import Collection
 from typing import NamedTuple
 
 from gaiad.clock import from_epoch_ms, to_iso
@@ -49,11 +51,20 @@ def newest(connection: sqlite3.Connection, limit: int) -> list[FeedbackRow]:
     ]
 
 
-def reset(connection: sqlite3.Connection, packet_id: str, query: str | None = None) -> int:
-    """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many it were."""
+def judged(connection: sqlite3.Connection) -> set[str]:
+    """The packets on which there is a verdict."""
+    return {packet_id for (packet_id,) in connection.execute("SELECT DISTINCT packet_id FROM feedback")}
+
+
+def reset(connection: sqlite3.Connection, packet_id: str, query: str | None = None, kept: Collection[str] = ()) -> int:
+    """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many it were.
+
+    Those on the packets `kept` stay.
+    """
     return connection.execute(
-        "DELETE FROM feedback WHERE (:packet_id = '' OR packet_id = :packet_id) AND (:query IS NULL OR query = :query)",
-        {"packet_id": packet_id, "query": query},
+        "DELETE FROM feedback WHERE (:packet_id = '' OR packet_id = :packet_id) AND (:query IS NULL OR query = :query)"
+        " AND packet_id NOT IN (SELECT value FROM json_each(:kept))",
+        {"packet_id": packet_id, "query": query, "kept": json.dumps(sorted(kept))},
     ).rowcount
 
 

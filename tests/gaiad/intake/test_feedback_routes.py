@@ -95,3 +95,17 @@ async def test_what_a_channel_does_not_see_it_hears_no_verdict_on(
         await archive.feedback.give("TP-0", "useful", "", blind)
     assert hidden.value.message.replace("TP-1", "TP-0") == unknown.value.message
     assert len(await archive.feedback.newest(10, Call())) == 1
+
+
+async def test_what_a_channel_does_not_see_it_takes_no_verdict_back_on(
+    api: aiohttp.ClientSession, archive: LocalArchive, make_packet: Callable[..., bytes]
+) -> None:
+    await archive.ingest_documents([("d.xml", make_packet(packet_id="TP-4", tags="light"))], Call())
+    for packet_id in ("TP-1", "TP-2", "TP-4"):
+        await post(api, "/feedback", packet_id=packet_id, verdict="useful")
+    blind = Call().without({"harbour"}, ())
+    assert await archive.feedback.reset("TP-1", blind) == 0
+    assert await archive.feedback.reset("TP-1", blind, "") == 0
+    assert await archive.feedback.reset("", blind) == 1
+    assert sorted(packet_id for packet_id, _, _ in await listed(api)) == ["TP-1", "TP-2"]
+    assert await archive.feedback.reset("", Call()) == 2
