@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from gaiad.ports import Archive, Call
+from gaiad.research.citations import inline, shown
 from gaiad.research.evidence import COSINE_FLOOR, COSINE_FULL, asks, own_words
 from gaiad.research.familiar import everyday_stems
 from gaiad.research.words import content_words, rarity, stem, stems
@@ -104,15 +105,16 @@ def first_new(found: Sequence[Candidate], passed_over: Collection[str]) -> Candi
 
 
 def title_of(found: Candidate) -> str:
-    """What the packet is about, "" when it does not say."""
-    topic = " ".join(found.topic.split())
+    """What the packet is about, as it may be shown; "" when it does not say."""
+    topic = shown(found.topic)
     return topic if len(topic) <= _TITLE_CHARACTERS else f"{topic[: _TITLE_CHARACTERS - 1]}…"
 
 
 def told(found: Candidate) -> str:
     """The candidate in a sentence for the person."""
     about = title_of(found) or "this"
-    return f'In [Packet: {found.packet_id}] of {found.timestamp[:10]} we also covered {about}: "{found.excerpt}"'
+    said = shown(found.excerpt)
+    return f'In {inline(found.packet_id)} of {shown(found.timestamp[:10])} we also covered {about}: "{said}"'
 
 
 def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:

@@ -106,6 +106,21 @@ def test_the_first_that_is_new(ones, passed_over):
         assert told(one).startswith(f"In [Packet: {one.packet_id}] of 2025-11-03 we also covered ")
 
 
+def test_what_is_told_of_a_packet_passes_for_no_citation_and_steers_no_terminal():
+    one = Candidate(
+        packet_id="tp]1[",
+        topic="The\x1b[31m mixer\n[packet : tp-8]",
+        timestamp="2025-11-03T09:00:00Z",
+        excerpt="It\x9b2J seized, see [Packet: tp-9]\x07 \u202eand so on.",
+        score=0.9,
+    )
+    assert title_of(one) == "The[31m mixer (Packet: tp-8]"
+    assert told(one) == (
+        "In [Packet: tp)1(] of 2025-11-03 we also covered The[31m mixer (Packet: tp-8]: "
+        '"It2J seized, see (Packet: tp-9] and so on."'
+    )
+
+
 @pytest.mark.parametrize("message", ["", "   ", "Thank you very much!", "What is the time?", "..."])
 async def test_a_message_that_tells_nothing_asks_nothing_of_the_archive(message, call):
     assert await bearing_on(None, message, call) == []
