@@ -102,6 +102,7 @@ class LexicalIndex:
         held = self._current(connection)
         result = LexicalScores(np.zeros(len(catalogue), np.float32))
         forms = {term.stems[0]: term.forms for term in terms if term.forms}
+        spelled = {stem: text for term in terms for stem, text in term.spelled}
         frequencies = {
             stem: sum(_frequency(connection, held, form) for form in (stem, *forms.get(stem, ())))
             for term in terms
@@ -113,21 +114,23 @@ class LexicalIndex:
             frequency = frequencies[stem]
             weight = inverse_frequency(frequency, catalogue.active_count)
             within = not chosen or spent + frequency <= self._budget
-            every = [stem, *forms.get(stem, ())]
-            postings = _merged([self._postings(connection, held, form, chosen, within=within) for form in every])
+            every = [(form, spelled.get(form, form)) for form in (stem, *forms.get(stem, ()))]
+            postings = _merged(
+                [self._postings(connection, held, form, text, chosen, within=within) for form, text in every]
+            )
             self._add(result, word, postings, weight, catalogue, all_pages=within)
             if within:
                 spent += frequency
-                chosen += every
+                chosen += [text for _, text in every]
         return result
 
     def _postings(
-        self, connection: sqlite3.Connection, held: Held, stem: str, chosen: Sequence[str], *, within: bool
+        self, connection: sqlite3.Connection, held: Held, stem: str, text: str, chosen: Sequence[str], *, within: bool
     ) -> Postings:
         known = held.known(stem)
         if known is not None:
             return known
-        return _read_postings(connection, held, stem) if within else _common(connection, stem, chosen)
+        return _read_postings(connection, held, stem) if within else _common(connection, text, chosen)
 
     def frequencies(self, connection: sqlite3.Connection, stems: Sequence[str]) -> dict[str, int]:
         """On how many pages each index term stands."""
@@ -190,11 +193,11 @@ def _read_postings(connection: sqlite3.Connection, held: Held, stem: str) -> Pos
     return postings
 
 
-def _common(connection: sqlite3.Connection, stem: str, rare: Sequence[str]) -> Postings:
-    """Where a common term meets a rare one, counted once a page: FTS5 leaps from one to the next."""
+def _common(connection: sqlite3.Connection, text: str, rare: Sequence[str]) -> Postings:
+    """Where a common term meets a rare one, counted once a page: FTS5 leaps from one to the next, and stems both."""
     rare_ones = " OR ".join(quote(other) for other in rare)
     (listed,) = connection.execute(
-        "SELECT group_concat(rowid) FROM pages_text WHERE pages_text MATCH ?", (f"{quote(stem)} AND ({rare_ones})",)
+        "SELECT group_concat(rowid) FROM pages_text WHERE pages_text MATCH ?", (f"{quote(text)} AND ({rare_ones})",)
     ).fetchone()
     ids = _numbers(listed or "")
     return Postings(ids, np.ones(len(ids), np.float32))

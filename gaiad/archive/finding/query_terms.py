@@ -19,6 +19,7 @@ MAX_WORDS = 64
 _MAX_QUERY_CHARS = 20_000
 _MAX_WORD_CHARS = 200
 _CACHE_WORDS = 50_000
+_APOSTROPHE = re.compile("['’]")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 _STOP_WORDS = """
@@ -35,12 +36,14 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 class QueryTerm(msgspec.Struct, frozen=True):
     """A word as typed and the terms the index holds for it (more than one for such as `o'brien`).
 
-    `forms` are the terms of its irregular forms: of `buy` that of `bought`.
+    `forms` are the terms of its irregular forms: of `buy` that of `bought`. `spelled` has, for each term that a match
+    would stem into another one (of `house`, `hous` becomes `hou`), a word that it stems into the term.
     """
 
     word: str
     stems: tuple[str, ...]
     forms: tuple[str, ...] = ()
+    spelled: tuple[tuple[str, str], ...] = ()
 
 
 class Stemmer:
@@ -55,6 +58,7 @@ class Stemmer:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[str, ...]] = {}
         self._forms: dict[str, tuple[str, ...]] = {}
+        self._family_words: dict[str, str] = {}
 
     def stems(self, words: Sequence[str]) -> list[tuple[str, ...]]:
         """The index terms of each word, in order; () for a word without letters or digits."""
@@ -73,10 +77,20 @@ class Stemmer:
             found: dict[str, list[str]] = {}
             for family in families():
                 stems = list(dict.fromkeys(stem for stems in self.stems(family) for stem in stems))
+                self._family_words |= self._by_stem(family)
                 for one in stems:
                     found.setdefault(one, []).extend(other for other in stems if other != one)
             self._forms = {one: tuple(dict.fromkeys(others)) for one, others in found.items()}
         return self._forms.get(stem, ())
+
+    def spelled(self, word: str, terms: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """What to match for those of a word's terms (its stems, its forms) that are no stems of themselves."""
+        moved = [term for term, again in zip(terms, self.stems(terms), strict=True) if again != (term,)]
+        known = self._family_words | self._by_stem(_APOSTROPHE.split(word)) if moved else {}
+        return tuple((term, known[term]) for term in moved if term in known)
+
+    def _by_stem(self, words: Sequence[str]) -> dict[str, str]:
+        return {stems[0]: word for word, stems in zip(words, self.stems(words), strict=True) if len(stems) == 1}
 
     def close(self) -> None:
         with self._lock:
@@ -111,7 +125,9 @@ def parse_query(query: str, stemmer: Stemmer) -> list[QueryTerm]:
     for word, stems in zip(words, stemmer.stems(words), strict=True):
         if stems:
             forms = stemmer.forms(stems[0]) if len(stems) == 1 else ()
-            distinct.setdefault(tuple(sorted((*stems, *forms))), QueryTerm(word, stems, forms))
+            terms = (*stems, *forms)
+            spelled = stemmer.spelled(word, terms)
+            distinct.setdefault(tuple(sorted(terms)), QueryTerm(word, stems, forms, spelled))
     return list(distinct.values())
 
 

@@ -108,6 +108,19 @@ async def test_what_the_archive_knows_by_name_and_by_number_is_without_it(kept: 
     assert await kept.document_frequency(words, BLIND) == {"lantern": 2, "zirconium": 0}
 
 
+async def test_words_whose_stem_has_another_stem_are_not_counted_on_hidden_pages(kept: LocalArchive) -> None:
+    await kept.remember_turns(
+        [
+            turn("t-house", "cellar", "The house has a database.", classification=["secret"]),
+            turn("t-quay", "quay", "A house, and another house."),
+        ],
+        SEEING,
+    )
+    words = ["house", "databases"]
+    assert await kept.document_frequency(words, SEEING) == {"house": 2, "databases": 1}
+    assert await kept.document_frequency(words, BLIND) == {"house": 1, "databases": 0}
+
+
 async def test_labels_come_back_with_what_is_found(kept: LocalArchive) -> None:
     hits = {hit.packet_id: hit for hit in (await kept.search(SearchRequest(query="lantern", adjacent=1), SEEING)).hits}
     assert (hits[SHUT].classification, hits[SHUT].policy_tags) == (["secret"], [])

@@ -1,6 +1,7 @@
 """What the lexical index holds in memory: bounded, and the words asked about most recently stay."""
 
 import numpy as np
+import pytest
 
 from gaiad.archive.finding import lexical
 from gaiad.archive.finding.lexical import Held, LexicalIndex, Postings
@@ -40,4 +41,28 @@ def test_scores_are_the_same_with_and_without_what_is_held(shelf):
     assert np.array_equal(shelf.tenant.file.read(score), fresh)
     shelf.packet("tp-new", ["another violin"])
     assert np.count_nonzero(shelf.tenant.file.read(score)) == 13
+    stemmer.close()
+
+
+@pytest.mark.parametrize("query", ["databases of the house", "harbour house", "database harbour", "paid house"])
+def test_terms_too_common_for_the_budget_score_by_their_own_stem(shelf, query):
+    for number in range(3):
+        shelf.packet(f"tp-{number}", [f"the house in the harbour {number}", "a house", "a house was paid for"])
+    shelf.packet("tp-rare", ["the database of the house", "databases in the harbour"])
+    stemmer, catalogues = Stemmer(), CatalogueReader()
+
+    def scored(budget):
+        def score(connection):
+            terms, catalogue = parse_query(query, stemmer), catalogues.current(connection)
+            return LexicalIndex(budget).score(connection, terms, catalogue).terms
+
+        return {pages.word: pages.positions.tolist() for pages in shelf.tenant.file.read(score)}
+
+    whole, narrow = scored(20_000), scored(1)
+    first = min(whole, key=lambda word: len(whole[word]))
+    assert len(whole) == 2
+    assert narrow[first] == whole[first]
+    for word in set(whole) - {first}:
+        assert narrow[word] == [place for place in whole[word] if place in whole[first]]
+        assert narrow[word]
     stemmer.close()

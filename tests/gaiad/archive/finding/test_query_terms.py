@@ -39,6 +39,15 @@ def test_a_name_with_an_apostrophe_keeps_its_parts(stems):
     assert parse_query("O'Brien", stems) == [QueryTerm("o'brien", ("o", "brien"))]
 
 
+def test_a_term_that_is_no_stem_of_itself_comes_with_a_word_that_has_it(stems):
+    assert parse_query("houses", stems) == [QueryTerm("houses", ("hous",), (), (("hous", "houses"),))]
+    for query in ("o'database", "rise", "databases' coffee", "risen"):
+        for term in parse_query(query, stems):
+            known = dict(term.spelled)
+            matched = [known.get(one, one) for one in (*term.stems, *term.forms)]
+            assert stems.stems(matched) == [(one,) for one in (*term.stems, *term.forms)]
+
+
 def test_a_very_long_query_is_cut(stems):
     assert len(parse_query(" ".join(f"w{n}" for n in range(10_000)), stems)) == MAX_WORDS
 
