@@ -369,8 +369,12 @@ def test_leaving_a_turn_that_is_asked_for_whole_is_leaving_too(daemon: BenchDaem
     body = json.dumps({"message": "tell me at length", "session_id": "left whole", "role": "codemind"}).encode()
     leaving.sendall(b"POST /chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
     leaving.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-    until(lambda: client.turns("local", 1, "left whole"))
-    time.sleep(1.5)  # its first words are written
+    until(lambda: any(row.running for row in client.models() if row.role == "codemind"))
+    with Client(daemon.home) as later:  # one that is begun after it, at the same pace, has words: so has the first
+        beside = ChatRequest(message="tell me at length", session_id="beside", role="codemind")
+        deltas = (event for event in later.chat_events(beside) if event.event == "delta")
+        for _ in range(4):
+            next(deltas)
     leaving.close()
     (turn,) = until(lambda: turns(client, "left whole"))
     assert turn["status"] == "CANCELLED"

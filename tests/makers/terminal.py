@@ -64,6 +64,13 @@ class Terminal:
         before, self._read_to = self._read_to, at + len(text)
         return self.seen[before : self._read_to]
 
+    def await_passing(self, text):
+        """Until `text` was there, also on a line that is taken away again; the next wait begins where it would have."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.raw:
+            assert time.monotonic() < deadline, f"no {text!r} in {self.raw!r}"
+            assert self._read(0.1), f"it ended without {text!r}: {self.raw!r}"
+
     @property
     def echoes(self):
         """Whether keys are shown and put together to lines, as a shell wants it."""

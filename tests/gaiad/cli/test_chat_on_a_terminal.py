@@ -158,11 +158,7 @@ def test_ctrl_c_ends_the_answer_and_not_the_program(talk: Any, client: Client) -
 def test_a_message_stopped_before_the_first_word_is_at_the_prompt_again(talk: Any, client: Client) -> None:
     here = talk("--session", "early")
     here.say("Please say late")
-    deadline = time.monotonic() + 60
-    while not (turns := client.turns("local", 1, "early")) or turns[0].status != "RUNNING":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(1.0)  # the daemon's word that it took the turn up is here
+    here.await_passing("is writing the answer...")  # the daemon's word that it took the turn up is here
     here.press("\x03")
     here.wait("(stopped; your message is at the prompt again)")
     here.wait("> Please say late")

@@ -3,17 +3,20 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.ports import Call
 from gaiad.research.citations import verifies
 from gaiad.research.loop import Researcher
-from gaiad.schemas import Page, ResearchRequest, ResearchResult
+from gaiad.schemas import Page, ResearchRequest, ResearchResult, SearchRequest, SearchResponse
 
-CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+CONFIG = load_config(environment={}).research
 QUESTION = "Where is the float switch wired and who paid the plumber?"
+TEXTS = ("The float switch is wired in series.", "A committee hums.", "The float switch was moved to the basin.")
+QUOTED = 'Where is the "float switch" wired and who paid the plumber?'
 Told = list[tuple[str, dict[str, Any]]]
 
 
@@ -35,8 +38,27 @@ class Counting:
 
 @pytest.fixture
 def archive(memory: Any, page: Any) -> Counting:
-    texts = ("The float switch is wired in series.", "A committee hums.", "The float switch was moved to the basin.")
-    return Counting(memory([page(text, f"tp-{number}") for number, text in enumerate(texts, start=1)]))
+    return Counting(memory([page(text, f"tp-{number}") for number, text in enumerate(TEXTS, start=1)]))
+
+
+@pytest.fixture
+def growing(memory: Any, page: Any) -> Any:
+    """One more page from the second round on, and a question with three rounds."""
+    texts = (*TEXTS, "Somebody paid the plumber.")
+    return Growing(memory([page(text, f"tp-{number}") for number, text in enumerate(texts, start=1)]), "tp-4")
+
+
+class Growing(Counting):
+    """An archive whose `late` packet no search finds before pages were read."""
+
+    def __init__(self, archive: Any, late: str) -> None:
+        super().__init__(archive)
+        self._late = late
+
+    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+        found: SearchResponse = await self._archive.search(request, call)
+        hits = [hit for hit in found.hits if self.reads or hit.packet_id != self._late]
+        return msgspec.structs.replace(found, hits=hits)
 
 
 async def run(archive: Any, listens: bool, query: str = QUESTION) -> tuple[ResearchResult, Told]:
@@ -62,11 +84,20 @@ async def test_a_round_that_did_not_do_tells_what_it_found_before_the_next_one(a
     assert data["missing"]
 
 
-async def test_partial_answers_get_no_worse_and_no_two_are_the_same(archive: Counting) -> None:
-    partials = [data for name, data in (await run(archive, listens=True))[1] if name == "partial"]
-    sure = [data["confidence"] for data in partials]
-    assert sure == sorted(sure)
-    assert len({data["answer"] for data in partials}) == len(partials)
+async def test_partial_answers_get_no_worse_and_no_two_are_the_same(growing: Growing) -> None:
+    _, told = await run(growing, listens=True, query=QUOTED)
+    partials = [data for name, data in told if name == "partial"]
+    assert [data["packets"] for data in partials] == [["tp-1"], ["tp-1", "tp-4"]]
+    assert partials[0]["confidence"] < partials[1]["confidence"]
+    assert len({data["answer"] for data in partials}) == 2
+
+
+async def test_a_round_that_is_less_sure_tells_no_partial_answer(growing: Growing, page: Any) -> None:
+    growing.stored["tp-4/0"] = page("Paid.", "tp-4")
+    _, told = await run(growing, listens=True, query=QUOTED)
+    sure = [data["confidence"] for name, data in told if name == "reflected"]
+    assert sure[1] < sure[0]
+    assert [name for name, _ in told].count("partial") == 1
 
 
 async def test_nobody_who_listens_costs_nothing_and_changes_nothing(archive: Counting) -> None:
