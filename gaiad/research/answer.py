@@ -3,7 +3,7 @@
 Pure. Status, the seed's user responses, notes and confidence are settled here; the loop only says what it found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import Any
 
@@ -164,25 +164,42 @@ def listing_answer(
     verified: Sequence[Citation],
     zone: tzinfo,
 ) -> Answer:
-    """A list is complete by construction; packets without quotable words stand in it without a quote."""
+    """A list is complete unless it says otherwise; packets without quotable words stand in it without a quote."""
     leads = {citation.packet_id: citation for citation in verified}
     removed = len(listing.leads) - len(verified)
-    partial = listing.total > len(listing.packets)
-    notes = [f"Showing {len(listing.packets)} of {listing.total} packets."] if partial else []
+    unknown = no_such_models(parameters)
+    partial = listing.total > len(listing.packets) or listing.open_ended or bool(unknown and not parameters.models)
+    notes = list(_about_listing(parameters, listing))
     if removed:
         notes.append(f"{removed} citations did not verify and were removed.")
     notes += _degraded(listing.degraded)
     return Answer(
         parameters=parameters,
         status="PARTIAL" if partial else "SUCCESS",
-        text=list_packets(listing.packets, leads, listing.total, zone),
+        text=list_packets(listing, leads, zone),
         citations=tuple(verified),
         sources=listing.packets,
         confidence=final(1.0, "PARTIAL" if partial else "SUCCESS", len(verified), removed),
         iterations=1,
         notes=tuple(notes),
+        missing=unknown if partial else (),
         degraded=listing.degraded,
     )
+
+
+def no_such_models(parameters: SearchParameters) -> tuple[str, ...]:
+    """What is missing where the question names models that no packet is of."""
+    return tuple(f"{word}: no such model here" for word in parameters.unknown_models)
+
+
+def _about_listing(parameters: SearchParameters, listing: Listing) -> Iterator[str]:
+    """What a reader of the list must know of what is not in it."""
+    if listing.total > len(listing.packets):
+        yield f"Showing {len(listing.packets)} of {listing.total} packets."
+    if listing.open_ended:
+        yield "More packets may speak of it: name a period or more words to list them all."
+    if names := ", ".join(parameters.unknown_models):
+        yield f"No packet here is of {names}{'' if parameters.models else '; these speak of it'}."
 
 
 def _degraded(reasons: Sequence[str]) -> tuple[str, ...]:

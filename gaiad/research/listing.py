@@ -1,11 +1,12 @@
 """Listing questions ("Show me all Gemini conversations from November"): exact filters, time order, every packet once.
 
 Here alone do words become filters, because the user asked for a list (ARCHITECTURE decision 18). With topic words too,
-a packet is listed when one of its pages speaks of them.
+a packet is listed when one of its pages speaks of them. A model that no packet is of is such a word.
 """
 
 import re
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -16,7 +17,6 @@ from gaiad.research.evidence import Term
 from gaiad.research.gather import Pool
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import spoken_from
-from gaiad.research.refine import DEEP_LIMIT
 from gaiad.research.sentences import lead_end
 from gaiad.research.trail import Trail
 from gaiad.research.words import content_words
@@ -25,17 +25,21 @@ from gaiad.schemas import Citation, Filters, PacketFilter, PacketSummary, Page, 
 LISTED_MAX = 50
 _AT_ONCE = 200
 LEAD_MAX = 240
+_LOOKED_AT = 1000  # pages, best first, that are looked at for the topic words
 # A packet is about the topic words when one of its pages covers this share of them.
 ABOUT = 0.75
 _LEAD_SECTIONS = ("summary", "content", "transcript", "other")
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Packets oldest first, at most LISTED_MAX of `total`; each one's first words as a citation where it has any."""
+    """Packets oldest first (`latest_first`: newest), at most LISTED_MAX of `total`; each one's first words as a
+    citation where it has any. With `open_ended` not every page that may speak of the topic was looked at."""
 
     packets: tuple[PacketSummary, ...]
     leads: dict[str, Citation]
     total: int
+    latest_first: bool = False
+    open_ended: bool = False
     degraded: tuple[str, ...] = ()
 
 
@@ -54,7 +58,9 @@ def listing_filters(parameters: SearchParameters, flags: Filters) -> Filters:
 
 def topic_words(parameters: SearchParameters) -> list[str]:
     """The keywords that are not already a filter (a model's name, a metric with its bound)."""
-    taken = {word for name in (*parameters.models, *parameters.model_words) for word in content_words(name)}
+    spoken_of = () if parameters.models else parameters.unknown_models
+    called = [word for word in parameters.model_words if word not in spoken_of]
+    taken = {word for name in (*parameters.models, *called) for word in content_words(name)}
     for metric in parameters.metrics:
         taken |= set(metric.name.split("_"))
     numbers = re.compile(r"\d*\.?\d+")
@@ -78,22 +84,33 @@ async def list_matching(
     filters = listing_filters(parameters, flags)
     topic = [term for term in terms if term.word in topic_words(parameters)]
     degraded: tuple[str, ...] = ()
+    latest_first, open_ended = parameters.order == "latest", False
     if topic:
-        filters, degraded = await _narrow(archive, parameters, filters, topic, call, trail)
-        if not filters.packet_ids:
-            return Listing(packets=(), leads={}, total=0, degraded=degraded)
-    found = [packet for packet in await _all(archive, filters, call, trail) if packet.packet_id not in passed_over]
+        filters, open_ended, degraded = await _narrow(archive, parameters, filters, topic, call, trail)
+    if not filters.packet_ids and (topic or (parameters.unknown_models and not filters.models)):
+        return Listing(packets=(), leads={}, total=0, degraded=degraded)
+    matching = await _all(archive, filters, "latest" if latest_first else "earliest", call, trail)
+    found = [packet for packet in matching if packet.packet_id not in passed_over]
     shown = found[:LISTED_MAX]
     leads = {packet.packet_id: await _lead(archive, packet, call) for packet in shown}
     kept = {packet_id: lead for packet_id, lead in leads.items() if lead is not None}
-    return Listing(packets=tuple(shown), leads=kept, total=len(found), degraded=degraded)
+    return Listing(
+        packets=tuple(shown),
+        leads=kept,
+        total=len(found),
+        latest_first=latest_first,
+        open_ended=open_ended,
+        degraded=degraded,
+    )
 
 
-async def _all(archive: Archive, filters: Filters, call: Call, trail: Trail) -> list[PacketSummary]:
-    """The packets that the filters let through, oldest first."""
+async def _all(
+    archive: Archive, filters: Filters, order: Literal["earliest", "latest"], call: Call, trail: Trail
+) -> list[PacketSummary]:
+    """The packets that the filters let through, by time."""
     found: list[PacketSummary] = []
     while True:
-        request = PacketFilter(tenant=call.tenant, filters=filters, order="earliest", limit=_AT_ONCE, offset=len(found))
+        request = PacketFilter(tenant=call.tenant, filters=filters, order=order, limit=_AT_ONCE, offset=len(found))
         with trail.searching("archive.list_packets", request) as search:
             page = await archive.list_packets(request, call)
             search.found([packet.packet_id for packet in page])
@@ -104,20 +121,24 @@ async def _all(archive: Archive, filters: Filters, call: Call, trail: Trail) -> 
 
 async def _narrow(
     archive: Archive, parameters: SearchParameters, filters: Filters, topic: Sequence[Term], call: Call, trail: Trail
-) -> tuple[Filters, tuple[str, ...]]:
-    """The filters with the ids of the packets that speak of the topic words; what could not take part in finding."""
+) -> tuple[Filters, bool, tuple[str, ...]]:
+    """The filters with the ids of the packets that speak of the topic words; whether pages that were not looked at may
+    speak of them too; what could not take part in finding."""
     pool = Pool(archive, call, topic, parameters.text, trail)
     request = SearchRequest(
         query=parameters.search_text,
         tenant=call.tenant,
-        limit=DEEP_LIMIT * 2,
+        limit=_LOOKED_AT,
         filters=filters,
         phrases=list(parameters.phrases),
         explain=True,
     )
-    await pool.search([request])
-    about = [item.page.packet_id for item in pool.evidence if item.lexical >= ABOUT]
-    return msgspec.structs.replace(filters, packet_ids=list(dict.fromkeys(about))), tuple(pool.degraded)
+    looked_at = await pool.search([request])
+    ranked = sorted(pool.evidence, key=lambda item: -item.fused)
+    about = [item.page.packet_id for item in ranked if item.lexical >= ABOUT]
+    lowest = ranked[-(_LOOKED_AT // 10) :]
+    open_ended = looked_at >= _LOOKED_AT and any(item.lexical >= ABOUT for item in lowest)
+    return msgspec.structs.replace(filters, packet_ids=list(dict.fromkeys(about))), open_ended, tuple(pool.degraded)
 
 
 async def _lead(archive: Archive, packet: PacketSummary, call: Call) -> Citation | None:

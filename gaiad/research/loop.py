@@ -16,6 +16,7 @@ from gaiad.clock import Clock
 from gaiad.config import ResearchConfig
 from gaiad.errors import BadInput, GaiadError
 from gaiad.ports import Archive, Call
+from gaiad.research import answer as ends
 from gaiad.research.answer import ENGINE, Answer, clarify_answer, found_answer, listing_answer, not_found_answer
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
@@ -268,7 +269,7 @@ class _Run:
         self._tell("found", iteration=1, packets=[packet.packet_id for packet in listing.packets])
         self._call.check(self._clock.monotonic())
         if not listing.packets:
-            unknown = tuple(f"{word}: no such model here" for word in parameters.model_words if not parameters.models)
+            unknown = ends.no_such_models(parameters)
             missing, empty = unknown or _period_gap(parameters, facets), not facets.packets
             return not_found_answer(parameters, 1, (), missing, listing.degraded, empty=empty)
         verified = await confirmed(self._archive, list(listing.leads.values()), self._call)

@@ -64,8 +64,9 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
 
     `keywords` are normalised content words, `expanded` adds initials and synonyms, `search_text` is the question
     without its opening and its date; `since`/`until` are UTC, None when open, and
-    `landmarks` the packets that they are taken from ("before the MIT study"); `subjects` are the two things a
-    comparison holds side by side; `ambiguous` says why the question cannot be looked up, "" when it can.
+    `landmarks` the packets that they are taken from ("before the MIT study"); `unknown_models` are those of the
+    `model_words` that no packet is of; `subjects` are the two things a comparison holds side by side; `ambiguous`
+    says why the question cannot be looked up, "" when it can.
     """
 
     text: str
@@ -80,6 +81,7 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
     landmarks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     model_words: tuple[str, ...] = ()
+    unknown_models: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -130,6 +132,7 @@ def process_query(
         landmarks=tuple(dict.fromkeys(packet_id for period in periods for packet_id in period.packet_ids)),
         models=tuple(dict.fromkeys(name for names in entities.models.values() for name in names)),
         model_words=(*entities.models, *entities.unknown_models),
+        unknown_models=entities.unknown_models,
         topics=entities.topics,
         people=entities.people,
         names=entities.names,

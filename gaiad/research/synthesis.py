@@ -12,10 +12,11 @@ import msgspec
 
 from gaiad.research.citations import cite, inline, shown
 from gaiad.research.evidence import Evidence, Term, speaks_of
+from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote, pick, wanted
 from gaiad.research.words import content_words, stem
-from gaiad.schemas import Citation, PacketSummary
+from gaiad.schemas import Citation
 
 THREADS_MAX = 5
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -142,17 +143,19 @@ def common_threads(parameters: SearchParameters, quotes: Sequence[Quote]) -> lis
     return [written[key].most_common(1)[0][0] for key in shared[:THREADS_MAX]]
 
 
-def list_packets(found: Sequence[PacketSummary], leads: dict[str, Citation], total: int, zone: tzinfo) -> str:
-    """A listing, in the order given: day, topic, model, and each packet's own first words with its citation mark."""
-    lines = [f"{total} packets, oldest first:" if total != 1 else "1 packet:"]
-    for packet in found:
+def list_packets(listing: Listing, leads: dict[str, Citation], zone: tzinfo) -> str:
+    """A listing, in its order: day, topic, model, and each packet's own first words with its citation mark."""
+    many = f"{listing.total} packets, {'newest' if listing.latest_first else 'oldest'} first:"
+    head = many if listing.total != 1 else "1 packet:"
+    lines = [f"At least {head}" if listing.open_ended else head]
+    for packet in listing.packets:
         model = f" ({shown(packet.model)})" if packet.model else ""
         lead = leads.get(packet.packet_id)
         words = f" {shown(lead.quote)}" if lead else ""
         topic = f' "{shown(packet.topic)}"' if packet.topic else ""
         lines.append(f"- {show_day(packet.timestamp, zone)}:{topic}{model}{words} {inline(packet.packet_id)}")
-    if total > len(found):
-        lines.append(f"({total - len(found)} more; narrow the question to see them.)")
+    if more := listing.total - len(listing.packets):
+        lines.append(f"({more} more; narrow the question to see them.)")
     lines.append("Open one with: gaiad packets show PACKET_ID")
     return "\n".join(lines)
 

@@ -23,7 +23,7 @@ _APPROACH: dict[Kind, str] = {
     "evolution": "Quote several places in the order of time.",
     "comparative": "Search for both sides by themselves, then set what is quoted side by side.",
     "conceptual": "Quote several places and name what they have in common.",
-    "listing": "Filter exactly and list every packet once, oldest first.",
+    "listing": "Filter exactly and list every packet once, in order of time.",
 }
 
 

@@ -1,0 +1,96 @@
+"""Lists: what they hold when a model is unknown, in which order they stand, and when they are not sure to be whole."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gaiad.clock import FrozenClock
+from gaiad.config import load_config
+from gaiad.ports import Call
+from gaiad.research import listing
+from gaiad.research.loop import Researcher
+from gaiad.schemas import ResearchRequest
+
+NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
+CONFIG = load_config((), {}).research
+
+
+@pytest.mark.parametrize("question", ["Show me all Grok conversations", "Show me all Grok conversations from November"])
+async def test_a_model_that_no_packet_is_of_lists_nothing(ask: Any, question: str) -> None:
+    result = await ask(question)
+    assert result.status == "NOT_FOUND"
+    assert result.sources == []
+    assert "grok: no such model here" in result.missing_aspects
+
+
+async def test_of_two_models_the_unknown_one_is_told(ask: Any) -> None:
+    known = await ask("Show me all Gemini conversations")
+    both = await ask("Show me all Gemini and Grok conversations")
+    assert [packet.packet_id for packet in both.sources] == [packet.packet_id for packet in known.sources] != []
+    assert "No packet here is of grok." in both.note
+    assert "grok" not in known.note
+
+
+async def test_what_speaks_of_an_unknown_model_is_listed_and_is_not_taken_for_it(memory: Any, page: Any) -> None:
+    pages = [page("We spoke of Grok and its jokes.", "tp-1"), page("We spoke of soup.", "tp-2")]
+    archive = _filtering(memory(pages))
+    result = await Researcher(archive, FrozenClock(NOW), CONFIG).research(
+        ResearchRequest(query="Show me all Grok conversations"), Call()
+    )
+    assert result.status == "PARTIAL"
+    assert [packet.packet_id for packet in result.sources] == ["tp-1"]
+    assert "No packet here is of grok; these speak of it." in result.note
+
+
+async def test_the_latest_come_first_and_are_not_the_ones_left_out(ask: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(listing, "LISTED_MAX", 2)
+    latest = await ask("Show me the latest conversations")
+    every = await ask("Show me all conversations")
+    times = [packet.timestamp for packet in latest.sources]
+    assert times == sorted(times, reverse=True)
+    assert min(times) > max(packet.timestamp for packet in every.sources)
+    assert "newest first" in latest.answer
+    assert "oldest first" in every.answer
+
+
+async def test_a_list_by_topic_holds_every_packet_that_speaks_of_it(memory: Any, page: Any) -> None:
+    archive = _filtering(memory(_about_soup(page, 300)))
+    result = await Researcher(archive, FrozenClock(NOW), CONFIG).research(
+        ResearchRequest(query="How many conversations about soup?"), Call()
+    )
+    assert "300 packets" in result.answer
+
+
+async def test_a_list_that_may_be_longer_says_so(memory: Any, page: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(listing, "_LOOKED_AT", 20)
+    researcher = Researcher(_filtering(memory(_about_soup(page, 30))), FrozenClock(NOW), CONFIG)
+    result = await researcher.research(ResearchRequest(query="Show me all conversations about soup"), Call())
+    assert result.status == "PARTIAL"
+    assert "At least 20 packets" in result.answer
+    assert "More packets may speak of it" in result.note
+    monkeypatch.setattr(listing, "_LOOKED_AT", 40)
+    whole = await researcher.research(ResearchRequest(query="Show me all conversations about soup"), Call())
+    assert whole.status == "SUCCESS"
+    assert "At least" not in whole.answer
+
+
+def _about_soup(page: Any, count: int) -> list[Any]:
+    first = datetime(2025, 1, 1, tzinfo=UTC)
+    return [
+        page("We cooked soup.", f"tp-{number}", timestamp=(first + timedelta(hours=number)).isoformat())
+        for number in range(count)
+    ]
+
+
+def _filtering(archive: Any) -> Any:
+    """The archive in memory, with lists by packet id."""
+    every = archive.list_packets
+
+    async def list_packets(request: Any, call: Call) -> Any:
+        wanted = request.filters.packet_ids
+        found = [packet for packet in await every(request, call) if not wanted or packet.packet_id in wanted]
+        return found[request.offset : request.offset + request.limit]
+
+    archive.list_packets = list_packets
+    return archive
