@@ -8,6 +8,7 @@ from typing import Any
 from gaiad.settings import ArchiveConfig, Config, DiscordConfig
 
 _ABOVE_ZERO = {
+    "cognition": ("mtu", "reserve_tokens"),
     "embedder": ("batch_tokens", "max_backlog_pages", "start_timeout_s"),
     "models": ("parallel", "batch_tokens", "start_timeout_s", "remote_timeout_s", "heartbeat_s"),
 }
@@ -60,9 +61,6 @@ def _page_problems(archive: ArchiveConfig) -> Iterator[str]:
 
 
 def _out_of_range(merged: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("mtu", "reserve_tokens"):
-        if merged["cognition"][key] == 0:
-            yield f"cognition.{key} = 0: must be 1 or more; see the default in config.toml"
     for section, keys in _ABOVE_ZERO.items():
         for key in keys:
             if not (value := merged[section][key]) > 0:

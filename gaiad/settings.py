@@ -213,13 +213,13 @@ class ResearchConfig(_Section, frozen=True):
     max_pages: int
     max_sources: int
     expand_days: int
-    citation_threshold: float = 0.8
-    model: Literal["", "prime", "lite", "codemind"] = "prime"
-    model_calls: int = 8
-    model_tokens: int = 24_000
-    model_s: float = 60.0
-    keep_runs_days: int = 365
-    keep_runs_max: int = 20_000
+    citation_threshold: float
+    model: Literal["", "prime", "lite", "codemind"]
+    model_calls: int
+    model_tokens: int
+    model_s: float
+    keep_runs_days: int
+    keep_runs_max: int
 
 
 class MemoryConfig(_Section, frozen=True):

@@ -11,19 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gaiad.archive.dense.hnsw_build import SHAPES
+
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Ask = Callable[[Vectors], list[int]]
-Prepare = Callable[[Any, Path, Ids, Vectors, int], Iterator[tuple[str, Ask]]]
-_LINKS, _BUILD_WIDTH = 16, 200
+Prepare = Callable[[Any, Path, Ids, Vectors, int, int], Iterator[tuple[str, Ask]]]
+_LINKS, _BUILD_WIDTH = SHAPES[0]
 _WIDTHS = (50, 100, 200, 400, 800)
 _PROBES = (5, 10, 20, 40, 80)
 _ADDED_AT_ONCE = 5000
-_SCANNED_BELOW = 50_000
 
 
-def chromadb_settings(chromadb: Any, folder: Path, ids: Ids, matrix: Vectors, count: int) -> Iterator[tuple[str, Ask]]:
-    """Collections with the graph that gaiad builds (16 links, width 200), each asked with a wider search.
+def chromadb_settings(
+    chromadb: Any, folder: Path, ids: Ids, matrix: Vectors, count: int, _scan_max: int
+) -> Iterator[tuple[str, Ask]]:
+    """Collections with the graph that gaiad builds first, each asked with a wider search; it scans nowhere.
 
     Every width has a collection of its own: chromadb takes the width of an open one from when it was made.
     """
@@ -42,11 +45,16 @@ def chromadb_settings(chromadb: Any, folder: Path, ids: Ids, matrix: Vectors, co
         yield f"hnsw, ef_search {width}", ask
 
 
-def lancedb_settings(lancedb: Any, folder: Path, ids: Ids, matrix: Vectors, count: int) -> Iterator[tuple[str, Ask]]:
-    """A table: scanned where gaiad scans, above that with lancedb's HNSW index, asked with more and more probes."""
+def lancedb_settings(
+    lancedb: Any, folder: Path, ids: Ids, matrix: Vectors, count: int, scan_max: int
+) -> Iterator[tuple[str, Ask]]:
+    """A table: scanned up to `scan_max` as gaiad does, above that with lancedb's HNSW index, asked with more and more
+    probes.
+    """
     rows = [{"page": int(page), "vector": vector} for page, vector in zip(ids, matrix, strict=True)]
     table = lancedb.connect(str(folder)).create_table("made", rows)
-    if len(ids) >= _SCANNED_BELOW:
+    scanned = len(ids) <= scan_max
+    if not scanned:
         table.create_index(metric="dot", index_type="IVF_HNSW_SQ", m=_LINKS, ef_construction=_BUILD_WIDTH)
 
     def asking(probes: int) -> Ask:
@@ -58,7 +66,7 @@ def lancedb_settings(lancedb: Any, folder: Path, ids: Ids, matrix: Vectors, coun
 
         return ask
 
-    if len(ids) < _SCANNED_BELOW:
+    if scanned:
         yield "flat scan", asking(0)
         return
     for probes in _PROBES:

@@ -72,7 +72,8 @@ def compare(home: Path, space: Space, exact_scan_max: int, scratch: Path) -> lis
             except ImportError:
                 rows.append(Row(what=f"  {name} is not here; to compare: pip install {name}", value=0.0, unit="-"))
                 continue
-            engines.append(tune(name, prepare(module, scratch / name, ids, matrix, RECALL_AT), queries, truth))
+            settings = prepare(module, scratch / name, ids, matrix, RECALL_AT, exact_scan_max)
+            engines.append(tune(name, settings, queries, truth))
         return [*rows, *_rows(engines, queries)]
     finally:
         tenant.file.close()

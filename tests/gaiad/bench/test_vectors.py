@@ -10,7 +10,7 @@ from gaiad.bench import vectors
 from gaiad.bench.vectors import Tuned, measure_vectors, tune
 
 
-def scanning(module, folder, ids, matrix, count):
+def scanning(module, folder, ids, matrix, count, _scan_max):
     """An engine of two settings: one that finds nothing, and an exact scan."""
     assert module.__name__ == "made_store"
     assert not folder.exists()

@@ -9,7 +9,7 @@ import pytest
 
 from gaiad.cli.research_story import run_text
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.errors import Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
@@ -63,7 +63,7 @@ async def runs(tmp_path: Path) -> AsyncIterator[KeptRuns]:
 
 async def told(runs: KeptRuns, archive: Any, query: str) -> str:
     clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
-    config = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+    config = load_config(environment={}).research
     try:
         await Researcher(archive, clock, config, runs).research(ResearchRequest(query=query), Call())
     except Unavailable:

@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.schemas import ResearchRequest, ResearchResult
 
-CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+CONFIG = load_config(environment={}).research
 FOUNDED = "The council was founded on {} in the old mill."
 
 

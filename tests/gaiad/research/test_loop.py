@@ -7,14 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.schemas import Page, ResearchRequest, ResearchResult, SearchRequest, SearchResponse
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
-CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+CONFIG = load_config(environment={}).research
 
 
 async def research(archive: Any, query: str, call: Call | None = None, **fields: Any) -> ResearchResult:

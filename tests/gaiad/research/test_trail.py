@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.errors import BadInput, DeadlineExceeded
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.research.trail import Trail
 from gaiad.schemas import ResearchRequest, SearchRequest, SearchResponse
 
-CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+CONFIG = load_config(environment={}).research
 QUESTION = "Where is the float switch wired?"
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.payload_schemas import CONTENT_MAX, ResearchAgentPayload
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
@@ -18,7 +18,7 @@ from gaiad.research.trail import Trail
 from gaiad.schemas import ResearchRequest
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
-CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+CONFIG = load_config(environment={}).research
 
 
 class Listening:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gaiad.clock import FrozenClock
+from gaiad.config import load_config
 from gaiad.errors import Cancelled, Unavailable
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
@@ -161,9 +162,7 @@ async def broken_off(archive: Any, error: type[BaseException], call: Call | None
             kept.append(trail)
             return ""
 
-    from gaiad.config import ResearchConfig
-
-    config = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+    config = load_config(environment={}).research
     clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
     researcher = Researcher(archive, clock, config, Recorder())
     with pytest.raises(error):

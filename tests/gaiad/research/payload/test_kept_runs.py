@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.errors import NotFound, Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
@@ -23,7 +23,7 @@ from gaiad.research.payload import kept_runs
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
 from gaiad.schemas import PacketSummary, ResearchRequest, ResearchResult
 
-CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+CONFIG = load_config(environment={}).research
 QUESTION = "Where is the float switch wired?"
 DOUBTFUL = "How did the float switch evolve?"
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gaiad.clock import FrozenClock
-from gaiad.config import ResearchConfig
+from gaiad.config import load_config
 from gaiad.generation import Generated, GenerateRequest, TextDelta
 from gaiad.memory_schemas import PageHeader
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
@@ -31,7 +31,7 @@ class _Day(FrozenClock):
 
 
 CLOCK = _Day(datetime(2025, 12, 15, 12, tzinfo=UTC))
-CONFIG = ResearchConfig(max_iterations=5, max_pages=8, max_sources=5, expand_days=30)
+CONFIG = load_config(environment={}).research
 LIMITS = Limits(calls=8, tokens=24_000, seconds=60.0)
 PLAN, REFLECT, WRITE = "You plan searches", "research evaluation agent", "You are synthesizing"
 
