@@ -65,13 +65,18 @@ def added(total: Scores, packets: NDArray[np.int64], opinions: Opinions) -> Scor
 
 
 class FeedbackShelf:
-    """A tenant's verdicts, read again when they or the packets have changed; safe from any thread."""
+    """A tenant's verdicts, read again when they have changed, and found among the packets again when those have.
+
+    Safe from any thread.
+    """
 
     def __init__(self, stemmer: Stemmer, share: float) -> None:
         self._stemmer = stemmer
         self._share = share
         self._lock = threading.Lock()
-        self._state: tuple[int, ...] = ()
+        self._version = -1
+        self._packets: tuple[int, int] = (-1, -1)
+        self._said: dict[str, list[Verdict]] = {}
         self._verdicts: dict[int, list[Verdict]] = {}
 
     def opinions(self, connection: sqlite3.Connection, catalogue: Catalogue, terms: Sequence[QueryTerm]) -> Opinions:
@@ -83,18 +88,21 @@ class FeedbackShelf:
         return Opinions(self._share, {packet: opinion(said, asked) for packet, said in verdicts.items()})
 
     def _current(self, connection: sqlite3.Connection, catalogue: Catalogue) -> dict[int, list[Verdict]]:
-        seen = catalogue.version
-        state = (feedback.version(connection), seen.last_packet, seen.packets)
+        version = feedback.version(connection)
+        packets = (catalogue.version.last_packet, catalogue.version.packets)
         with self._lock:
-            if state != self._state:
-                self._verdicts = self._read(connection)
-                self._state = state
+            if (version, packets) != (self._version, self._packets):
+                if version != self._version:  # a question has up to thousands of characters: not for every new packet
+                    self._said = self._read(connection)
+                rows = feedback.current_rows(connection).items()
+                self._verdicts = {row: self._said[packet_id] for packet_id, row in rows if packet_id in self._said}
+                self._version, self._packets = version, packets
             return self._verdicts
 
-    def _read(self, connection: sqlite3.Connection) -> dict[int, list[Verdict]]:
-        found: dict[int, list[Verdict]] = {}
-        for packet, query, useful in feedback.stored(connection):
+    def _read(self, connection: sqlite3.Connection) -> dict[str, list[Verdict]]:
+        found: dict[str, list[Verdict]] = {}
+        for packet_id, query, useful in feedback.stored(connection):
             terms = parse_query(query, self._stemmer)
             stems = frozenset(stem for term in terms for stem in term.stems) if terms else None
-            found.setdefault(packet, []).append(Verdict(stems, 1 if useful else -1))
+            found.setdefault(packet_id, []).append(Verdict(stems, 1 if useful else -1))
         return found

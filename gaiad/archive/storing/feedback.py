@@ -14,9 +14,9 @@ from gaiad.feedback_schemas import FeedbackRow
 
 
 class StoredVerdict(NamedTuple):
-    """A verdict on a current packet, by the packet's row."""
+    """A verdict on a packet, by the packet's id."""
 
-    packet: int
+    packet_id: str
     query: str
     useful: bool
 
@@ -75,9 +75,15 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def stored(connection: sqlite3.Connection) -> list[StoredVerdict]:
-    """Every verdict on a current packet."""
-    rows = connection.execute(
-        "SELECT p.id, f.query, f.useful FROM feedback f JOIN packets p ON p.packet_id = f.packet_id AND p.current = 1"
-        " ORDER BY p.id, f.query"
+    """Every verdict."""
+    rows = connection.execute("SELECT packet_id, query, useful FROM feedback ORDER BY packet_id, query")
+    return [StoredVerdict(packet_id, query, bool(useful)) for packet_id, query, useful in rows]
+
+
+def current_rows(connection: sqlite3.Connection) -> dict[str, int]:
+    """The row of every current packet with a verdict, by the packet's id."""
+    return dict(
+        connection.execute(
+            "SELECT packet_id, id FROM packets WHERE current = 1 AND packet_id IN (SELECT packet_id FROM feedback)"
+        ).fetchall()
     )
-    return [StoredVerdict(packet, query, bool(useful)) for packet, query, useful in rows]

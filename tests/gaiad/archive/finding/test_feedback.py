@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaiad.archive.finding import feedback as finding_feedback
 from gaiad.archive.finding.feedback import ELSEWHERE, GENERAL, Opinions, Verdict, added, opinion, strength
+from gaiad.archive.finding.query_terms import parse_query
 from gaiad.archive.storing import feedback
 
 WORDS = st.frozensets(st.sampled_from(["pump", "seal", "lamp", "tide", "heron", "kiln"]), max_size=6)
@@ -131,6 +133,22 @@ async def test_it_outlives_a_restart_and_goes_with_a_reset_or_its_packet(pumps, 
     pumps.tenant.file.write(lambda c: c.execute("DELETE FROM packets WHERE packet_id = 'tp-9'"))
     assert pumps.tenant.file.read(lambda c: feedback.newest(c, 9)) == []
     assert await moved() == set()
+
+
+async def test_new_packets_cost_no_look_at_the_questions_of_verdicts(pumps, embedder, monkeypatch):
+    await pumps.embed_all(embedder)
+    say(pumps, "tp-1", useful=True, query="seal of the pump")
+    read = []
+    monkeypatch.setattr(finding_feedback, "parse_query", lambda *asked: read.append(asked[0]) or parse_query(*asked))
+    for number in range(3):
+        pumps.packet(f"tp-new-{number}", [f"The pump has a new seal, number {number}."])
+        await pumps.embed_all(embedder)
+        hits = {hit.packet_id: hit for hit in (await ranked(pumps, embedder)).hits}
+        assert [packet for packet, hit in hits.items() if "feedback" in hit.explanation.boosts] == ["tp-1"]
+    assert read == ["seal of the pump"]
+    say(pumps, "tp-new-1", useful=False)
+    hits = {hit.packet_id: hit for hit in (await ranked(pumps, embedder)).hits}
+    assert {packet for packet, hit in hits.items() if "feedback" in hit.explanation.boosts} == {"tp-1", "tp-new-1"}
 
 
 async def test_switched_off_it_moves_nothing(make_shelf, embedder):
