@@ -105,6 +105,14 @@ class Asking:
         self._told(step, reply, why, round((self._clock.monotonic() - started) * 1000, 3))
         return said
 
+    def go_without(self, what: str, error: GaiadError) -> None:
+        """A search of the model's brings nothing, and why is told. Raises Cancelled, DeadlineExceeded as `ask`."""
+        self._call.check(self._clock.monotonic())
+        why = f"{what}: {error.message}"
+        if why not in self.degraded:
+            self.degraded.append(why)
+        _log.warning("planned_search_failed", model=self.name, reason=why)
+
     def fall_back(self, step: Step, why: str) -> None:
         """The step goes by the rules after all."""
         self.degraded.append(f"{step.name} by rules: {why}")

@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from gaiad.errors import NotFound
+from gaiad.errors import GaiadError, NotFound
 from gaiad.logs import get_logger
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import shown
@@ -37,7 +37,7 @@ from gaiad.research.thinking.passages import context_pages, passages_of
 from gaiad.research.thinking.steps import QUERY_CHARACTERS, Draft, PlanAction
 from gaiad.research.thinking.writing import carried
 from gaiad.research.trail import Trail
-from gaiad.schemas import Hit, Page, Retriever, SearchRequest, SearchResponse
+from gaiad.schemas import Hit, Page, Retriever, SearchRequest
 from gaiad.tracing import span
 
 MEMO_PAGES = 8
@@ -101,9 +101,9 @@ class ByModel:
         if not requests:
             return 0
         with span("researcher.search", searches=len(requests)):
-            responses = await asyncio.gather(*(self._search(request) for request in requests))
+            found_by_each = await asyncio.gather(*(self._search(request) for request in requests))
         before = len(self.more.keys() | {item.page.page_id for item in found})
-        await self._add(_by_turns([response.hits for response in responses]), parameters.text)
+        await self._add(_by_turns(found_by_each), parameters.text)
         return len(self.more.keys() | {item.page.page_id for item in found}) - before
 
     async def _plan(
@@ -113,7 +113,11 @@ class ByModel:
         known = list(found[:MEMO_PAGES])
         if not known:
             return []
-        headers = await self._archive.page_headers([item.page.page_id for item in known], self._call)
+        try:
+            headers = await self._archive.page_headers([item.page.page_id for item in known], self._call)
+        except GaiadError as error:  # a page was replaced in between
+            self._asking.go_without("the pages found were not planned with", error)
+            return []
         prompt = prompting.planning(parameters.text, known, [header.memo_snapshot for header in headers])
         tools = [tool for tool in _TOOLS if by_meaning or tool != "dense"]
 
@@ -126,11 +130,16 @@ class ByModel:
         ids = {item.page.page_id for item in known}
         return [action for action in plan.actions if action.tool in tools and ids.issuperset(action.page_ids)]
 
-    async def _search(self, request: SearchRequest) -> SearchResponse:
-        with self._trail.searching("archive.search", request) as search:
-            response = await self._archive.search(request, self._call)
-            search.found([hit.packet_id for hit in response.hits if hit.packet_id not in self._passed_over])
-        return response
+    async def _search(self, request: SearchRequest) -> list[Hit]:
+        """Nothing from a search that fails: the rules' own may have found enough."""
+        try:
+            with self._trail.searching("archive.search", request) as search:
+                response = await self._archive.search(request, self._call)
+                search.found([hit.packet_id for hit in response.hits if hit.packet_id not in self._passed_over])
+        except GaiadError as error:
+            self._asking.go_without(f"a {request.mode} search that {self._asking.name} planned", error)
+            return []
+        return response.hits
 
     async def _add(self, hits: Sequence[Hit], question: str) -> None:
         """What the model's searches found, in that order; no echo of a conversation with gaiad comes in."""

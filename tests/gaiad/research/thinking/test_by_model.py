@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gaiad.errors import Cancelled, DeadlineExceeded
+from gaiad.errors import Cancelled, DeadlineExceeded, NotFound, Unavailable
 from gaiad.models.plain.scripted import ScriptedReply
 from gaiad.ports import Call
 from gaiad.research.thinking.asking import Limits
@@ -84,6 +84,51 @@ async def test_a_plan_names_only_pages_of_its_context_and_knows_their_memos(run:
     action = mind.seen[0].schema["properties"]["actions"]["items"]["properties"]
     assert action["pageIds"]["items"]["enum"] == ["tp-1/0"]
     assert len(told.trail.searches) == 1, "a page id that was not in the context is not looked up"
+
+
+@pytest.mark.parametrize("fails", ["dense", "page_id", "headers"])
+async def test_a_planned_search_that_fails_costs_the_run_nothing_else(run: Any, page: Any, fails: str) -> None:
+    class Failing(run.archive):  # type: ignore[name-defined,misc]
+        async def search(self, request: Any, call: Call) -> Any:
+            if request.mode == fails:
+                raise Unavailable("the embedder is gone", 5.0)
+            return await super().search(request, call)
+
+        async def page_headers(self, page_ids: Any, call: Call) -> Any:
+            if fails == "headers":
+                raise NotFound("a page is gone")
+            return await super().page_headers(page_ids, call)
+
+    actions = [
+        {"tool": "dense", "query": "switch", "k": 4, "note": "by meaning"},
+        {"tool": "page_id", "pageIds": ["tp-1/0"], "k": 4, "note": "again"},
+        {"tool": "bm25", "query": "spare membrane", "k": 4, "note": "the second part"},
+    ]
+    mind = Mind([reply(PLAN, {"actions": actions}), sufficient(), reply(WRITE, sentences(GOOD))])
+    pages = [page(SWITCH), page("Greta ordered the spare membrane in Lisbon.", packet_id="tp-2")]
+    told = await run(Failing(pages), QUESTION, mind)
+    assert of(told.result) == ("SUCCESS", "script")
+    (why,) = told.result.degraded
+    if fails == "headers":
+        assert (why, mind.asked) == ("the pages found were not planned with: a page is gone", ["reflect", "write"])
+    else:
+        assert why == f"a {fails} search that script planned: the embedder is gone"
+        assert [item.page.packet_id for item in told.trail.evidence] == ["tp-1", "tp-2"]
+
+
+async def test_a_planned_search_is_no_way_round_the_runs_own_cancel(run: Any, page: Any) -> None:
+    call = Call()
+
+    class Failing(run.archive):  # type: ignore[name-defined,misc]
+        async def search(self, request: Any, call: Call) -> Any:
+            if request.mode == "dense":
+                call.cancel()
+                raise Unavailable("the embedder is gone", 5.0)
+            return await super().search(request, call)
+
+    plan = {"actions": [{"tool": "dense", "query": "switch", "k": 4, "note": "by meaning"}]}
+    with pytest.raises(Cancelled):
+        await run(Failing([page(SWITCH)]), QUESTION, Mind([reply(PLAN, plan), sufficient()]), call=call)
 
 
 async def test_without_vectors_no_search_by_meaning_can_be_planned(run: Any, page: Any, memory: Any) -> None:
