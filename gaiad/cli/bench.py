@@ -1,11 +1,15 @@
 """`gaiad bench`: measurements on this machine; they bring their own daemon and, but for retrieval, their own data."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from gaiad.cli.command import Verb, invocation
+
+_ALONE = {"retrieval": ("--format", "--ablate", "--loop"), "answers": (), "scale": ("--pages", "--questions")}
+"""The measures that run by themselves, with the options that each has."""
 
 
 @click.command(
@@ -59,33 +63,42 @@ def bench(
     `scale` grows an archive of made-up words and vectors to each size and measures ingest, search by mode and by how
     common the words are, recall of the dense index, memory and disk: 1,000, 10,000 and 100,000 pages unless said.
     """
-    if names[:1] == ("retrieval",):
+    measure = names[0] if names and names[0] in _ALONE else ""
+    said = {"--format": form, "--ablate": ablate, "--loop": loop, "--pages": pages, "--questions": questions}
+    _check_options(measure, [option for option, value in said.items() if value not in (None, False)])
+    if measure == "retrieval":
         if len(names) != 2 or form is None:
             raise click.UsageError("write it as: gaiad bench retrieval --format locomo|beir FILE_OR_DIR")
         from gaiad.bench.retrieval import run_retrieval
 
         run_retrieval(Path(names[1]), form, ablate=ablate, loop=loop, as_json=invocation().as_json)
         return
-    if names[:1] == ("answers",):
-        if len(names) == 1 or form is not None or ablate:
+    if measure == "answers":
+        if len(names) == 1:
             raise click.UsageError("write it as: gaiad bench answers FILE_OR_DIR...")
         from gaiad.bench.answers import run_answers
 
         run_answers([Path(name) for name in names[1:]], as_json=invocation().as_json)
         return
-    if names == ("scale",):
+    if measure == "scale":
+        if len(names) != 1:
+            raise click.UsageError("write it as: gaiad bench scale [--pages N,...] [--questions N]")
         from gaiad.bench.scale import DEFAULT_QUESTIONS, DEFAULT_SIZES, run_scale
 
         sizes = _sizes(pages) if pages else DEFAULT_SIZES
         run_scale(sizes, questions=questions or DEFAULT_QUESTIONS, as_json=invocation().as_json)
         return
-    if pages is not None or questions is not None:
-        raise click.UsageError("--pages and --questions belong to `gaiad bench scale`")
-    if form is not None or ablate or loop:
-        raise click.UsageError("--format, --ablate and --loop belong to `gaiad bench retrieval FILE_OR_DIR`")
     from gaiad.bench.main import run
 
     run(names, as_json=invocation().as_json)
+
+
+def _check_options(measure: str, said: Sequence[str]) -> None:
+    """Raises UsageError for an option that the measure has not; "" is one that runs with others and has none."""
+    for option in said:
+        if option not in _ALONE.get(measure, ()):
+            owner = next(name for name, options in _ALONE.items() if option in options)
+            raise click.UsageError(f"{option} belongs to `gaiad bench {owner}`")
 
 
 def _sizes(pages: str) -> list[int]:

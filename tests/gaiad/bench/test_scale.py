@@ -5,9 +5,10 @@ import asyncio
 import numpy as np
 import pytest
 
+from gaiad.archive.dense import vectors
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.storing.tenant import open_tenant
-from gaiad.bench import scale, scale_archive
+from gaiad.bench import scale
 from gaiad.bench.corpus import make_queries, queries_by_band
 from gaiad.bench.made_vectors import Mixture, recall
 from gaiad.bench.scale_archive import Space, add_vectors, disk_bytes, index_vectors, nearest, take_in
@@ -66,7 +67,8 @@ def test_recall_is_held_against_the_vectors_in_the_database(tmp_path, monkeypatc
         index.load()
         queries = mixture.draw(5, 99)
         expected = [index.search(query, 7)[0].tolist() for query in queries]
-        monkeypatch.setattr(scale_archive, "_VECTORS_AT_ONCE", 10)
+        monkeypatch.setattr(vectors, "_CHUNK_ROWS", 10)  # the best of several pieces
+        assert count > 30
         assert [ids.tolist() for ids in nearest(tenant, SPACE, queries, 7)] == expected
         index.forget(expected[0][:1])
         assert expected[0][0] not in index.search(queries[0], count)[0]
@@ -127,7 +129,12 @@ def test_sizes_that_cannot_be_made_are_refused(pages):
     ("arguments", "words"),
     [
         (["scale", "--pages", "many"], "write whole numbers"),
-        (["search", "--pages", "1000"], "belong to `gaiad bench scale`"),
+        (["search", "--pages", "1000"], "--pages belongs to `gaiad bench scale`"),
+        (["scale", "--ablate"], "--ablate belongs to `gaiad bench retrieval`"),
+        (["scale", "search"], "write it as: gaiad bench scale"),
+        (["answers", "--loop", "talks.json"], "--loop belongs to `gaiad bench retrieval`"),
+        (["answers", "--questions", "3", "talks.json"], "--questions belongs to `gaiad bench scale`"),
+        (["retrieval", "--pages", "10", "--format", "beir", "x"], "--pages belongs to `gaiad bench scale`"),
         (["scale", "--pages", "1"], "use sizes from"),
     ],
 )
