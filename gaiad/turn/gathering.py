@@ -134,7 +134,7 @@ class Gatherer:
         notes += missing_notes(found)
         notes += degraded_notes(found) if self._by_meaning else []
         context = await self._looking_back.context(found, self.config.context_pages, call)
-        labels = await self._looking_back.labels(context, turns, call)
+        labels = await self._looking_back.labels(found, turns, call)
         unasked = notes if dry_run else None
         notes += await self._review(registry, persona, names, bool(request.persona), unasked, call)
         return Gathered(

@@ -106,9 +106,20 @@ class LookingBack:
             for page in await self._archive.pages(list(cited)[:pages], call)
         ]
 
-    async def labels(self, context: Sequence[ContextItem], turns: Sequence[SessionTurn], call: Call) -> Labels:
-        """What is to be said of a turn that is given these pages and this history (`labels_of`)."""
-        headers = await self._archive.page_headers([item.page_id for item in context], call) if context else []
+    async def labels(self, found: ResearchResult | None, turns: Sequence[SessionTurn], call: Call) -> Labels:
+        """What is to be said of a turn that is given what was found and this history (`labels_of`).
+
+        All of it counts and not its context alone: an answer that only quotes says everything that was found.
+        """
+        if found is None:
+            return labels_of(turns, call.guarded)
+        pages = dict.fromkeys(citation.page_id for citation in found.citations)
+        cited = {citation.packet_id for citation in found.citations}
+        for packet in found.sources:  # a list also names packets that it does not quote
+            if packet.packet_id not in cited:
+                its = await self._archive.section_pages(packet.packet_id, "full_context", call)
+                pages.update((page.page_id, None) for page in its[:1])
+        headers = await self._archive.page_headers(list(pages), call) if pages else []
         return labels_of([*headers, *turns], call.guarded)
 
 

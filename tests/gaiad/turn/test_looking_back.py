@@ -1,6 +1,7 @@
 """What a turn is given from the archive: nothing that it reads anyway, and what it had while its question stands."""
 
 import pytest
+from msgspec import structs
 
 from gaiad.chat_schemas import ChatRequest
 from gaiad.memory_schemas import SessionTurn, TurnMessage
@@ -18,9 +19,12 @@ def turn(number, user=ASKED, answer="In a lighthouse on the moon."):
 
 
 @pytest.fixture
-def look(archive, config, clock, call):
-    looking = LookingBack(archive, Researcher(archive, clock, config.research), clock)
+def looking(archive, config, clock):
+    return LookingBack(archive, Researcher(archive, clock, config.research), clock)
 
+
+@pytest.fixture
+def look(looking, call):
     async def one(message, turns, quotes_only=False):
         request, standing = ChatRequest(message=message, session_id="s"), standing_turns(turns, 4096)
         found = await looking.look(
@@ -69,6 +73,30 @@ async def test_a_model_that_only_quotes_is_given_what_was_said_in_the_session_to
     found, _ = await look("What is my boat called?", [heron], quotes_only=True)
     assert found.found is not None
     assert "Heron" in found.found.answer
+
+
+async def test_a_turn_takes_over_the_labels_of_all_that_was_found_and_not_of_its_context_alone(
+    look, looking, archive, make_packet, call
+):
+    for number in range(1, 21):
+        tags = "SECRET" if number == 15 else "shelf"
+        packet = make_packet(
+            packet_id=f"TP-{number}",
+            content=f"The key of shelf {number} hangs in the mill.",
+            topic=f"Shelf {number}",
+            timestamp=f"2025-11-{number:02}T09:30:00Z",
+            tags=tags,
+        )
+        await archive.ingest_documents([(f"{number}.xml", packet)], call)
+    guarding = call.without((), {"secret"})
+    looked, context = await look("List all packets from November", [], quotes_only=True)
+    assert "Shelf 15" in looked.found.answer
+    assert "TP-15" not in {page.packet_id for page in context}
+    assert await looking.labels(looked.found, [], guarding) == ([], ["SECRET"])
+    named_only = structs.replace(looked.found, citations=[])
+    assert await looking.labels(named_only, [], guarding) == ([], ["SECRET"])
+    assert await looking.labels(looked.found, [], call) == ([], [])
+    assert await looking.labels(None, [], guarding) == ([], [])
 
 
 def test_only_turns_that_surely_fit_stand_in_the_history():
