@@ -38,6 +38,7 @@ AT_ONCE = 16
 TOLD_AGAIN = 64
 """Runs whose events are still in memory; of those before only the end is told."""
 _FOLDER = "research"
+_BROKEN_OFF = "it was broken off"
 OnEvent = Callable[[str, dict[str, Any]], None]
 StartedRun = Callable[[ResearchRequest, Call, str], Awaitable[ResearchResult]]
 _Name = tuple[str, str]  # tenant and id
@@ -62,7 +63,7 @@ class Researching:
         self._clock = clock
         self._started: dict[_Name, _Started] = {}
         self._events: dict[_Name, RunEvents] = {}
-        self._beginning = 0
+        self._beginning: dict[_Name, asyncio.Task[None]] = {}
         self.thinker_of: ThinkerOf = by_rules
         self.researcher = Researcher(archive, clock, config, self._runs)
 
@@ -81,17 +82,23 @@ class Researching:
     async def start(self, request: ResearchRequest, call: Call, run: StartedRun) -> str:
         """Have `run(request, call, research_id)` go on by itself, durable when this returns; its id.
 
-        Raises Unavailable when too many are under way, or when it cannot be written.
+        It begins also when the caller goes away meanwhile: a row without a run would wait for the next start (a call
+        that was cancelled ends it at once). Raises Unavailable when too many are under way, or it cannot be written.
         """
-        if len(self._started) + self._beginning >= AT_ONCE:
+        if len(self._started) + len(self._beginning) >= AT_ONCE:
             raise Unavailable(f"{AT_ONCE} research runs are under way; wait for one to end, or stop one")
-        self._beginning += 1
+        research_id = self._runs.new_id()
+        beginning = self._tasks.start(f"begin {research_id}", self._begun(research_id, request, call, run))
+        self._beginning[(call.tenant, research_id)] = beginning
+        await asyncio.shield(beginning)
+        return research_id
+
+    async def _begun(self, research_id: str, request: ResearchRequest, call: Call, run: StartedRun) -> None:
         try:
-            begun = await self._runs.begun.begin(self._runs.new_id(), request, call)
+            begun = await self._runs.begun.begin(research_id, request, call)
             self._go_on(begun, call, run)
         finally:
-            self._beginning -= 1
-        return begun.research_id
+            del self._beginning[(call.tenant, research_id)]
 
     async def resume(self, run: StartedRun, limit_s: float) -> list[str]:
         """Go on with what a stop or a crash interrupted, each for at most `limit_s`; what cannot be, in words."""
@@ -109,7 +116,11 @@ class Researching:
         deadline = self._clock.monotonic() + limit_s
         call = Call(tenant, deadline, Priority.BACKGROUND).without(begun.hidden, begun.guarded)
         if begun.cancelled:
-            await self._runs.break_off(begun, Cancelled("it was broken off"), call)
+            await self._runs.break_off(begun, Cancelled(_BROKEN_OFF), call)
+        elif begun.unreadable:
+            why = f"this gaiad cannot read what was asked ({begun.unreadable}); ask again: gaiad ask QUESTION"
+            _log.error("research_not_resumed", tenant=tenant, research_id=begun.research_id, error=why)
+            await self._runs.break_off(begun, GaiadError(why), call)
         elif begun.attempts >= ATTEMPTS:
             tried = f"the daemon ended in the middle of it {begun.attempts} times; ask again: gaiad ask QUESTION"
             await self._runs.break_off(begun, GaiadError(tried), call)
@@ -145,15 +156,29 @@ class Researching:
         return "error", _body(error)
 
     async def cancel(self, research_id: str, call: Call) -> bool:
-        """Break off a run that was started; False when it is at its end. Raises NotFound for one that never was."""
-        started = self._started.get((call.tenant, research_id))
-        if started is not None:
+        """Break off a run that was started; False when it is at its end.
+
+        Raises NotFound for one that never was, Unavailable when its end cannot be written.
+        """
+        name = (call.tenant, research_id)
+        if name in self._beginning:
+            await asyncio.wait([self._beginning[name]])
+        if (started := self._started.get(name)) is not None:
             await self._runs.begun.cancel(research_id, call)
             started.call.cancel()
             return True
-        if (call.tenant, research_id) not in self._events:
+        if (left := await self._runs.begun.find(research_id, call)) is not None:
+            return await self._let_go(left, call)
+        if name not in self._events:
             await self._runs.run(research_id, call)
         return False
+
+    async def _let_go(self, begun: Begun, call: Call) -> bool:
+        """End a run that nothing goes on with: its end could not be kept, or it came with a restored backup."""
+        why_not = await self._runs.break_off(begun, Cancelled(_BROKEN_OFF), call)
+        if why_not:
+            raise Unavailable(f"the end of run {begun.research_id} cannot be kept: {why_not}")
+        return True
 
     # ---------------------------------------------------------------------------------------------------------- one run
 

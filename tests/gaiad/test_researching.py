@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
@@ -213,3 +214,80 @@ async def test_a_file_that_cannot_be_read_costs_the_other_tenants_nothing(
     (trouble,) = await researching.resume(run_of(researching), 60.0)
     assert trouble.startswith("research of tenant local was not gone on with: ")
     assert researching.under_way == 1
+
+
+async def test_a_run_whose_caller_goes_away_while_it_is_written_goes_on_all_the_same(
+    researching: Researching, tmp_path: Path
+) -> None:
+    file = researching.file("local")
+    reached, go_on = threading.Event(), threading.Event()
+    file.write(lambda connection: connection.execute("SELECT 1"))
+    blocking = asyncio.ensure_future(asyncio.to_thread(file.write, lambda _: (reached.set(), go_on.wait(60))))
+    await asyncio.to_thread(reached.wait, 60)
+    asked = asyncio.ensure_future(begin(researching, Call("local")))
+    await asyncio.sleep(0.05)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    go_on.set()
+    await blocking
+    await until(lambda: researching.under_way == 1)
+    (row,) = await researching.newest(Call("local"), 9)
+    assert await researching.cancel(row.research_id, Call("local"))
+    await until(lambda: not researching.under_way)
+    await researching.forget(row.research_id, Call("local"))
+
+
+async def test_a_begun_run_that_nothing_goes_on_with_can_be_broken_off_and_forgotten(
+    tmp_path: Path, researching: Researching
+) -> None:
+    files = TenantFiles(tmp_path / "research", MIGRATIONS, APPLICATION_ID)
+    await BegunRuns(files, SystemClock()).begin("res_1", ResearchRequest(query="who?"), Call("local"))
+    await files.close()
+    with pytest.raises(Conflict):
+        await researching.forget("res_1", Call("local"))
+    assert await researching.cancel("res_1", Call("local"))
+    assert (await researching.run("res_1", Call("local"))).run.status == "cancelled"
+    assert not await researching.cancel("res_1", Call("local"))
+    await researching.resume(run_of(researching), 60.0)
+    assert researching.under_way == 0
+    await researching.forget("res_1", Call("local"))
+
+
+async def test_what_cannot_be_kept_is_not_told_to_be_broken_off(
+    tmp_path: Path, researching: Researching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = TenantFiles(tmp_path / "research", MIGRATIONS, APPLICATION_ID)
+    await BegunRuns(files, SystemClock()).begin("res_1", ResearchRequest(query="who?"), Call("local"))
+    await files.close()
+
+    async def full(*_: Any) -> None:
+        raise Unavailable("the disk is full")
+
+    monkeypatch.setattr(researching._files, "write", full)
+    with pytest.raises(Unavailable, match="the disk is full"):
+        await researching.cancel("res_1", Call("local"))
+    assert (await researching.run("res_1", Call("local"))).run.status == "in_progress"
+
+
+@pytest.mark.parametrize(
+    ("request_kept", "query"),
+    [(b'{"query": "who?", "depth": 3}', "who?"), (b'{"query": 5}', ""), (b"\xff", "")],
+    ids=["a field of another release", "no question", "no JSON"],
+)
+async def test_a_begun_run_that_cannot_be_read_ends_as_failed_and_costs_the_others_nothing(
+    tmp_path: Path, researching: Researching, request_kept: bytes, query: str
+) -> None:
+    files = TenantFiles(tmp_path / "research", MIGRATIONS, APPLICATION_ID)
+    begun = BegunRuns(files, SystemClock())
+    for research_id in ("res_1", "res_2"):
+        await begun.begin(research_id, ResearchRequest(query="who?"), Call("local"))
+    change = "UPDATE begun_runs SET request = ? WHERE research_id = 'res_1'"
+    await files.write("local", lambda connection: connection.execute(change, (request_kept,)).rowcount)
+    await files.close()
+    assert [row.status for row in await researching.newest(Call("local"), 9)] == ["in_progress"] * 2
+    assert await researching.resume(run_of(researching), 60.0) == []
+    assert researching.under_way == 1
+    kept = await researching.run("res_1", Call("local"))
+    assert (kept.run.status, kept.run.query) == ("failed", query)
+    assert kept.error.startswith("this gaiad cannot read what was asked (")

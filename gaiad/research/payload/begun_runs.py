@@ -50,6 +50,7 @@ class RunFiles(Protocol):
 class Begun(msgspec.Struct, frozen=True):
     """A run under way. `attempts` counts this one; `cancelled` says that somebody wants it no more.
 
+    `unreadable` says why its request is not known (one of another release), "" when it is; it cannot be gone on with.
     `hidden` and `guarded` are the labels of the call it was begun by: what its channel did not see then, it never sees.
     """
 
@@ -60,6 +61,11 @@ class Begun(msgspec.Struct, frozen=True):
     hidden: frozenset[str] = frozenset()
     guarded: frozenset[str] = frozenset()
     cancelled: bool = False
+    unreadable: str = ""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    query: str = ""
 
 
 class BegunRuns:
@@ -122,12 +128,27 @@ def row_of(begun: Begun, tenant: str) -> RunRow:
 def _begun(row: Sequence[object]) -> Begun:
     research_id, request, started_at, attempts, hidden, guarded, cancelled = row
     assert isinstance(request, bytes)
-    return Begun(
+    begun = Begun(
         research_id=str(research_id),
-        request=msgspec.json.decode(request, type=ResearchRequest),
+        request=ResearchRequest(query=""),
         started_at=str(started_at),
         attempts=int(str(attempts)),
-        hidden=frozenset(json.loads(str(hidden))),
-        guarded=frozenset(json.loads(str(guarded))),
         cancelled=bool(cancelled),
     )
+    try:
+        return msgspec.structs.replace(
+            begun,
+            request=msgspec.json.decode(request, type=ResearchRequest),
+            hidden=frozenset(json.loads(str(hidden))),
+            guarded=frozenset(json.loads(str(guarded))),
+        )
+    except ValueError as error:  # msgspec's are such, json's too
+        return msgspec.structs.replace(begun, request=ResearchRequest(query=_query(request)), unreadable=str(error))
+
+
+def _query(request: bytes) -> str:
+    """What was asked, as far as a request of another release tells."""
+    try:
+        return msgspec.json.decode(request, type=_Asked).query
+    except ValueError:
+        return ""
