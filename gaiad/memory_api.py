@@ -14,7 +14,7 @@ import msgspec
 from gaiad.archive.archive import LocalArchive
 from gaiad.clock import Clock
 from gaiad.config import Config
-from gaiad.errors import BadInput, NotFound, Unavailable
+from gaiad.errors import BadInput, Conflict, NotFound, Unavailable
 from gaiad.logs import get_logger
 from gaiad.memory_schemas import (
     PAGES_MOST,
@@ -70,17 +70,32 @@ class MemoryApi:
     async def ingest_session(self, request: IngestSession, call: Call) -> IngestedSession:
         """Keep a session's turns, durable and searchable by their words at once; the same again changes nothing.
 
-        Raises Unavailable while off, BadInput, PacketRejected, Conflict; then nothing is kept.
+        Of a session that has grown and is handed over whole, only what is new is kept. Raises Unavailable while off,
+        BadInput, PacketRejected, Conflict (also for labels that turns kept before do not have); then nothing is kept.
         """
         self.require_enabled()
         began = self._clock.monotonic()
-        turns = session_turns(request)
-        packet_ids = frozenset(await self._archive.remember_turns(turns, call))
-        session_id = turns[0].session_id
+        session_id = _session_id(request)
+        known = await self._known(session_id, call)
+        fresh, repeated = _only_new(msgspec.structs.replace(request, session_id=session_id), known)
+        turns = session_turns(fresh) if fresh.turns else []
+        given = {turn.turn_id for turn in turns}
+        _must_be_labelled(request, [*repeated, *(turn for turn in known if turn.turn_id in given)])
+        packet_ids = frozenset([*(turn.turn_id for turn in repeated), *await self._archive.remember_turns(turns, call)])
         memo = await self._archive.session_memo(session_id, call)
         pages = await self._pages(session_id, packet_ids, call)
         self._metrics.observe_ms("gam_ingest_latency_ms", (self._clock.monotonic() - began) * 1000)
         return IngestedSession(session_id=session_id, memo=memo, pages=pages)
+
+    async def _known(self, session_id: str, call: Call) -> list[SessionTurn]:
+        """What is kept of the session, in order."""
+        known: list[SessionTurn] = []
+        try:
+            while found := await self._archive.session_turns(session_id, call, known[-1].sequence if known else -1):
+                known += found
+        except NotFound:  # a tenant that nothing was kept in yet
+            return []
+        return known
 
     async def _pages(self, session_id: str, packet_ids: frozenset[str], call: Call) -> list[IngestedPage]:
         """Those of the session's pages that are of these packets, in order."""
@@ -198,12 +213,40 @@ class _Seen:
         return ""
 
 
+def _session_id(request: IngestSession) -> str:
+    return request.session_id or f"session_{_digest(msgspec.json.encode(request, order='sorted'))}"
+
+
+def _only_new(request: IngestSession, known: Sequence[SessionTurn]) -> tuple[IngestSession, Sequence[SessionTurn]]:
+    """The session without the turns it opens with that are all that is kept of it, and these; else it as it is."""
+    said = [(message.role, message.content) for turn in known for message in turn.messages]
+    if not said or [(turn.role, turn.content) for turn in request.turns[: len(said)]] != said:
+        return request, ()
+    before, new = request.turns[: len(said)], request.turns[len(said) :]
+    if new and not new[0].timestamp:  # it follows on
+        last = next((turn.timestamp for turn in reversed(before) if turn.timestamp), "")
+        new[0] = msgspec.structs.replace(new[0], timestamp=last)
+    return msgspec.structs.replace(request, turns=new), known
+
+
+def _must_be_labelled(request: IngestSession, known: Sequence[SessionTurn]) -> None:
+    """Raise Conflict when turns that are kept lack a label they are handed over with: nobody shall believe them so."""
+    for turn in known:
+        lacking = {*request.classification, *request.policy_tags} - {*turn.classification, *turn.policy_tags}
+        if lacking:
+            raise Conflict(
+                f"session {turn.session_id!r} is kept without the label {min(lacking)!r}, and what is kept keeps its"
+                " labels: hand over the new turns alone, or the whole under a new sessionId; what is kept can be hidden"
+                " by a label that it has (memory.exclude)"
+            )
+
+
 def session_turns(request: IngestSession) -> list[SessionTurn]:
     """What the session becomes: its turns of one day together, for they are each other's surroundings.
 
     Ids follow from what is said, so that the same session handed over again is known. Raises BadInput.
     """
-    session_id = request.session_id or f"session_{_digest(msgspec.json.encode(request, order='sorted'))}"
+    session_id = _session_id(request)
     made = []
     for began, messages in _groups(request):
         words = msgspec.json.encode((session_id, messages), order="sorted")

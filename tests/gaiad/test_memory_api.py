@@ -9,7 +9,7 @@ from gaiad.archive.archive import LocalArchive
 from gaiad.cli.config import setting_sources
 from gaiad.clock import FrozenClock
 from gaiad.config import Config, load_config
-from gaiad.errors import BadInput, ConfigError, Unavailable
+from gaiad.errors import BadInput, ConfigError, Conflict, Unavailable
 from gaiad.memory_api import MemoryApi, session_turns
 from gaiad.memory_schemas import BriefingContext, BuildContext, IngestedSession, IngestSession
 from gaiad.metrics import Metrics
@@ -81,6 +81,37 @@ async def test_the_same_session_again_is_known_and_more_of_it_goes_on(memory: Me
     assert [page.sequence for page in more.pages] == [3]
     assert (await memory.archive.counts())["pages"] == 4
     assert (await memory.ingest(title="Another")).session_id != first.session_id
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_session_that_grows_is_kept_once(memory: Memory, count: int) -> None:
+    first = await memory.ingest(sessionId="s", turns=TALK[:count])
+    grown = await memory.ingest(sessionId="s")
+    assert grown.pages[:count] == first.pages
+    assert [page.sequence for page in grown.pages] == [0, 1, 2]
+    assert [page.header.created_at[:16] for page in grown.pages] == [
+        "2025-11-27T09:30",
+        "2025-11-27T09:30",
+        "2025-11-28T09:31",
+    ]
+    other_times = [{**turn, "timestamp": "2025-12-01T10:00Z", "metadata": {"try": 2}} for turn in TALK]
+    assert await memory.ingest(sessionId="s", turns=other_times) == grown
+    assert (await memory.archive.counts())["pages"] == 3
+
+
+@pytest.mark.parametrize("labels", [{"policyTags": ["secret"]}, {"classification": ["secret"]}])
+async def test_a_label_that_comes_too_late_is_refused_and_not_dropped(memory: Memory, labels: dict[str, Any]) -> None:
+    await memory.ingest(sessionId="s", policyTags=["no-export"])
+    more = [{"role": "user", "content": "It is windy."}]
+    for turns in (TALK, [*TALK, *more]):
+        with pytest.raises(Conflict, match="kept without the label 'secret'"):
+            await memory.ingest(sessionId="s", turns=turns, **labels)
+    assert (await memory.archive.counts())["pages"] == 3
+    alone = await memory.ingest(sessionId="s", turns=more, **labels)
+    assert [page.sequence for page in alone.pages] == [3]
+    with pytest.raises(Conflict, match="without the label 'later'"):
+        await memory.ingest(sessionId="s", turns=more, policyTags=["later"])
+    assert (await memory.ingest(sessionId="s", turns=TALK, policyTags=["no-export"])).pages[0].sequence == 0
 
 
 def test_turns_of_a_day_stay_together() -> None:
