@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.archive.dense import vectors
+from gaiad.archive.dense import exact_rows, vectors
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.storing.tenant import Tenant, open_tenant
 from gaiad.bench.corpus import Vocabulary, make_packet
@@ -133,17 +133,9 @@ def nearest(tenant: Tenant, space: Space, queries: Vectors, count: int) -> Seque
     """The ids of the `count` nearest pages of each query, by the vectors as they stand in the database."""
 
     def scan(connection: sqlite3.Connection) -> list[NDArray[np.int64]]:
-        number = next(row[0] for row in vectors.spaces(connection) if row[1] == space.fingerprint)
-        best_ids = np.zeros((len(queries), 0), np.int64)
-        best = np.zeros((len(queries), 0), np.float32)
-        for ids, matrix in vectors.read_vectors(
-            connection, number, vectors.live_pages(connection, number), space.dimension
-        ):
-            all_ids = np.concatenate((best_ids, np.broadcast_to(ids, (len(queries), len(ids)))), axis=1)
-            cosines = np.concatenate((best, queries @ matrix.T), axis=1)
-            order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-            best_ids, best = np.take_along_axis(all_ids, order, 1), np.take_along_axis(cosines, order, 1)
-        return list(best_ids)
+        number = vectors.space_called(connection, space.fingerprint)
+        pages = vectors.live_pages(connection, number)
+        return exact_rows.nearest(vectors.read_vectors(connection, number, pages, space.dimension), queries, count)
 
     return tenant.file.read(scan)
 

@@ -81,7 +81,7 @@ def compare(home: Path, space: Space, exact_scan_max: int, scratch: Path) -> lis
 
 def _stored(connection: sqlite3.Connection, space: Space) -> tuple[Ids, Vectors]:
     """Every vector of the space as it stands in the database."""
-    number = next(row[0] for row in vectors.spaces(connection) if row[1] == space.fingerprint)
+    number = vectors.space_called(connection, space.fingerprint)
     pages = vectors.live_pages(connection, number)
     parts = list(vectors.read_vectors(connection, number, pages, space.dimension))
     return np.concatenate([ids for ids, _ in parts]), np.concatenate([rows for _, rows in parts])

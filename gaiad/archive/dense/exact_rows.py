@@ -1,5 +1,6 @@
 """Vectors in memory, scanned exactly: rows are only ever appended or marked dead, so readers need no lock."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,20 @@ def best(ids: Ids, cosines: Vectors, count: int) -> tuple[Ids, Vectors]:
     order = np.lexsort((ids, -cosines))[:count]
     order = order[cosines[order] > -1.5]
     return ids[order], cosines[order]
+
+
+def nearest(pieces: Iterable[tuple[Ids, Vectors]], queries: Vectors, count: int) -> list[Ids]:
+    """For each of `queries` (n, dimension) the ids of the `count` nearest rows of all `pieces`, as `best` orders them.
+
+    Only one piece is held at a time: what is scanned may be more than the memory has room for twice.
+    """
+    found = [(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in queries]
+    for ids, rows in pieces:
+        found = [
+            best(np.concatenate((kept, ids)), np.concatenate((likeness, cosines)), count)
+            for (kept, likeness), cosines in zip(found, queries @ rows.T, strict=True)
+        ]
+    return [ids for ids, _ in found]
 
 
 def membership(ids: Ids, allowed: Ids) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ never does.
 
 import sqlite3
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hnswlib
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaiad.archive.dense import vector_file, vectors
+from gaiad.archive.dense.exact_rows import nearest
 from gaiad.archive.storing.catalogue import read_version
 from gaiad.store.database import connect
 
@@ -79,7 +81,7 @@ def choose_width(index: "hnswlib.Index") -> tuple[int, float]:
     sample = _vectors(index, random.choice(ids, min(SAMPLE_QUERIES, len(ids)), replace=False))
     queries = sample + random.normal(0, 1 / np.sqrt(sample.shape[1]), sample.shape).astype(np.float32)
     count = min(RECALL_AT, len(ids))
-    truth = _nearest(index, ids, queries, count)
+    truth = [row.tolist() for row in nearest(_pieces(index, ids), queries, count)]
     recall = 0.0
     for width in SEARCH_WIDTHS:
         index.set_ef(width)
@@ -91,17 +93,11 @@ def choose_width(index: "hnswlib.Index") -> tuple[int, float]:
     return SEARCH_WIDTHS[-1], recall
 
 
-def _nearest(index: "hnswlib.Index", ids: Ids, queries: Vectors, count: int) -> list[list[int]]:
-    """The `count` nearest of `ids` to each query by an exact scan, piece by piece: the graph holds the only copy."""
-    best, cosines = np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.float32)
+def _pieces(index: "hnswlib.Index", ids: Ids) -> Iterator[tuple[Ids, Vectors]]:
+    """The vectors of `ids`, some at a time: the graph holds the only copy of all."""
     for begin in range(0, len(ids), _SCAN_ROWS):
         some = ids[begin : begin + _SCAN_ROWS]
-        best = np.concatenate((best, np.broadcast_to(some, (len(queries), len(some)))), axis=1)
-        cosines = np.concatenate((cosines, queries @ _vectors(index, some).T), axis=1)
-        order = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
-        best, cosines = np.take_along_axis(best, order, 1), np.take_along_axis(cosines, order, 1)
-    rows: list[list[int]] = best.tolist()
-    return rows
+        yield some, _vectors(index, some)
 
 
 def _held(index: "hnswlib.Index") -> Ids:

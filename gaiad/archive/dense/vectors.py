@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gaiad.errors import NotFound
+
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
 _STORED = np.dtype("<f2")
@@ -23,7 +25,14 @@ def open_space(connection: sqlite3.Connection, fingerprint: str, dimension: int,
         "INSERT INTO vector_spaces (fingerprint, dimension, created_ms) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         (fingerprint, dimension, now_ms),
     )
+    return space_called(connection, fingerprint)
+
+
+def space_called(connection: sqlite3.Connection, fingerprint: str) -> int:
+    """The id of the space called `fingerprint`. Raises NotFound."""
     row = connection.execute("SELECT id FROM vector_spaces WHERE fingerprint = ?", (fingerprint,)).fetchone()
+    if row is None:
+        raise NotFound(f"no vector space is called {fingerprint!r}; its embedder has embedded nothing here yet")
     return int(row[0])
 
 
