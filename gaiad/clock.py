@@ -82,6 +82,14 @@ def to_iso(moment: datetime) -> str:
     return text.replace("+00:00", "Z")
 
 
+def day_of(timestamp: str, zone: tzinfo) -> str:
+    """The day of a stored time in `zone` as `2025-11-30`, "" for none; a time that names no zone is UTC."""
+    if not timestamp:
+        return ""
+    moment = datetime.fromisoformat(timestamp)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone).date().isoformat()
+
+
 def to_epoch_ms(moment: datetime) -> int:
     """Milliseconds since 1970-01-01 UTC; exact, negative before."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -68,7 +68,8 @@ def ask(question: tuple[str, ...], quotes: bool, follow: bool | None, **given: A
     telling = sys.stderr.isatty() and not invocation().as_json if follow is None else follow
     result = _research(request, follow=telling)
     if not invocation().as_json:
-        click.echo(result_text(result, request.query, terminal_width(), confidence=True, quotes=quotes))
+        width = terminal_width()
+        click.echo(result_text(result, request.query, width, confidence=True, quotes=quotes, zone=user_zone()))
         click.echo(dim(engine_line(result)))
     _end_with_status(result, given["exit_status"])
 
@@ -94,7 +95,7 @@ def gam_research(query: tuple[str, ...], **given: Any) -> None:
     request = request_from(query, given)
     result = _research(request)
     if not invocation().as_json:
-        click.echo(result_text(result, request.query, terminal_width(), confidence=False))
+        click.echo(result_text(result, request.query, terminal_width(), confidence=False, zone=user_zone()))
         click.echo(engine_line(result), err=True)
     _end_with_status(result, given["exit_status"])
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gaiad.cli.chat_turn import Conversation
 from gaiad.cli.command import invocation
+from gaiad.cli.flags import user_zone
 from gaiad.cli.output import counted, date_of, dim, plain, table, terminal_width
 from gaiad.cli.packets import detail_text
 from gaiad.cli.sessions import turns_text
@@ -61,11 +62,12 @@ def choose_session(conversation: Conversation, rest: str) -> str:
         return text
     with invocation().client() as client:
         found = so_far(lambda: client.sessions(conversation.tenant, _SHOWN_SESSIONS))
+    zone = user_zone()
     rows = [
         (
             _mark(row.session_id == conversation.session_id),
             row.session_id,
-            date_of(row.updated_at),
+            date_of(row.updated_at, zone),
             counted(row.turns, "turn"),
             row.title,
         )
@@ -126,7 +128,7 @@ def _source_row(number: int, name: str, conversation: Conversation, client: "Cli
         packet = client.packet(name, conversation.tenant).packet
     except NotFound as error:  # it was there when the answer was written
         return f"{number}.", f"[Packet: {name}]", "", error.message
-    return f"{number}.", f"[Packet: {name}]", date_of(packet.timestamp), packet.topic
+    return f"{number}.", f"[Packet: {name}]", date_of(packet.timestamp, user_zone()), packet.topic
 
 
 def _is_number(text: str, largest: int) -> bool:

@@ -10,6 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from datetime import tzinfo
 from typing import Any
 
 import click
@@ -94,9 +95,11 @@ def emphasise(text: str, terms: Iterable[str]) -> str:
     return _WORD.sub(lambda match: bold(match[0]) if match[0].lower().startswith(tuple(stems)) else match[0], text)
 
 
-def date_of(timestamp: str) -> str:
-    """The date of an ISO time, or "undated"."""
-    return timestamp[:10] or "undated"
+def date_of(timestamp: str, zone: tzinfo) -> str:
+    """The day of an ISO time in `zone`, or "undated"."""
+    from gaiad.clock import day_of
+
+    return day_of(timestamp, zone) or "undated"
 
 
 def size(count: float) -> str:

@@ -1,6 +1,7 @@
 """`gaiad packets`: the Transmission Packets kept, one by one: list, show, verify, export."""
 
 import sys
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
 from gaiad.cli.errors import FAILED, end
-from gaiad.cli.flags import filter_options, filters_from
+from gaiad.cli.flags import filter_options, filters_from, user_zone
 from gaiad.cli.output import bold, counted, date_of, dim, plain, size, table, terminal_width, warn, wrap, write_json
 from gaiad.errors import BadInput, DaemonUnreachable, GaiadError
 
@@ -57,13 +58,20 @@ def list_packets(tenant: str, quarantined: bool, **given: Any) -> None:
     if invocation().as_json:
         write_json({"packets": found})
     else:
-        click.echo(list_text(found))
+        click.echo(list_text(found, user_zone()))
 
 
-def list_text(found: "list[PacketSummary]") -> str:
-    """A line a packet."""
+def list_text(found: "list[PacketSummary]", zone: tzinfo) -> str:
+    """A line a packet; days are those of `zone`."""
     rows = [
-        (packet.packet_id, date_of(packet.timestamp), packet.integrity, str(packet.pages), packet.dialect, packet.topic)
+        (
+            packet.packet_id,
+            date_of(packet.timestamp, zone),
+            packet.integrity,
+            str(packet.pages),
+            packet.dialect,
+            packet.topic,
+        )
         for packet in found
     ]
     return table(rows, ("packet", "date", "integrity", "pages", "dialect", "topic")) if rows else "no packets"

@@ -7,6 +7,7 @@ import click
 
 from gaiad.cli.ask import question_options, request_from
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.flags import user_zone
 from gaiad.cli.output import dim, plain, table, terminal_width, write_json
 from gaiad.cli.research_story import run_row, run_text
 
@@ -69,7 +70,7 @@ def follow(run: str, tenant: str) -> None:
             result_of(_written(events), stopped)
             return
         result = result_of(told(events), stopped)
-    click.echo(result_text(result, "", terminal_width(), confidence=True))
+    click.echo(result_text(result, "", terminal_width(), confidence=True, zone=user_zone()))
     click.echo(dim(engine_line(result)))
 
 

@@ -1,5 +1,6 @@
 """An answer as text: GAM's Integration Point 1 and the user responses of its failure modes 1 to 3. Pure."""
 
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
 from gaiad.cli.output import date_of, plain, wrap
@@ -19,8 +20,13 @@ _PARTIAL = (
 _SHOWN_IDS = 2
 
 
-def result_text(result: "ResearchResult", query: str, width: int, confidence: bool, quotes: bool = False) -> str:
-    """All that follows `SEARCHING`. Confidence that is not high is shown with the warning; high, when `confidence`."""
+def result_text(
+    result: "ResearchResult", query: str, width: int, confidence: bool, quotes: bool = False, zone: tzinfo = UTC
+) -> str:
+    """All that follows `SEARCHING`. Confidence that is not high is shown with the warning; high, when `confidence`.
+
+    Days are those of `zone`.
+    """
     answered = result.status in ("SUCCESS", "PARTIAL")
     parts = [
         found_line(result.source_packets),
@@ -29,7 +35,7 @@ def result_text(result: "ResearchResult", query: str, width: int, confidence: bo
         _body(result, query, width),
         *(_confidence(result, confidence) if answered and "CONFIDENCE:" not in result.answer else []),
         *([_quotes(result.citations, width)] if quotes and result.citations else []),
-        *([f"SOURCES:\n{source_lines(result)}"] if result.source_packets else []),
+        *([f"SOURCES:\n{source_lines(result, zone)}"] if result.source_packets else []),
         f"Iterations: {result.iterations_used}/{result.max_iterations} | Status: {result.status}\n{RULE}",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -42,14 +48,14 @@ def found_line(packet_ids: list[str]) -> str:
     return f"Found {len(packet_ids)} relevant {noun}" + (f" [{', '.join(shown)}]" if shown else "")
 
 
-def source_lines(result: "ResearchResult") -> str:
+def source_lines(result: "ResearchResult", zone: tzinfo) -> str:
     """A line for each packet the answer stands on: id, topic, date."""
     facts = {citation.packet_id: (citation.topic, citation.timestamp) for citation in result.citations}
     facts |= {source.packet_id: (source.topic, source.timestamp) for source in result.sources}
     lines = []
     for packet_id in result.source_packets:
         topic, timestamp = facts.get(packet_id, ("", ""))
-        lines.append(f'- [Packet: {plain(packet_id)}] "{one_line(topic) or "untitled"}" ({date_of(timestamp)})')
+        lines.append(f'- [Packet: {plain(packet_id)}] "{one_line(topic) or "untitled"}" ({date_of(timestamp, zone)})')
     return "\n".join(lines)
 
 

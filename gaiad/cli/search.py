@@ -1,13 +1,14 @@
 """`gaiad search`: pages for a query, ranked; who found each and why, on request."""
 
 import re
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gaiad.cli.command import Verb, invocation, tenant_option
 from gaiad.cli.errors import NOT_FOUND, end
-from gaiad.cli.flags import filter_options, filters_from
+from gaiad.cli.flags import filter_options, filters_from, user_zone
 from gaiad.cli.output import bold, counted, date_of, dim, emphasise, plain, terminal_width, warn, wrap, write_json
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def search(query: tuple[str, ...], tenant: str, exit_status: bool, **given: Any)
     if invocation().as_json:
         write_json(response)
     else:
-        click.echo(response_text(response, query_terms(request.query, request.phrases), terminal_width()))
+        terms = query_terms(request.query, request.phrases)
+        click.echo(response_text(response, terms, terminal_width(), user_zone()))
     if exit_status and not response.hits:
         end(NOT_FOUND)
 
@@ -102,18 +104,19 @@ def query_terms(query: str, phrases: list[str]) -> list[str]:
     return [word for word in re.findall(r"\w+", " ".join([query, *phrases])) if len(word) > 2]
 
 
-def response_text(response: "SearchResponse", terms: list[str], width: int) -> str:
-    """All hits for people, then how many and how long it took."""
+def response_text(response: "SearchResponse", terms: list[str], width: int, zone: tzinfo) -> str:
+    """All hits for people, then how many and how long it took; days are those of `zone`."""
     blocks = [f"{warn('degraded:')} {plain(reason)}" for reason in response.degraded]
-    blocks += [hit_text(number, hit, terms, width) for number, hit in enumerate(response.hits, 1)]
+    blocks += [hit_text(number, hit, terms, width, zone) for number, hit in enumerate(response.hits, 1)]
     blocks.append(dim(f"{counted(len(response.hits), 'hit')} in {response.took_ms:.0f} ms"))
     return "\n\n".join(blocks)
 
 
-def hit_text(number: int, hit: "Hit", terms: list[str], width: int) -> str:
+def hit_text(number: int, hit: "Hit", terms: list[str], width: int, zone: tzinfo) -> str:
     """Rank, score, date and topic; packet and speaker; the excerpt; why, when explained."""
     matched = hit.explanation.matched_terms if hit.explanation else terms
-    head = f"{number:>2}. {bold(plain(hit.topic) or '(no topic)')}  {date_of(hit.timestamp)}  score {hit.score:.4f}"
+    day = date_of(hit.timestamp, zone)
+    head = f"{number:>2}. {bold(plain(hit.topic) or '(no topic)')}  {day}  score {hit.score:.4f}"
     where = [f"[Packet: {hit.packet_id}]", hit.speaker, hit.section, f"page {hit.page_id}"]
     lines = [head, _INDENT + dim(plain("  ".join(part for part in where if part))), _excerpt(hit, matched, width)]
     if hit.explanation is not None:

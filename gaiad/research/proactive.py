@@ -7,9 +7,11 @@ Which candidate is shown, and that none is shown twice, is the turn's business.
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from datetime import tzinfo
 
 import msgspec
 
+from gaiad.clock import day_of
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import inline, shown
 from gaiad.research.evidence import COSINE_FLOOR, COSINE_FULL, asks, own_words
@@ -110,11 +112,11 @@ def title_of(found: Candidate) -> str:
     return topic if len(topic) <= _TITLE_CHARACTERS else f"{topic[: _TITLE_CHARACTERS - 1]}…"
 
 
-def told(found: Candidate) -> str:
-    """The candidate in a sentence for the person."""
+def told(found: Candidate, zone: tzinfo) -> str:
+    """The candidate in a sentence for the person; its day is that of `zone`."""
     about = title_of(found) or "this"
     said = shown(found.excerpt)
-    return f'In {inline(found.packet_id)} of {shown(found.timestamp[:10])} we also covered {about}: "{said}"'
+    return f'In {inline(found.packet_id)} of {day_of(found.timestamp, zone)} we also covered {about}: "{said}"'
 
 
 def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:

@@ -6,6 +6,7 @@ answer waits a moment for it at most. What a session has shown stands in its tur
 
 import asyncio
 from collections.abc import Collection, Sequence
+from datetime import tzinfo
 from typing import Any
 
 import msgspec
@@ -27,10 +28,11 @@ _log = get_logger("gaiad.turns")
 
 
 class Surfacing:
-    """One for the daemon."""
+    """One for the daemon; days are those of `zone`."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, zone: tzinfo) -> None:
         self._archive = archive
+        self._zone = zone
         self._tasks = TaskGroup("proactive")
 
     def begin(
@@ -40,7 +42,7 @@ class Surfacing:
 
         `context` are packets that the turn has before it anyway.
         """
-        return Pass(self._tasks, self._archive, message, session_id, turns, context, call)
+        return Pass(self._tasks, self._archive, self._zone, message, session_id, turns, context, call)
 
 
 class Pass:
@@ -50,6 +52,7 @@ class Pass:
         self,
         tasks: TaskGroup,
         archive: Archive,
+        zone: tzinfo,
         message: str,
         session_id: str,
         turns: Sequence[SessionTurn],
@@ -59,6 +62,7 @@ class Pass:
         self.trouble = ""
         self.surfaced: list[str] = []
         self._archive = archive
+        self._zone = zone
         self._session_id = session_id
         self._task = tasks.start("look", self._look(message, turns, context, call))
 
@@ -73,7 +77,7 @@ class Pass:
         if found is None:
             return None
         self.surfaced.append(found.packet_id)
-        return Also(packet_id=found.packet_id, title=title_of(found), words=told(found), score=found.score)
+        return Also(packet_id=found.packet_id, title=title_of(found), words=told(found, self._zone), score=found.score)
 
     def give_up(self) -> None:
         """Nothing of it is needed any more."""

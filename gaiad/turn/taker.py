@@ -56,7 +56,7 @@ class TurnTaker:
         self._ids = ids
         self._clock = clock
         self._history_turns = history_turns
-        self._whole = WholeTurns(assembler, keeper, company, ids, clock, ahead, Surfacing(archive))
+        self._whole = WholeTurns(assembler, keeper, company, ids, clock, ahead, Surfacing(archive, clock.zone))
         self._renderer = Renderer(assembler, keeper, company, ids, clock)
         self._continuation = Continuation(assembler, keeper, company, ids, clock)
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock, SystemClock, from_epoch_ms, load_zone, to_epoch_ms, to_iso
+from gaiad.clock import FrozenClock, SystemClock, day_of, from_epoch_ms, load_zone, to_epoch_ms, to_iso
 from gaiad.errors import ConfigError
 from gaiad.ids import IdMaker, short
 
@@ -15,6 +15,13 @@ from gaiad.ids import IdMaker, short
 def test_milliseconds_come_back_exactly(moment: datetime) -> None:
     whole = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     assert from_epoch_ms(to_epoch_ms(moment)) == whole
+
+
+def test_a_day_is_that_of_the_zone() -> None:
+    east = timezone(timedelta(hours=1))
+    assert day_of("2025-11-30T23:30:00Z", UTC) == day_of("2025-11-30T23:30:00", UTC) == "2025-11-30"
+    assert day_of("2025-11-30T23:30:00Z", east) == "2025-12-01"
+    assert day_of("", east) == ""
 
 
 def test_iso_is_utc_and_short() -> None:

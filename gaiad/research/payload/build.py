@@ -32,7 +32,7 @@ def build_payload(trail: Trail, packets: Mapping[str, Packet], zone: tzinfo) -> 
     sources = read_material(trail, packets)
     facts = {source.source_id: find_facts(source, trail.terms, zone) for source in sources}
     pairs = compare_sources(sources, facts)
-    contradictions = contradiction_records(pairs)
+    contradictions = contradiction_records(pairs, zone)
     ground = Ground(
         trail=trail,
         sources=sources,
@@ -40,12 +40,13 @@ def build_payload(trail: Trail, packets: Mapping[str, Packet], zone: tzinfo) -> 
         pairs=pairs,
         comparisons=comparison_records(pairs, {n: one.contradiction_id for n, one in contradictions.items()}),
         questions=_questions(trail),
+        zone=zone,
     )
     iterations = iteration_records(ground)
     return ResearchAgentPayload(
         metadata=_metadata(ground, iterations, len(contradictions)),
         plan=_plan(ground),
-        sources=source_records(sources, facts, pairs),
+        sources=source_records(sources, facts, pairs, zone),
         comparisons=ground.comparisons,
         contradictions=list(contradictions.values()),
         iterations=iterations,

@@ -6,7 +6,7 @@ packet's relevance that its own has.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from msgspec import UNSET, UnsetType
 
@@ -113,25 +113,28 @@ def _against(apart: Sequence[Compared], source: Material) -> str | UnsetType:
 def _bibliography(ground: Ground, findings: Sequence[Finding]) -> list[SourceCitation]:
     """Every source that a finding stands on, in the order of the sources."""
     cited = {one.source_id for finding in findings for one in finding.supporting_sources}
-    return [_citation(source, formatted=True) for source in ground.sources if source.source_id in cited]
+    return [_citation(source, formatted_in=ground.zone) for source in ground.sources if source.source_id in cited]
 
 
-def _citation(source: Material, *, quoted: bool = False, formatted: bool = False) -> SourceCitation:
+def _citation(source: Material, *, quoted: bool = False, formatted_in: tzinfo | None = None) -> SourceCitation:
     return SourceCitation(
         source_id=source.source_id,
         specific_text=source.cited[0].quote if quoted else UNSET,
         relevance=source.relevance,
-        citation_format=format_citation(source) if formatted else UNSET,
+        citation_format=format_citation(source, formatted_in) if formatted_in else UNSET,
     )
 
 
-def format_citation(source: Material) -> str:
-    """In the manner of APA: `Claude. (2025, November 27). Enumeration [Transmission Packet tp-1]. gaiad archive.`"""
+def format_citation(source: Material, zone: tzinfo) -> str:
+    """In the manner of APA: `Claude. (2025, November 27). Enumeration [Transmission Packet tp-1]. gaiad archive.`
+
+    The day is that of `zone`.
+    """
     summary = source.packet.summary
     author = summary.model or "Unknown"
     day = _UNKNOWN_DATE
     if summary.timestamp:
-        moment = datetime.fromisoformat(summary.timestamp)
+        moment = datetime.fromisoformat(summary.timestamp).astimezone(zone)
         day = f"{moment.year}, {moment:%B} {moment.day}"
     title = f"{summary.topic or 'Untitled'} [Transmission Packet {summary.packet_id}]"
     return f"{author.rstrip('.')}. ({day}). {title}. {PROVIDER}."

@@ -4,13 +4,14 @@ Pure. Strength of a corroboration: strong for an equal date or number, moderate 
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 from itertools import combinations
 from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
-from gaiad.clock import to_iso
+from gaiad.clock import day_of, to_iso
 from gaiad.payload_schemas import (
     Comparison,
     ComparisonType,
@@ -153,13 +154,18 @@ def _gravest(held: Sequence[Held]) -> Severity:
 # ------------------------------------------------------------------------------------------------------ contradictions
 
 
-def contradiction_records(pairs: Sequence[Compared]) -> dict[int, ContradictionRecord]:
-    """One for each pair of sources that contradict each other, by the number of the pair; all of them are open."""
+def contradiction_records(pairs: Sequence[Compared], zone: tzinfo) -> dict[int, ContradictionRecord]:
+    """One for each pair of sources that contradict each other, by the number of the pair; all of them are open.
+
+    Days are those of `zone`.
+    """
     apart = [(number, pair) for number, pair in enumerate(pairs, start=1) if pair.type == "contradiction"]
-    return {number: _contradiction(f"con_{count:03}", pair) for count, (number, pair) in enumerate(apart, start=1)}
+    return {
+        number: _contradiction(f"con_{count:03}", pair, zone) for count, (number, pair) in enumerate(apart, start=1)
+    }
 
 
-def _contradiction(contradiction_id: str, pair: Compared) -> ContradictionRecord:
+def _contradiction(contradiction_id: str, pair: Compared, zone: tzinfo) -> ContradictionRecord:
     held = pair.of_kind("contradiction")
     first = held[0]
     return ContradictionRecord(
@@ -169,20 +175,20 @@ def _contradiction(contradiction_id: str, pair: Compared) -> ContradictionRecord
         severity=_gravest(held),
         sources_involved=[pair.one.source_id, pair.other.source_id],
         conflicting_facts=_fact_ids(held),
-        possible_explanations=_explanations(pair, first),
+        possible_explanations=_explanations(pair, first, zone),
         impact_on_findings=_impact(pair),
         status="open",
     )
 
 
-def _explanations(pair: Compared, held: Held) -> list[str]:
+def _explanations(pair: Compared, held: Held, zone: tzinfo) -> list[str]:
     one, other = pair.one.packet.summary, pair.other.packet.summary
     found = [_MAY_BE[held.relation.matter]]
-    if one.timestamp[:10] != other.timestamp[:10]:
-        later, earlier = (one, other) if one.timestamp > other.timestamp else (other, one)
+    later, earlier = (one, other) if one.timestamp > other.timestamp else (other, one)
+    days = [day_of(packet.timestamp, zone) for packet in (later, earlier)]
+    if days[0] != days[1]:
         found.append(
-            f"[Packet: {later.packet_id}] is the later one ({later.timestamp[:10]}, the other {earlier.timestamp[:10]})"
-            " and may correct it."
+            f"[Packet: {later.packet_id}] is the later one ({days[0]}, the other {days[1]}) and may correct it."
         )
     if one.model and other.model and one.model != other.model:
         found.append(f"They come from different models ({one.model}, {other.model}).")

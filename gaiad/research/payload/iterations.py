@@ -1,6 +1,7 @@
 """The iterations of a run: what each searched, found, compared and learned, and how complete it left the run. Pure."""
 
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 
 import msgspec
 
@@ -17,7 +18,8 @@ from gaiad.research.trail import Round, Trail
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
-    """What the records of a run are made of: sources, their facts, the pairs compared, and these as records."""
+    """What the records of a run are made of: sources, their facts, the pairs compared, and these as records. Days are
+    those of `zone`."""
 
     trail: Trail
     sources: list[Material]
@@ -25,6 +27,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     pairs: list[Compared]
     comparisons: list[Comparison]
     questions: list[str]
+    zone: tzinfo
 
 
 def iteration_records(ground: Ground) -> list[IterationRecord]:

@@ -8,10 +8,11 @@ definition.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 
 from msgspec import UNSET
 
-from gaiad.clock import to_iso
+from gaiad.clock import day_of, to_iso
 from gaiad.payload_schemas import CONTENT_MAX, ExtractedFact, Reliability, SourceRecord
 from gaiad.research.evidence import own_words
 from gaiad.research.payload.comparing import Compared
@@ -27,15 +28,19 @@ _INTEGRITY = {
 
 
 def source_records(
-    sources: Sequence[Material], facts: Mapping[str, Sequence[Fact]], pairs: Sequence[Compared]
+    sources: Sequence[Material], facts: Mapping[str, Sequence[Fact]], pairs: Sequence[Compared], zone: tzinfo
 ) -> list[SourceRecord]:
-    """One a source, in their order."""
+    """One a source, in their order; days are those of `zone`."""
     related = _related(pairs)
-    return [_record(source, facts[source.source_id], pairs, related) for source in sources]
+    return [_record(source, facts[source.source_id], pairs, related, zone) for source in sources]
 
 
 def _record(
-    source: Material, facts: Sequence[Fact], pairs: Sequence[Compared], related: Mapping[str, Sequence[str]]
+    source: Material,
+    facts: Sequence[Fact],
+    pairs: Sequence[Compared],
+    related: Mapping[str, Sequence[str]],
+    zone: tzinfo,
 ) -> SourceRecord:
     summary = source.packet.summary
     against = {kind: _others(source, pairs, kind) for kind in ("contradiction", "corroboration")}
@@ -45,7 +50,7 @@ def _record(
         source_type="storage",
         title=summary.topic or summary.packet_id,
         author=summary.model or UNSET,
-        published_date=summary.timestamp[:10] or UNSET,
+        published_date=day_of(summary.timestamp, zone) or UNSET,
         storage_provider=PROVIDER,
         file_path=summary.packet_id,
         file_type=f"transmission packet ({summary.dialect})",

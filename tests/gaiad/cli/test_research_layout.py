@@ -1,5 +1,6 @@
 """The layout of GAM's Integration Point 1 and the user responses of its failure modes."""
 
+from datetime import timedelta, timezone
 from typing import Any
 
 import msgspec
@@ -127,3 +128,9 @@ def test_found_line_counts_and_abbreviates() -> None:
 def test_the_engine_is_named() -> None:
     assert engine_line(answer()) == "Engine: extractive (12 ms)"
     assert engine_line(answer(research_id="res_1")) == "Engine: extractive (12 ms); gaiad research show res_1"
+
+
+def test_the_day_of_a_source_is_that_of_the_persons_zone() -> None:
+    east = timezone(timedelta(hours=9))
+    assert '"Gemini RAG Analysis" (2025-11-30)' in result_text(answer(), "q", 80, confidence=True)
+    assert '"Gemini RAG Analysis" (2025-12-01)' in result_text(answer(), "q", 80, confidence=True, zone=east)

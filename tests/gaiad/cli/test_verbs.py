@@ -345,6 +345,20 @@ def test_packets_are_listed_and_shown(shell: Shell, api: Any) -> None:
     assert json.loads(shell("packets", "list", "--json")[1]) == {"packets": [SUMMARY | {"summary": ""}]}
 
 
+def test_every_day_shown_is_that_of_the_persons_zone(shell: Shell, api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cited = [RESULT["citations"][0] | {"timestamp": "2025-11-30T15:45:00Z"}]
+    api.routes["POST /research"] = RESULT | {"citations": cited}
+    api.routes["POST /search"] = {"hits": [HIT], "took_ms": 1.5, "degraded": []}
+    api.routes["POST /packets/list"] = {"packets": [SUMMARY]}
+    said = {}
+    for zone in ("UTC", "Asia/Tokyo"):
+        monkeypatch.setenv("GAIAD_USER__TIMEZONE", zone)
+        verbs = (("ask", "consent?"), ("search", "consent"), ("packets", "list"))
+        said[zone] = [shell(*verb)[1] for verb in verbs]
+    assert all("2025-11-30" in text and "2025-12-01" not in text for text in said["UTC"])
+    assert all("2025-12-01" in text and "2025-11-30" not in text for text in said["Asia/Tokyo"])
+
+
 def test_quarantined_packets_are_listed_with_their_reason(shell: Shell, api: Any) -> None:
     api.routes["GET /quarantine?tenant=local"] = {"quarantined": [{"path": "/in/b.xml", "reason": "line 3: bad"}]}
     assert shell("packets", "list", "--quarantined")[1] == "/in/b.xml  line 3: bad\n"

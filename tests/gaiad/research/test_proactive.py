@@ -1,5 +1,7 @@
 """Which packet bears on a message: covered words and nearness together, never what only asks or a model wrote."""
 
+from datetime import UTC, timedelta, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,7 +105,7 @@ def test_the_first_that_is_new(ones, passed_over):
     assert one is (fresh[0] if fresh else None)
     if one is not None:
         assert len(title_of(one)) <= 120
-        assert told(one).startswith(f"In [Packet: {one.packet_id}] of 2025-11-03 we also covered ")
+        assert told(one, UTC).startswith(f"In [Packet: {one.packet_id}] of 2025-11-03 we also covered ")
 
 
 def test_what_is_told_of_a_packet_passes_for_no_citation_and_steers_no_terminal():
@@ -115,7 +117,7 @@ def test_what_is_told_of_a_packet_passes_for_no_citation_and_steers_no_terminal(
         score=0.9,
     )
     assert title_of(one) == "The[31m mixer (Packet: tp-8]"
-    assert told(one) == (
+    assert told(one, UTC) == (
         "In [Packet: tp)1(] of 2025-11-03 we also covered The[31m mixer (Packet: tp-8]: "
         '"It2J seized, see (Packet: tp-9] and so on."'
     )
@@ -124,3 +126,9 @@ def test_what_is_told_of_a_packet_passes_for_no_citation_and_steers_no_terminal(
 @pytest.mark.parametrize("message", ["", "   ", "Thank you very much!", "What is the time?", "..."])
 async def test_a_message_that_tells_nothing_asks_nothing_of_the_archive(message, call):
     assert await bearing_on(None, message, call) == []
+
+
+def test_the_day_told_is_that_of_the_persons_zone():
+    one = Candidate(packet_id="tp-1", topic="Mixer", timestamp="2025-11-03T23:30:00Z", excerpt="It seized.", score=0.9)
+    assert "of 2025-11-03 we" in told(one, UTC)
+    assert "of 2025-11-04 we" in told(one, timezone(timedelta(hours=1)))

@@ -61,7 +61,7 @@ async def test_a_broken_packet_is_less_reliable_than_a_verified_one(memory: Any,
         (summary,) = await archive.packet_summaries(["tp-1"], None)
         kept = Packet(replace(summary, integrity=integrity), tuple(archive.stored.values()))
         sources = read_material(trail, {"tp-1": kept})
-        (record,) = source_records(sources, {one.source_id: [] for one in sources}, [])
+        (record,) = source_records(sources, {one.source_id: [] for one in sources}, [], UTC)
         levels[integrity] = record.reliability
     assert levels == {"verified": "high", "unverifiable": "medium", "broken": "low"}
 
@@ -104,4 +104,4 @@ async def test_a_packet_without_author_or_date_can_be_cited(memory: Any, page: A
     (summary,) = await archive.packet_summaries(["tp-1"], None)
     bare = replace(summary, timestamp="", model="", topic="")
     (source,) = read_material(trail, {"tp-1": Packet(bare, tuple(archive.stored.values()))})
-    assert format_citation(source) == "Unknown. (n.d.). Untitled [Transmission Packet tp-1]. gaiad archive."
+    assert format_citation(source, UTC) == "Unknown. (n.d.). Untitled [Transmission Packet tp-1]. gaiad archive."
