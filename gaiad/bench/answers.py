@@ -5,7 +5,6 @@ Beside the labelled questions, a hundred about people and things that stand nowh
 """
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -15,11 +14,11 @@ import msgspec
 
 from gaiad.bench import answers_scores as scores
 from gaiad.bench.answers_archive import AskedOnce
-from gaiad.bench.answers_data import UNKNOWN, Asked, files_of, labelled, read_collections, strangers
+from gaiad.bench.answers_data import UNKNOWN, Asked, labelled, strangers
 from gaiad.bench.answers_scores import Answered
 from gaiad.bench.retrieval import table
 from gaiad.bench.retrieval_archive import filled, own_embedder
-from gaiad.bench.retrieval_data import Collection
+from gaiad.bench.retrieval_data import Collection, conversation_files, fingerprint, read_conversations
 from gaiad.clock import SystemClock
 from gaiad.config import Config, ResearchConfig, load_config
 from gaiad.errors import BadInput
@@ -48,15 +47,16 @@ def run_answers(sources: Sequence[Path], *, as_json: bool) -> None:
 def measure_answers(sources: Sequence[Path], config: Config | None = None) -> dict[str, Any]:
     """The figures for LoCoMo's files, or folders of them; blocks for minutes. Raises BadInput, NotFound."""
     began = time.perf_counter()
-    collections = read_collections(sources)
+    collections = [collection for source in sources for collection in read_conversations(source)]
     if not any(asked.single for collection in collections for asked in labelled(collection)):
         raise BadInput(f"{', '.join(map(str, sources))}: no question has its evidence in one session")
     settings = config or load_config()
+    files = [file for source in sources for file in conversation_files(source)]
     outcome = asyncio.run(_run(collections, settings))
     configured = settings.research.citation_threshold
     return {
-        "dataset": [file.name for file in files_of(sources)],
-        "sha256": _fingerprint(files_of(sources)),
+        "dataset": [file.name for file in files],
+        "sha256": fingerprint(files),
         "archives": len(collections),
         "threshold": configured,
         **scores.summary(outcome.rows[configured]),
@@ -116,11 +116,3 @@ async def _answers(archive: Archive, asked: Sequence[Asked], settings: ResearchC
             iterations=result.iterations_used,
             took_ms=result.took_ms,
         )
-
-
-def _fingerprint(files: Sequence[Path]) -> str:
-    """SHA-256 of the files one after the other."""
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()

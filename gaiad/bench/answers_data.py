@@ -1,13 +1,11 @@
 """What `gaiad bench answers` asks: questions with the packets that answer them, and a hundred that nothing answers."""
 
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from gaiad.bench.retrieval_data import Collection, read_conversations
-from gaiad.errors import BadInput
+from gaiad.bench.retrieval_data import Collection
 
 UNKNOWN = "unknown"
 ADVERSARIAL = "5"
@@ -37,22 +35,6 @@ class Stranger(msgspec.Struct, frozen=True):
 
     text: str
     words: tuple[str, ...]
-
-
-def files_of(sources: Sequence[Path]) -> list[Path]:
-    """The files named, and of a folder its JSON files. Raises BadInput for a folder without any."""
-    found: list[Path] = []
-    for source in sources:
-        inside = sorted(source.glob("*.json")) if source.is_dir() else [source]
-        if not inside:
-            raise BadInput(f"{source}: no .json file in it; give LoCoMo's file, or the folder it is in")
-        found += inside
-    return found
-
-
-def read_collections(sources: Sequence[Path]) -> list[Collection]:
-    """Every conversation of the files and folders. Raises BadInput."""
-    return [collection for file in files_of(sources) for collection in read_conversations(file)]
 
 
 def labelled(collection: Collection) -> list[Asked]:

@@ -5,7 +5,6 @@ one ingredient of the ranking left out at a time. Every evidence that is missed 
 """
 
 import asyncio
-import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,14 @@ import msgspec
 
 from gaiad.bench import retrieval_scores as scores
 from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
-from gaiad.bench.retrieval_data import Collection, Question, conversation_files, read_beir, read_conversations
+from gaiad.bench.retrieval_data import (
+    Collection,
+    Question,
+    conversation_files,
+    fingerprint,
+    read_beir,
+    read_conversations,
+)
 from gaiad.config import Config, load_config
 from gaiad.errors import BadInput
 
@@ -74,7 +80,7 @@ def measure_retrieval(
     variants = {"": {}, **(INGREDIENTS if ablate else {})}
     outcome = asyncio.run(_run(collections, variants, config or load_config(), loop=loop))
     rows = outcome.rows[""]
-    result: dict[str, Any] = {"dataset": source.name, "sha256": fingerprint(source), "questions": len(rows)}
+    result: dict[str, Any] = {"dataset": source.name, "sha256": fingerprint(_files(source)), "questions": len(rows)}
     result |= _parted(scores.means(rows)) if form == "locomo" else scores.means(rows)
     if form == "locomo":
         result["by_category"] = {
@@ -213,14 +219,10 @@ def document_measures(documents: Sequence[str], question: Question) -> Row:
     }
 
 
-def fingerprint(source: Path) -> str:
-    """SHA-256 of the file, or of a folder's files (BEIR's three, LoCoMo's *.json) one after the other."""
+def _files(source: Path) -> list[Path]:
+    """The file, or a folder's (BEIR's three, LoCoMo's *.json)."""
     of_beir = [source / name for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")]
-    files = of_beir if of_beir[0].is_file() else conversation_files(source)
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return of_beir if of_beir[0].is_file() else conversation_files(source)
 
 
 def _parted(measures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

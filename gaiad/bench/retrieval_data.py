@@ -7,7 +7,7 @@ document and one archive for all.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -77,17 +77,31 @@ def conversation_files(source: Path) -> list[Path]:
     return files
 
 
+def fingerprint(files: Iterable[Path]) -> str:
+    """SHA-256 of the files one after the other, in hex."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def sessions(sample: Mapping[str, Any]) -> Iterator[tuple[str, datetime, list[dict[str, Any]]]]:
+    """The name, time and turns of each session of a LoCoMo conversation, the earliest first."""
+    talk = sample["conversation"]
+    for key in sorted(filter(_SESSION.fullmatch, talk), key=lambda name: int(name.removeprefix("session_"))):
+        yield key, datetime.strptime(talk[f"{key}_date_time"].upper(), _WHEN).replace(tzinfo=UTC), talk[key]
+
+
 def _conversation(sample: Mapping[str, Any]) -> Collection:
     talk = sample["conversation"]
     speakers = [str(talk["speaker_a"]), str(talk["speaker_b"])]
     documents, spans = [], {}
     known: set[str] = set()
-    for key in sorted(filter(_SESSION.fullmatch, talk), key=lambda name: int(name.removeprefix("session_"))):
-        moment = datetime.strptime(talk[f"{key}_date_time"].upper(), _WHEN).replace(tzinfo=UTC)
+    for key, moment, said in sessions(sample):
         packet_id = moment.strftime("tp-%Y%m%d-%H%M%S")
         if packet_id in spans:  # two sessions of one minute
             packet_id += f"-{key}"
-        turns = [(str(turn["dia_id"]), _spoken(turn)) for turn in talk[key]]
+        turns = [(str(turn["dia_id"]), _spoken(turn)) for turn in said]
         document, spans[packet_id] = _session_packet(packet_id, to_iso(moment), speakers, turns)
         documents.append((f"{packet_id}.xml", document))
         known.update(turn for turn, _ in turns)

@@ -9,11 +9,11 @@ import json
 import random
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from gaiad.bench.retrieval_data import conversation_files
+from gaiad.bench.retrieval_data import conversation_files, sessions
 from gaiad.clock import to_iso
 from gaiad.research.thinking.passages import Passage
 from gaiad.research.thinking.support import COVERED, unsupported
@@ -21,7 +21,6 @@ from gaiad.schemas import Page
 
 _CATEGORIES = (1, 4)  # answers that stand in a turn; dates, guesses and traps do not
 _SEED = 1
-_WHEN = "%I:%M %p ON %d %B, %Y"
 
 
 def measure(source: Path) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def measure(source: Path) -> dict[str, Any]:
     counted = carried = carried_elsewhere = 0
     for file in conversation_files(source):
         for sample in json.loads(file.read_text(encoding="utf-8")):
-            turns = dict(_turns(sample["conversation"]))
+            turns = dict(_turns(sample))
             for question, answer, turn_id in _answers(sample["qa"], turns):
                 other = draw.choice([one for one in turns if one != turn_id])
                 counted += 1
@@ -40,11 +39,8 @@ def measure(source: Path) -> dict[str, Any]:
     return {"questions": counted, "covered": COVERED, **{k: round(v / max(1, counted), 3) for k, v in shares.items()}}
 
 
-def _turns(conversation: dict[str, Any]) -> Iterator[tuple[str, Passage]]:
-    for name, turns in conversation.items():
-        if not isinstance(turns, list):
-            continue
-        said = datetime.strptime(conversation[f"{name}_date_time"].upper(), _WHEN).replace(tzinfo=UTC)
+def _turns(sample: dict[str, Any]) -> Iterator[tuple[str, Passage]]:
+    for name, said, turns in sessions(sample):
         for turn in turns:
             page = Page(
                 page_id=turn["dia_id"],

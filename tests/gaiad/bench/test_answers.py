@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.bench.answers import run_answers
-from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, Asked, files_of, strangers
+from gaiad.bench.answers import measure_answers, run_answers
+from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, Asked, strangers
 from gaiad.bench.answers_scores import Answered, calibration, citing, citing_interval, miscalibration, summary
 from gaiad.cli.main import program, run
 from gaiad.config import load_config
@@ -123,8 +123,8 @@ def test_the_hundred_name_each_what_must_stand_nowhere() -> None:
 
 
 def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no \.json file in it"):
-        files_of([tmp_path])
+    with pytest.raises(BadInput, match=r"no \*\.json file in this folder"):
+        measure_answers([tmp_path])
     assert run(program, "gaiad", ["bench", "answers"]) != 0
     (tmp_path / "empty.json").write_text(json.dumps([{**talk(), "qa": []}]))
     assert run(program, "gaiad", ["bench", "answers", str(tmp_path)]) != 0

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from gaiad.archive.reading.reader import read_packet
-from gaiad.bench.retrieval import INGREDIENTS, fingerprint, measure_retrieval, table, units_of
+from gaiad.bench.retrieval import INGREDIENTS, measure_retrieval, table, units_of
 from gaiad.bench.retrieval_archive import shown
-from gaiad.bench.retrieval_data import Span, read_beir, read_conversations
+from gaiad.bench.retrieval_data import Span, conversation_files, fingerprint, read_beir, read_conversations
 from gaiad.bench.retrieval_tuning import PARTS
 from gaiad.cli.main import program, run
 from gaiad.clock import from_epoch_ms
@@ -127,7 +127,7 @@ def test_evidence_that_is_no_turn_is_left_out_and_a_question_without_any_too(tal
 def test_a_folder_of_conversations_is_read_by_name(talks, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([conversation("zero")]), encoding="utf-8")
     assert [one.name for one in read_conversations(tmp_path)] == ["zero", "one", "two"]
-    assert fingerprint(tmp_path) != fingerprint(talks)
+    assert fingerprint(conversation_files(tmp_path)) != fingerprint([talks])
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match=r"no \*.json file"):
         read_conversations(tmp_path / "empty")
