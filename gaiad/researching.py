@@ -25,7 +25,7 @@ from gaiad.ports import Call, Priority
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.begun_runs import ATTEMPTS, Begun
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
-from gaiad.run_events import Numbered, RunEvents
+from gaiad.run_events import Numbered, RunEvents, alone
 from gaiad.schemas import ErrorBody, ResearchRequest, ResearchResult
 from gaiad.store.file import DatabaseFile
 from gaiad.tasks import TaskGroup
@@ -62,6 +62,7 @@ class Researching:
         self._config = config
         self._clock = clock
         self._started: dict[_Name, _Started] = {}
+        self._asked: dict[_Name, Call] = {}  # of runs that somebody waits for
         self._events: dict[_Name, RunEvents] = {}
         self._beginning: dict[_Name, asyncio.Task[None]] = {}
         self.thinker_of: ThinkerOf = by_rules
@@ -156,7 +157,7 @@ class Researching:
         return "error", _body(error)
 
     async def cancel(self, research_id: str, call: Call) -> bool:
-        """Break off a run that was started; False when it is at its end.
+        """Break off a run that was started, or that somebody waits for; False when it is at its end.
 
         Raises NotFound for one that never was, Unavailable when its end cannot be written.
         """
@@ -166,6 +167,9 @@ class Researching:
         if (started := self._started.get(name)) is not None:
             await self._runs.begun.cancel(research_id, call)
             started.call.cancel()
+            return True
+        if (asked := self._asked.get(name)) is not None:
+            asked.cancel()
             return True
         if (left := await self._runs.begun.find(research_id, call)) is not None:
             return await self._let_go(left, call)
@@ -200,6 +204,7 @@ class Researching:
                 on_event(name, data)
 
         if begun is None:
+            self._asked[name] = call
             tell("started", {"research_id": research_id})
         try:
             result = await self.researcher.research(
@@ -217,6 +222,7 @@ class Researching:
             events.add(*last)
             raise
         finally:
+            self._asked.pop(name, None)
             events.end()
         return result
 
@@ -227,10 +233,10 @@ class Researching:
         kept = await self._runs.run(research_id, call)
         if kept.run.status == "in_progress":  # its end could not be written
             error = "its end could not be kept; the next start of the daemon runs it again"
-            return _alone(Numbered(after + 1, "error", ErrorBody(code=Unavailable.code, message=error)))
+            return alone(Numbered(after + 1, "error", ErrorBody(code=Unavailable.code, message=error)))
         if kept.result is not None:
-            return _alone(Numbered(after + 1, "result", kept.result))
-        return _alone(Numbered(after + 1, "error", ErrorBody(code=kept.run.status, message=kept.error)))
+            return alone(Numbered(after + 1, "result", kept.result))
+        return alone(Numbered(after + 1, "error", ErrorBody(code=kept.run.status, message=kept.error)))
 
     def _begin(self, tenant: str, research_id: str) -> RunEvents:
         ended = [name for name, events in self._events.items() if events.ended]
@@ -275,10 +281,6 @@ class Researching:
         """Break off what runs by itself, and finish what is being written."""
         await self._tasks.stop()
         await self._files.close()
-
-
-async def _alone(event: Numbered) -> AsyncGenerator[Numbered, None]:
-    yield event
 
 
 def _body(error: BaseException) -> ErrorBody:

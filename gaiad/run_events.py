@@ -126,6 +126,11 @@ class RunEvents:
         news.set()
 
 
+async def alone(event: Numbered) -> AsyncGenerator[Numbered, None]:
+    """One event, as the events of a run that told nothing else."""
+    yield event
+
+
 def _kept(name: str, data: object) -> _Kept:
     if name == DELTA and isinstance(data, dict) and isinstance(data.get("text"), str):
         rest = {key: value for key, value in data.items() if key != "text"}

@@ -84,7 +84,7 @@ def _written(events: "Iterable[ServerEvent]") -> "Iterator[ServerEvent]":
 @click.argument("run", metavar="ID")
 @tenant_option
 def cancel(run: str, tenant: str) -> None:
-    """Break off a run that was begun by itself.
+    """Break off a run that is under way, whoever waits for it.
 
     It stays on the list as cancelled, with what it found until then.
     """

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from gaiad.clock import SystemClock
 from gaiad.config import Config
-from gaiad.errors import Conflict, NotFound, Unavailable
+from gaiad.errors import Cancelled, Conflict, NotFound, Unavailable
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
@@ -20,6 +20,8 @@ from gaiad.research.payload.begun_runs import ATTEMPTS, BegunRuns
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS
 from gaiad.researching import AT_ONCE, Researching, StartedRun
 from gaiad.schemas import ResearchRequest, ResearchResult
+
+WAITED_FOR = "a question that somebody waits for"
 
 
 class SlowResearcher:
@@ -41,7 +43,7 @@ class SlowResearcher:
         listens: Any,
         thinker: Any,
     ) -> ResearchResult:
-        assert goes_on
+        assert goes_on == (request.query != WAITED_FOR)
         assert thinker is None, "nobody said with which model"
         self.asked.append(request)
         self.calls.append(call)
@@ -100,6 +102,21 @@ async def test_a_begun_run_is_followed_from_its_first_step_and_ends_when_it_is_b
     assert not await researching.cancel(research_id, Call("local"))
     kept = await researching.run(research_id, Call("local"))
     assert (kept.run.status, kept.error) == ("cancelled", "the caller went away")
+
+
+async def test_a_run_that_somebody_waits_for_can_be_broken_off(researching: Researching) -> None:
+    call, told = Call("local"), list[tuple[str, Any]]()
+    asking = asyncio.ensure_future(
+        researching.research(ResearchRequest(query=WAITED_FOR), call, lambda name, data: told.append((name, data)))
+    )
+    await until(lambda: len(told) == 2)
+    research_id = told[0][1]["research_id"]
+    with pytest.raises(NotFound):
+        await researching.cancel(research_id, Call("work"))
+    assert await researching.cancel(research_id, Call("local"))
+    with pytest.raises(Cancelled):
+        await asyncio.wait_for(asking, 60)
+    assert not await researching.cancel(research_id, Call("local"))
 
 
 async def test_a_run_of_another_tenant_cannot_be_broken_off(researching: Researching) -> None:
