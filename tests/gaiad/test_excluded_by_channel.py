@@ -183,6 +183,27 @@ def test_the_turn_after_an_approved_command_takes_over_the_label_too(tmp_path: P
         assert page.post("/approvals/list", all=True).json["approvals"] == []
 
 
+def test_a_list_takes_over_the_label_of_what_stands_far_down_in_it(daemon: BenchDaemon, page: Page) -> None:
+    for number in range(12):
+        said = f"The alabaster shelf {number} holds {'the ninth idol' if number == 10 else 'jars'}."
+        labels = ["secret"] if number == 10 else []
+        turns = [{"role": "user", "content": said}]
+        body = {"tenantId": "local", "sessionId": f"shelf-{number}", "turns": turns, "policyTags": labels}
+        daemon.client.post("/memory/ingest_session", body)
+    asked = {"message": "List all packets about the alabaster shelf", "session_id": "shelves"}
+    answer = daemon.client.post("/chat", asked)
+    assert "the ninth idol" in answer["answer"]
+    kept = daemon.client.post("/sessions/pages", {"session_id": "shelves"})["pages"]
+    assert {tuple(one["header"]["policyTags"]) for one in kept} == {("secret",)}
+    for path, body in (
+        ("/search", {"query": "alabaster idol", "limit": 50}),
+        ("/sessions/show", {"session_id": "shelves"}),
+        ("/sessions/pages", {"session_id": "shelves"}),
+    ):
+        told = page.post(path, **body)
+        assert (told.status, "the ninth idol" in words(told)) == (200, False), path
+
+
 def test_a_briefing_has_a_list_of_its_own_and_a_reload_takes_it_up(daemon: BenchDaemon, page: Page) -> None:
     asked = {"tenantId": "local", "request": QUESTION}
     assert CANARY not in str(daemon.client.post("/memory/build_context", asked))
