@@ -147,14 +147,15 @@ def _service(ground: Ground, parts: _Parts) -> Service:
 
 def _tie(ground: Ground, service: Service, parts: _Parts) -> None:
     """Who is asked through the service, what a backup holds too, and who hears of changed settings."""
-    _, _, _, archive, research, convened, approving, conversations, deliberation = parts
+    convened, approving, deliberation = parts.convened, parts.approving, parts.deliberation
+    research, conversations = parts.research, parts.conversations
     service.governance = deliberation.governing
     service.counsel = Counsel(convened, ground.hub, deliberation.initiative.status)
     service.initiative = deliberation.initiative
     service.restorer = Restorer(
         ground.home.root,
         owner_folder(os.environ),
-        archive,
+        parts.archive,
         parts.runner,
         convened,
         deliberation,
@@ -168,6 +169,7 @@ def _tie(ground: Ground, service: Service, parts: _Parts) -> None:
     service.also_backed_up += [conversations.files, lambda: {"audit.db": parts.audit.file}]
     service.also_backed_up += [convened.files, deliberation.files, approving.files, research.files]
     service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
+    service.on_reload.append(lambda config: research.use_config(config.research))
 
 
 async def _begin(ground: Ground, service: Service, parts: _Parts) -> None:

@@ -63,6 +63,7 @@ class Conversations:
         metrics: Metrics,
         fitting: Fitting,
         routing: Routing,
+        memory: MemoryConfig,
     ) -> None:
         self._taker = taker
         self._archive = archive
@@ -71,7 +72,7 @@ class Conversations:
         self._pool = pool
         self._metrics = metrics
         self._fitting = fitting
-        self._memory = MemoryConfig(gam_enabled=False, exclude={})
+        self._memory = memory
         self._use_routing(routing)
 
     def problems(self) -> list[str]:
@@ -82,18 +83,14 @@ class Conversations:
     def use_config(self, config: Config) -> None:
         """Other sizes, another length of history, other routes and lists, from the next turn on. Raises ConfigError."""
         self._use_routing(routing_of(config))
-        self.use_memory(config.memory)
+        self._memory = config.memory
         self._assembler.use_config(config.cognition)
         self._fitting.use_config(config.cognition)
         self._taker.use_history(config.cognition.history_turns)
 
-    def use_memory(self, config: MemoryConfig) -> None:
-        """From the next turn on a channel does not see packets with these labels."""
-        self._memory = config
-
     def _seen_by(self, channel: ChatChannel, call: Call) -> Call:
         """The call without what the channel may not see."""
-        return call.without(self._memory.exclude.get(channel, []), self._memory.guarded)
+        return call.without(*self._memory.hidden_from(channel))
 
     def _use_routing(self, routing: Routing) -> None:
         self._routing, self._read_tables = routing, False

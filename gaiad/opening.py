@@ -108,7 +108,8 @@ async def open_conversations(
     stack.push_async_callback(ahead.stop)
     history_turns = config.cognition.history_turns
     taker = TurnTaker(assembler, archive, keeper, deliberation.company, ids, clock, history_turns, ahead)
-    return Conversations(taker, assembler, archive, log, pool, metrics, measured, routing), deliberation
+    memory = config.memory
+    return Conversations(taker, assembler, archive, log, pool, metrics, measured, routing, memory), deliberation
 
 
 def _tokenizers(models: dict[str, PooledModel]) -> dict[str, Tokenizer]:

@@ -108,7 +108,6 @@ class Service:
         self.feedback = archive.feedback
         self.models = models
         self.conversations = conversations
-        conversations.use_memory(config.memory)
         self._runner = runner
         self.memory = MemoryApi(archive, clock, metrics, lambda: self.config, lambda: models.tokenizer("prime"))
         self._started = clock.monotonic()
@@ -123,7 +122,6 @@ class Service:
         self._runner.register("reindex", self._reindex)
         self._runner.register("sweep", self._sweep)
         await self._runner.resume()
-        self.on_reload.append(lambda config: self.research_runs.use_config(config.research))
         self.note(
             "research", "; ".join(await self.research_runs.resume(self._begun, self.config.http.request_timeout_s))
         )

@@ -3,9 +3,13 @@
 Reading and merging the files is left to gaiad.config, the limits of a value that a type cannot say to config_checks.
 """
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
+
+Reader = Literal["cli_chat", "web_chat", "discord_chat", "memory_api"]
+"""Who may be kept from seeing a packet: cli_chat is the socket and any token, memory_api a briefing."""
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -226,7 +230,11 @@ class MemoryConfig(_Section, frozen=True):
     """JIT's memory API, and the labels of packets that a channel does not see (JIT, policy tags)."""
 
     gam_enabled: bool
-    exclude: dict[Literal["cli_chat", "web_chat", "discord_chat", "memory_api"], list[str]]
+    exclude: dict[Reader, list[str]]
+
+    def hidden_from(self, reader: Reader) -> tuple[Collection[str], Collection[str]]:
+        """What Call.without takes for a call of this reader: the labels that it does not see, and `guarded`."""
+        return self.exclude.get(reader, ()), self.guarded
 
     @property
     def guarded(self) -> frozenset[str]:

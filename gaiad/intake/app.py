@@ -4,7 +4,7 @@ The same table of routes (`http.py`) is served on both listeners; they differ in
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from socket import socket
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -54,21 +54,26 @@ class Answer(NamedTuple):
     body: object
 
 
-_BESIDE = ("/research", "/cognition", "/turns", "/council", "/approvals", "/feedback", "/events")
-"""Where records are kept that repeat what the archive holds."""
-
 Reply = object  # a struct or plain value to encode, an Answer, or a finished response
 
 
 class Exchange:
     """One request under way: its checked body, its caller, and the calls made for it."""
 
-    __slots__ = ("_calls", "_deadline", "_max_body_bytes", "caller", "request", "service")
+    __slots__ = ("_beside", "_calls", "_deadline", "_max_body_bytes", "caller", "request", "service")
 
     def __init__(
-        self, service: "Service", request: web.Request, caller: Caller, deadline: float | None, max_body_bytes: int
+        self,
+        service: "Service",
+        request: web.Request,
+        caller: Caller,
+        deadline: float | None,
+        max_body_bytes: int,
+        *,
+        beside: bool,
     ) -> None:
         self.service = service
+        self._beside = beside
         self.request = request
         self.caller = caller
         self._deadline = deadline
@@ -124,7 +129,7 @@ class Exchange:
 
     async def _seen(self, stored: object) -> object:
         """What is stored beside the archive without what this caller's channel may not see. Raises Withheld."""
-        if not self._hidden or not self.request.path.startswith(_BESIDE):
+        if not self._hidden or not self._beside:
             return stored
         record = msgspec.json.decode(msgspec.json.encode(stored))
         names, hidden = set(names_in(record)), set[str]()
@@ -140,9 +145,14 @@ class Exchange:
         return {tenant for tenant in (of_record, *asked) if tenant and tenant != HOUSE} or {DEFAULT_TENANT}
 
     @property
-    def _hidden(self) -> list[str]:
+    def _hidden(self) -> Collection[str]:
         """The labels of packets that this caller does not see."""
-        return self.service.config.memory.exclude.get(self.channel or "cli_chat", [])
+        return self._reads[0]
+
+    @property
+    def _reads(self) -> tuple[Collection[str], Collection[str]]:
+        """What this caller's channel does not see, and what any does not."""
+        return self.service.config.memory.hidden_from(self.channel or "cli_chat")
 
     async def _shown(self, stored: object) -> tuple[Any, list[RedactionCount]]:
         assert self.channel is not None
@@ -163,7 +173,7 @@ class Exchange:
 
     def _call(self, tenant: str) -> Call:
         call = Call(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
-        return call.without(self._hidden, self.service.config.memory.guarded)
+        return call.without(*self._reads)
 
     async def tenants(self) -> list[str]:
         """The tenants that it is about: `?tenant=`, without it all that the caller may use."""
@@ -191,6 +201,9 @@ class Route(NamedTuple):
 
     A caller whose channel is scrubbed gets every answer scrubbed that is not `plain`: routed by its handler already, or
     without words of packets, sessions, turns or the council. One that streams sees to it itself (`Exchange.shown`).
+
+    What a route tells that is kept `beside` the archive, and repeats what that holds, is withheld where it names
+    what the caller does not see; of the archive's own the archive leaves that out.
     """
 
     method: str
@@ -200,6 +213,7 @@ class Route(NamedTuple):
     public: bool = False
     timed: bool = True
     plain: bool = False
+    beside: bool = False
 
 
 # ------------------------------------------------------------------------------------------------------ application
@@ -270,7 +284,8 @@ class _Endpoint:
                 caller = _NOBODY if self._route.public else self._door.caller(request)
                 if self._route.owner:
                     caller.require_owner(self._route.owner)
-                exchange = Exchange(self._service, request, caller, deadline, self._max_body_bytes)
+                limit, beside = self._max_body_bytes, self._route.beside
+                exchange = Exchange(self._service, request, caller, deadline, limit, beside=beside)
                 with self._door.under_way(caller):
                     reply = await self._route.handler(exchange)
                     return _respond(reply if self._route.plain else await exchange.shown_reply(reply))

@@ -27,7 +27,7 @@ async def deny(exchange: Exchange) -> Reply:
 def table() -> list[Route]:
     """A command and its verification have deadlines of their own."""
     return [
-        Route("POST", "/approvals/list", listed),
-        Route("POST", "/approvals/approve", approve, timed=False),
-        Route("POST", "/approvals/deny", deny),
+        Route("POST", "/approvals/list", listed, beside=True),
+        Route("POST", "/approvals/approve", approve, timed=False, beside=True),
+        Route("POST", "/approvals/deny", deny, beside=True),
     ]

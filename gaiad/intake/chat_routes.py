@@ -114,10 +114,10 @@ async def session_pages(exchange: Exchange) -> Reply:
 def table() -> list[Route]:
     return [
         Route("POST", "/chat", chat, timed=False, plain=True),
-        Route("POST", "/cognition/render", render),
-        Route("POST", "/cognition/show", show),
-        Route("POST", "/cognition/list", newest),
-        Route("POST", "/cognition/replay", replay, timed=False),
+        Route("POST", "/cognition/render", render, beside=True),
+        Route("POST", "/cognition/show", show, beside=True),
+        Route("POST", "/cognition/list", newest, beside=True),
+        Route("POST", "/cognition/replay", replay, timed=False, beside=True),
         Route("GET", "/personas", personas),
         Route("POST", "/sessions/list", sessions),
         Route("POST", "/sessions/show", session, plain=True),

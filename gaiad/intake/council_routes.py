@@ -84,8 +84,8 @@ async def list_turns(exchange: Exchange) -> Reply:
 
 def table() -> list[Route]:
     return [
-        Route("POST", "/council/status", status),
-        Route("POST", "/council/log", log, timed=False),
-        Route("POST", "/turns/show", show_turn),
-        Route("POST", "/turns/list", list_turns),
+        Route("POST", "/council/status", status, beside=True),
+        Route("POST", "/council/log", log, timed=False, beside=True),
+        Route("POST", "/turns/show", show_turn, beside=True),
+        Route("POST", "/turns/list", list_turns, beside=True),
     ]

@@ -55,4 +55,4 @@ async def _of_tenant(exchange: Exchange, tenant: str, after: int) -> AsyncIterat
 
 
 def table() -> list[Route]:
-    return [Route("GET", "/events", events, timed=False)]
+    return [Route("GET", "/events", events, timed=False, beside=True)]

@@ -51,7 +51,7 @@ async def reset(exchange: Exchange) -> Reply:
 
 def table() -> list[Route]:
     return [
-        Route("POST", "/feedback", give),
-        Route("POST", "/feedback/list", newest),
-        Route("POST", "/feedback/reset", reset),
+        Route("POST", "/feedback", give, beside=True),
+        Route("POST", "/feedback/list", newest, beside=True),
+        Route("POST", "/feedback/reset", reset, beside=True),
     ]

@@ -247,7 +247,7 @@ def table() -> list[Route]:
         Route("GET", f"{job}/outcomes", job_outcomes),
         Route("POST", f"{job}/cancel", cancel_job),
         Route("POST", "/search", search),
-        Route("POST", "/research", research, plain=True),
+        Route("POST", "/research", research, plain=True, beside=True),
         Route("POST", "/packets/list", list_packets),
         Route("POST", "/packets/show", show_packet),
         Route("POST", "/packets/export", export_packet),

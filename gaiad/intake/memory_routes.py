@@ -28,8 +28,7 @@ async def build_context(exchange: Exchange) -> Reply:
     exchange.service.memory.require_enabled()
     request = await exchange.body(BuildContext)
     memory, call = exchange.service.config.memory, _call(exchange, request.tenant_id)
-    hidden = memory.exclude.get("memory_api", [])
-    return await exchange.service.memory.build_context(request, call.without(hidden, memory.guarded))
+    return await exchange.service.memory.build_context(request, call.without(*memory.hidden_from("memory_api")))
 
 
 def table() -> list[Route]:

@@ -106,11 +106,11 @@ def _limit(text: str) -> int:
 def table() -> list[Route]:
     run = "/research/{research_id}"
     return [
-        Route("POST", "/research/start", start),
-        Route("POST", f"{run}/cancel", cancel),
-        Route("POST", f"{run}/forget", forget),
-        Route("GET", "/research", list_runs),
-        Route("GET", run, show_run),
-        Route("GET", f"{run}/events", events, timed=False),
-        Route("GET", f"{run}/sources/{{source_id}}", show_source),
+        Route("POST", "/research/start", start, beside=True),
+        Route("POST", f"{run}/cancel", cancel, beside=True),
+        Route("POST", f"{run}/forget", forget, beside=True),
+        Route("GET", "/research", list_runs, beside=True),
+        Route("GET", run, show_run, beside=True),
+        Route("GET", f"{run}/events", events, timed=False, beside=True),
+        Route("GET", f"{run}/sources/{{source_id}}", show_source, beside=True),
     ]

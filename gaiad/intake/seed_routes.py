@@ -23,4 +23,4 @@ async def seeds(exchange: Exchange) -> Reply:
 
 
 def table() -> list[Route]:
-    return [Route("POST", "/council/seeds", seeds)]
+    return [Route("POST", "/council/seeds", seeds, beside=True)]

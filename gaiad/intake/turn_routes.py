@@ -58,8 +58,8 @@ def _tenant(exchange: Exchange) -> str:
 
 def table() -> list[Route]:
     return [
-        Route("POST", "/turns/start", start),
-        Route("GET", "/turns/events", follow, timed=False),
-        Route("POST", "/turns/cancel", cancel),
-        Route("GET", "/turns/running", running),
+        Route("POST", "/turns/start", start, beside=True),
+        Route("GET", "/turns/events", follow, timed=False, beside=True),
+        Route("POST", "/turns/cancel", cancel, beside=True),
+        Route("GET", "/turns/running", running, beside=True),
     ]

@@ -37,7 +37,8 @@ async def test_turns_come_to_their_sessions_line_in_the_order_asked_though_the_f
     monkeypatch.setattr(RedactionRules, "read_tables", lambda _: time.sleep(next(waits)))
     taker, nothing = Line(), object()
     parts: Any = (taker, nothing, nothing, nothing, nothing, Metrics(), nothing)
-    talks = Conversations(*parts, routing_of(load_config(environment={})))
+    config = load_config(environment={})
+    talks = Conversations(*parts, routing_of(config), config.memory)
 
     async def chat(message: str) -> None:
         async for _ in talks.chat(ChatRequest(message=message, session_id="s", channel="web_chat"), Call()):

@@ -121,9 +121,9 @@ async def test_a_stream_keeps_nothing_of_what_it_has_sent(
     exchanges: list[app.Exchange] = []
     made = app.Exchange.__init__
 
-    def seen(self: app.Exchange, *given: Any) -> None:
+    def seen(self: app.Exchange, *given: Any, **named: Any) -> None:
         exchanges.append(self)
-        made(self, *given)
+        made(self, *given, **named)
 
     monkeypatch.setattr(app.Exchange, "__init__", seen)
     say(service, *[("local", "see [Packet: local-open]")] * 20, ("local", END))

@@ -5,9 +5,25 @@ from typing import Any
 import pytest
 
 from gaiad.errors import NotFound
+from gaiad.intake.http import table
 from gaiad.intake.withheld import Withheld, names_in, without
 
+OF_THE_ARCHIVE = (
+    "/chat", "/search", "/sessions/list", "/sessions/pages", "/sessions/show",
+    "/packets/export", "/packets/list", "/packets/show", "/packets/verify",
+    "/memory/build_context", "/memory/ingest_session",
+)  # fmt: skip
+OF_NO_PACKET = (
+    "/backup", "/config", "/config/reload", "/doctor", "/generate", "/healthz", "/ingest", "/metrics", "/personas",
+    "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/cancel", "/jobs/{job_id}/outcomes", "/quarantine", "/reindex",
+    "/models", "/models/load", "/models/pin", "/models/unload", "/restore", "/stability", "/status", "/stop", "/sweep",
+    "/rfc/list", "/rfc/merge", "/rfc/propose", "/rfc/review", "/rfc/show", "/rfc/vote",
+)  # fmt: skip
 LONG = f"{'It was said before. ' * 20}[Packet: tp-shut] says where."
+
+
+def test_every_route_is_beside_the_archive_but_for_these() -> None:
+    assert {one.path for one in table() if not one.beside} == {*OF_THE_ARCHIVE, *OF_NO_PACKET}
 
 
 def test_ids_are_found_wherever_they_stand() -> None:
