@@ -19,7 +19,7 @@ MORE_AT_MOST = 100
 
 
 class Pool:
-    """Evidence of one run by page; a page found again keeps its better relevance.
+    """Evidence of one run by page; a page found again by the question keeps its better relevance.
 
     Packets that are `passed_over` never come in. Nor do a conversation's echoes: an answer that only quotes other
     pages, and a question that a person asked gaiad before; what follows such a question counts in its place.
@@ -41,6 +41,7 @@ class Pool:
         self._question = question
         self._passed_over = frozenset(passed_over)
         self._by_page: dict[str, Evidence] = {}
+        self._by_question: set[str] = set()
         self._pages: dict[str, Page] = {}
         self.degraded: list[str] = []
 
@@ -49,16 +50,27 @@ class Pool:
         """Everything found so far, most relevant first."""
         return sorted(self._by_page.values(), key=lambda item: (-item.relevance, item.page.page_id))
 
-    async def search(self, requests: Sequence[SearchRequest]) -> int:
-        """Run the searches together; returns how many pages are new to the run."""
+    @property
+    def by_question(self) -> list[Evidence]:
+        """That of `evidence` which searches of the question itself found: what a page stands out from."""
+        return [item for item in self.evidence if item.page.page_id in self._by_question]
+
+    async def search(self, requests: Sequence[SearchRequest], beside: Collection[str] = ()) -> int:
+        """Run the searches together; returns how many pages are new to the run.
+
+        The queries `beside` the question, of its parts or of a second hop, only bring pages that it has not found: it
+        is the question that says how well a page answers it.
+        """
         with span("researcher.search", searches=len(requests)) as counts:
             responses = await asyncio.gather(*(self._search(self._with_room(request)) for request in requests))
             counts["hits"] = sum(len(response.hits) for response in responses)
         before = len(self._by_page)
         with span("researcher.integrate") as counts:
-            for response in responses:
+            asked = [(request.query in beside, response) for request, response in zip(requests, responses, strict=True)]
+            for is_beside, response in sorted(asked, key=lambda one: one[0]):
                 self.degraded += [reason for reason in response.degraded if reason not in self.degraded]
-                await self._add([hit for hit in response.hits if hit.packet_id not in self._passed_over])
+                hits = [hit for hit in response.hits if hit.packet_id not in self._passed_over]
+                await self._add(hits, is_beside=is_beside)
             counts["new_pages"] = new = len(self._by_page) - before
         return new
 
@@ -73,7 +85,7 @@ class Pool:
         more = min(MORE_AT_MOST, PAGES_OF_A_TURN * len(self._passed_over))
         return msgspec.structs.replace(request, limit=request.limit + more) if more else request
 
-    async def _add(self, hits: Sequence[Hit]) -> None:
+    async def _add(self, hits: Sequence[Hit], *, is_beside: bool) -> None:
         neighbours = {hit.page_id: [near.page_id for near in hit.adjacent] for hit in hits}
         wanted = [*neighbours, *(page_id for ids in neighbours.values() for page_id in ids)]
         missing = [page_id for page_id in dict.fromkeys(wanted) if page_id not in self._pages]
@@ -84,8 +96,10 @@ class Pool:
         telling = self._without_echoes(hits, near)
         for item in weigh(telling, self._pages, near, self._terms):
             known = self._by_page.get(item.page.page_id)
-            if known is None or item.relevance > known.relevance:
+            if known is None or (item.relevance > known.relevance and not is_beside):
                 self._by_page[item.page.page_id] = item
+            if not is_beside:
+                self._by_question.add(item.page.page_id)
 
     def _tells(self, page_id: str) -> bool:
         page = self._pages[page_id]

@@ -189,7 +189,7 @@ class _Run:
             self._call.check(self._clock.monotonic())
             self._tell("searching", iteration=iteration, query=attempt.query, refinements=list(attempt.done))
             asked = search_requests(attempt, self._call.tenant)
-            new = await pool.search(asked)
+            new = await pool.search(asked, attempt.beside)
             new += await self.steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
             config = self._config
             most = (config.max_pages, config.max_sources, config.citation_threshold)
@@ -197,7 +197,7 @@ class _Run:
             self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
             self._trail.evidence = pool.evidence
             with span("researcher.reflect", iteration=iteration) as counts:
-                by_rules = evaluate_sufficiency(parameters, terms, selected, pool.evidence)
+                by_rules = evaluate_sufficiency(parameters, terms, selected, pool.by_question)
                 reflection = await self.steps.judge(parameters, selected, by_rules)
                 counts["sufficient"] = reflection.is_sufficient
             self._trail.end_round(selected, reflection)

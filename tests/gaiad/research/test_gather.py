@@ -1,0 +1,33 @@
+"""The pool of evidence: the question says how well a page answers it, what is searched beside it only brings pages."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from gaiad.clock import FrozenClock
+from gaiad.ports import Call
+from gaiad.research.evidence import Term
+from gaiad.research.gather import Pool
+from gaiad.research.trail import Trail
+from gaiad.schemas import ResearchRequest, SearchRequest
+
+CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+QUESTION, BESIDE = "Who painted the hall?", "Who painted the hall Otto"
+
+
+def pool_of(archive: Any) -> Pool:
+    terms = [Term(word=word, stem=word, weight=1.0, frequency=2) for word in ("paint", "hall")]
+    return Pool(archive, Call(), terms, QUESTION, Trail("", ResearchRequest(query=QUESTION), "local", CLOCK))
+
+
+async def test_a_search_beside_the_question_brings_pages_and_changes_none(memory: Any, page: Any) -> None:
+    archive = memory(
+        [page("The hall was painted by a guild."), page("Otto painted the hall.", "tp-2"), page("Otto hums.", "tp-3")]
+    )
+    asked, beside = SearchRequest(query=QUESTION, explain=True), SearchRequest(query=BESIDE, explain=True)
+    alone, together = pool_of(archive), pool_of(archive)
+    await alone.search([asked])
+    await together.search([beside, asked], [BESIDE])
+    own = {item.page.page_id: item.relevance for item in alone.evidence}
+    assert {item.page.page_id: item.relevance for item in together.by_question} == own
+    assert {item.page.packet_id for item in together.evidence} >= {"tp-1", "tp-2", "tp-3"}
+    assert {item.page.packet_id for item in together.evidence} > {item.page.packet_id for item in together.by_question}
