@@ -24,7 +24,11 @@ _WITHIN = {
     "discord": {"turns": (1, 64), "timeout_s": (1.0, 3600.0), "queue": (1, 100_000)},
     "initiative": {"every_s": (0.1, 7 * _DAY_S)},
     "research": {
+        "max_iterations": (1, 5),
+        "max_pages": (1, 32),
+        "max_sources": (1, 32),
         "citation_threshold": (0.0, 1.0),
+        "expand_days": (0, 3650),
         "keep_runs_days": (0, 36_500),
         "model_calls": (1, 100),
         "model_tokens": (1000, 10_000_000),

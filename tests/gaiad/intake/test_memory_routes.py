@@ -79,6 +79,22 @@ def talk(secret: str, **fields: Any) -> dict[str, Any]:
     return {"turns": turns, "title": f"Lamp {secret}", "sessionId": "s", "agentId": "bot", **fields}
 
 
+async def test_null_is_a_field_left_out(api: Api) -> None:
+    nothing = dict.fromkeys(("agentId", "title", "description", "classification", "policyTags", "metadata"))
+    turn = {"role": "user", "content": "The lamp is tulip.", "timestamp": None, "metadata": {"kept": None}}
+    status, made = await api.post(INGEST, {"tenantId": "work", "sessionId": None, "turns": [turn], **nothing})
+    assert status == 200, made
+    assert (status, made) == await api.post(INGEST, {"tenantId": "work", "turns": [turn]})
+    asked = {"tenantId": "work", "request": "What is the lamp?"}
+    for budgets in (None, {"maxPages": None, "maxReflectionDepth": None, "maxOutputTokens": None}):
+        fields = {"agentId": None, "sessionId": None, "mode": None, "budgets": budgets}
+        assert (await api.post(BUILD, {**asked, **fields}))[0] == 200
+    status, said = await api.post(BUILD, {"tenantId": "work", "request": None})
+    assert (status, "request" in said["message"]) == (400, True)
+    status, said = await api.post(INGEST, {"tenantId": "work", "turns": [None]})
+    assert (status, "turns[0]" in said["message"]) == (400, True)
+
+
 async def test_a_session_is_taken_in_and_a_briefing_built_in_the_seeds_names(api: Api) -> None:
     status, made = await api.post(INGEST, {"tenantId": "work", **talk("tulip", policyTags=["no-export"])})
     assert status == 200
