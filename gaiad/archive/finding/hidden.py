@@ -5,11 +5,12 @@ not see it, what is hidden is not there: it is found, listed and counted as litt
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
+
+from gaiad.store.chunks import chunks, marks
 
 Labels = Collection[str]
 _KEYS = "('classification', 'policy_tag', 'tag')"
-_CHUNK = 500
 
 
 def hidden_rows(labels: Labels) -> str:
@@ -26,8 +27,8 @@ def not_hidden(column: str, labels: Labels) -> str:
 def hidden_ids(connection: sqlite3.Connection, labels: Labels, ids: Collection[str]) -> set[str]:
     """Those of these packet and page ids that exist and are hidden, in any revision."""
     found: set[str] = set()
-    for chunk in _chunks(sorted(ids)):
-        wanted, rows = ", ".join("?" * len(chunk)), hidden_rows(labels)
+    for chunk in chunks(sorted(ids)):
+        wanted, rows = marks(chunk), hidden_rows(labels)
         known = connection.execute(
             f"SELECT packet_id FROM packets WHERE packet_id IN ({wanted}) AND id IN ({rows})"
             f" UNION SELECT page_id FROM pages WHERE page_id IN ({wanted}) AND packet IN ({rows})",
@@ -45,8 +46,3 @@ def hidden_frequency(connection: sqlite3.Connection, labels: Labels, stem: str) 
         (stem,),
     ).fetchone()
     return int(count)
-
-
-def _chunks(values: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(values), _CHUNK):
-        yield list(values[start : start + _CHUNK])

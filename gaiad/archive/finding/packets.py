@@ -1,7 +1,7 @@
 """Reads stored packets and pages back as the structs that go over the wire."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,9 +15,9 @@ from gaiad.archive.storing.records import expand
 from gaiad.clock import from_epoch_ms, to_iso
 from gaiad.errors import Conflict, NotFound
 from gaiad.schemas import Focus, PacketDetail, PacketFilter, PacketSummary, Page
+from gaiad.store.chunks import chunks, marks
 
 T = TypeVar("T")
-_CHUNK = 500
 _SUMMARY = (
     "packets.packet_id, packets.revision, packets.timestamp_ms, packets.topic, packets.dialect, packets.verdict,"
     " packets.original_model, packets.current_model, packets.session_id,"
@@ -48,9 +48,9 @@ def list_packets(connection: sqlite3.Connection, request: PacketFilter) -> list[
 def summaries(connection: sqlite3.Connection, packet_ids: Sequence[str], hidden: Labels = ()) -> list[PacketSummary]:
     """Current revisions in the order asked for. Raises NotFound for an unknown id."""
     found: dict[str, PacketSummary] = {}
-    for chunk in _chunks(packet_ids):
+    for chunk in chunks(packet_ids):
         rows = connection.execute(
-            f"SELECT {_SUMMARY} FROM packets WHERE packets.current = 1 AND packets.packet_id IN ({_marks(chunk)})"
+            f"SELECT {_SUMMARY} FROM packets WHERE packets.current = 1 AND packets.packet_id IN ({marks(chunk)})"
             f"{not_hidden('packets.id', hidden)}",
             chunk,
         )
@@ -61,10 +61,10 @@ def summaries(connection: sqlite3.Connection, packet_ids: Sequence[str], hidden:
 def pages(connection: sqlite3.Connection, page_ids: Sequence[str], hidden: Labels = ()) -> list[Page]:
     """In the order asked for, superseded revisions included. Raises NotFound for an unknown id."""
     found: dict[str, Page] = {}
-    for chunk in _chunks(page_ids):
+    for chunk in chunks(page_ids):
         rows = connection.execute(
             f"SELECT {_PAGE} FROM pages JOIN packets ON packets.id = pages.packet"
-            f" WHERE pages.page_id IN ({_marks(chunk)}){not_hidden('packets.id', hidden)}",
+            f" WHERE pages.page_id IN ({marks(chunk)}){not_hidden('packets.id', hidden)}",
             chunk,
         )
         found.update((page.page_id, page) for page in _with_labels(connection, rows.fetchall()))
@@ -134,7 +134,7 @@ def _row_id(connection: sqlite3.Connection, packet_id: str, revision: int, hidde
 
 
 def _pages_of(connection: sqlite3.Connection, rowid: int, sections: tuple[str, ...]) -> list[Page]:
-    wanted = f"AND pages.section IN ({_marks(sections)})" if sections else ""
+    wanted = f"AND pages.section IN ({marks(sections)})" if sections else ""
     rows = connection.execute(
         f"SELECT {_PAGE} FROM pages JOIN packets ON packets.id = pages.packet"
         f" WHERE pages.packet = ? {wanted} ORDER BY pages.sequence",
@@ -190,12 +190,3 @@ def _known(found: dict[str, T], name: str, kind: str) -> T:
     if name not in found:
         raise NotFound(f"no {kind} {name!r} in this tenant")
     return found[name]
-
-
-def _chunks(values: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(values), _CHUNK):
-        yield list(values[start : start + _CHUNK])
-
-
-def _marks(values: Sequence[str]) -> str:
-    return ", ".join("?" * len(values))

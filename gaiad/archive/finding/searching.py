@@ -17,11 +17,11 @@ from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
 from gaiad.clock import from_epoch_ms, to_iso
 from gaiad.errors import NotFound
 from gaiad.schemas import Filters
+from gaiad.store.chunks import chunks, marks
 
 Scores = NDArray[np.float32]
 MAX_PEOPLE = 64
 _SUMMARY = section_code("summary")
-_ROWS_AT_ONCE = 500
 _ROW = (
     "SELECT p.id, p.page_id, k.packet_id, k.session_id, p.text, p.timestamp_ms, k.topic, p.section, p.speaker,"
     " coalesce(nullif(k.current_model, ''), k.original_model), p.packet, p.sequence"
@@ -54,9 +54,8 @@ class PageRow:
 def rows_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, PageRow]:
     """The rows of pages that exist, by id."""
     found: dict[int, PageRow] = {}
-    for begin in range(0, len(ids), _ROWS_AT_ONCE):
-        some = ids[begin : begin + _ROWS_AT_ONCE]
-        for row in connection.execute(f"{_ROW} p.id IN ({', '.join('?' * len(some))})", some):
+    for some in chunks(ids):
+        for row in connection.execute(f"{_ROW} p.id IN ({marks(some)})", some):
             found[row[0]] = PageRow(*row)
     return found
 
@@ -64,9 +63,8 @@ def rows_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, 
 def texts(connection: sqlite3.Connection, ids: Sequence[int]) -> list[str]:
     """The texts of pages by id, in order; "" for one that is gone."""
     found: dict[int, str] = {}
-    for begin in range(0, len(ids), _ROWS_AT_ONCE):
-        some = ids[begin : begin + _ROWS_AT_ONCE]
-        found.update(connection.execute(f"SELECT id, text FROM pages WHERE id IN ({', '.join('?' * len(some))})", some))
+    for some in chunks(ids):
+        found.update(connection.execute(f"SELECT id, text FROM pages WHERE id IN ({marks(some)})", some))
     return [found.get(one, "") for one in ids]
 
 

@@ -22,8 +22,8 @@ from gaiad.archive.storing.sessions import decode_turn
 from gaiad.clock import from_epoch_ms, to_iso
 from gaiad.errors import Conflict, NotFound
 from gaiad.memory_schemas import Memo, MemoryPage, PageHeader, SessionSummary, SessionTurn
+from gaiad.store.chunks import chunks, marks
 
-_CHUNK = 500
 _PAGE = (
     "SELECT g.page_id, g.packet, k.packet_id, k.session_id, coalesce(t.first_page, 0) + g.sequence, g.timestamp_ms,"
     " g.text, g.speaker, g.section, m.body, m.memo_version"
@@ -174,10 +174,9 @@ def page_headers(
 ) -> list[PageHeader]:
     """The header of any page, of a turn or another packet, in the order asked for. Raises NotFound."""
     found: dict[str, PageHeader] = {}
-    for start in range(0, len(page_ids), _CHUNK):
-        chunk = page_ids[start : start + _CHUNK]
+    for chunk in chunks(page_ids):
         rows = connection.execute(
-            f"{_PAGE} WHERE g.page_id IN ({', '.join('?' * len(chunk))}){not_hidden('k.id', hidden)}", chunk
+            f"{_PAGE} WHERE g.page_id IN ({marks(chunk)}){not_hidden('k.id', hidden)}", chunk
         ).fetchall()
         labels = labels_of(connection, {row[1] for row in rows})
         found.update((row[0], _header(row, tenant, labels[row[1]])) for row in rows)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from gaiad.archive.reading.derive import DERIVED_VERSION
 from gaiad.archive.reading.disk import Stamp
-
-_CHUNK = 500
+from gaiad.store.chunks import chunks, marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,10 @@ class KnownFile:
 def load(connection: sqlite3.Connection, paths: Sequence[str]) -> dict[str, KnownFile]:
     """The rows of those of `paths` that are known."""
     found: dict[str, KnownFile] = {}
-    for start in range(0, len(paths), _CHUNK):
-        chunk = paths[start : start + _CHUNK]
+    for chunk in chunks(paths):
         rows = connection.execute(
             "SELECT path, size, modified_ns, changed_ns, sha256, outcome, packet_id, reason, derived_version FROM files"
-            f" WHERE path IN ({', '.join('?' * len(chunk))})",
+            f" WHERE path IN ({marks(chunk)})",
             chunk,
         )
         for path, size, modified_ns, changed_ns, sha256, outcome, packet_id, reason, version in rows:
