@@ -6,7 +6,7 @@ Dates, models and people read from words are preferences. Only a listing questio
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, tzinfo
 from typing import Literal
 
@@ -16,7 +16,7 @@ from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, recognise
 from gaiad.research.metric_words import find_metrics, without_metrics
-from gaiad.research.words import content_words, expand_initials, stop_words, synonyms
+from gaiad.research.words import content_words, cut, expand_initials, stop_words, synonyms
 from gaiad.schemas import Facets, Focus, MetricRange
 
 Kind = Literal["factual", "evolution", "comparative", "conceptual", "listing"]
@@ -32,6 +32,10 @@ _VOCATIVE = re.compile(
     re.IGNORECASE,
 )
 _WHY = re.compile(r"why\b", re.IGNORECASE)  # of a person it asks for one reason, of a thing for an explanation
+# Months that are first names too, after a word that may as well stand before a name ("of").
+_LONE_MONTH = re.compile(
+    r"(?:(?P<of>for|from|of|by|on|at)|[\w ]+) (?P<month>march|april|may|june|august)", re.IGNORECASE
+)
 _PHRASE = re.compile(r'"([^"]{2,})"|“([^”]{2,})”')
 _SUBJECTS = (
     r"(?:between|compar\w+)\s+(?P<a>.+?)\s+(?:and|with|to|vs\.?|versus)\s+(?P<b>.+?)(?=\s+(?:on|in|about|regarding|for|over|when|handle\w*|approach\w*)\b|[?.!,;]|$)",
@@ -105,7 +109,8 @@ def process_query(
     """
     question = plain_question(text)
     newest = datetime.fromisoformat(facets.last) if facets.last else None
-    periods = _together(find_periods(question, now, zone, newest), landmarks)
+    dates = [one for one in find_periods(question, now, zone, newest) if not _is_name(one, question, facets.people)]
+    periods = _together(dates, landmarks)
     bare = _without(question, periods)
     meanings = expand_initials(bare)
     entities = recognise(bare, facets, meanings, _table().roles)
@@ -147,6 +152,14 @@ def process_query(
 def plain_question(text: str) -> str:
     """The question in one line, without the name of whom it is put to."""
     return _VOCATIVE.sub("", " ".join(text.split()))
+
+
+def _is_name(period: Period, question: str, people: Collection[str]) -> bool:
+    """Whether a month alone is somebody's name: the letter from April, June's birthday. `in June` stays a month."""
+    match = _LONE_MONTH.fullmatch(period.text)
+    if match is None or not (match["of"] or question.startswith(("'s", "’s"), period.end)):
+        return False
+    return any(match["month"].lower() == word.lower for person in people for word in cut(person))
 
 
 def _together(dates: list[Period], landmarks: Sequence[Period]) -> list[Period]:

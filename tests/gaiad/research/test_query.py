@@ -178,3 +178,26 @@ def test_a_question_that_names_nothing_is_ambiguous(text: str) -> None:
 )
 def test_a_question_that_names_something_is_not(text: str) -> None:
     assert not read(text).ambiguous
+
+
+JUNE = Facets(people={"June": 4, "April Lind": 2}, packets=9)
+
+
+@pytest.mark.parametrize(
+    ("text", "people", "date_text"),
+    [
+        ("What did we plan for June's birthday?", ("June",), ""),
+        ("Who sat in June's car?", ("June",), ""),
+        ("What stood in the letter from April?", ("April Lind",), ""),
+        ("What did we plan in June?", (), "in June"),
+        ("What did June say in November?", ("June",), "in November"),
+        ("What did we plan for June 2025?", (), "for June 2025"),
+    ],
+)
+def test_a_month_that_is_somebodys_name_is_no_date(text: str, people: tuple[str, ...], date_text: str) -> None:
+    found = process_query(text, JUNE, CLOCK.now(), CLOCK.zone)
+    assert (found.people, found.date_text, found.dated) == (people, date_text, bool(date_text))
+
+
+def test_where_nobody_is_called_so_it_is_a_month() -> None:
+    assert read("What did we plan for June?").date_text == "for June"
