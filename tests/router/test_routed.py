@@ -7,69 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaiad.chat_schemas import Also, ChatAnswer, ChatBlock, HistoryNote, RedactionCount
+from gaiad.chat_schemas import Also, ChatBlock, RedactionCount
 from gaiad.council_schemas import BallotRecord, VoteRecord
 from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
 from gaiad.schemas import Citation, ResearchResult
 from router.matrix import Channel
 from router.redact import RedactionSettings, redact
 from router.routed import Event, RoutedTurn
-from router.routing import Routing, make_routing
-
-ROUTING = make_routing({}, {}, RedactionSettings(names=["Jane Doe"]))
-SAID = "Write to jane.doe@acme.org or to Jane Doe."
-SHOWN = "Write to [e-mail] or to [name]."
-TAKEN = [RedactionCount(kind="email", count=1), RedactionCount(kind="name", count=1)]
-
-
-def answer_of(text: str, *blocks: ChatBlock, **more: Any) -> ChatAnswer:
-    """A turn's answer; the RESPONSE block is added."""
-    values: dict[str, Any] = {
-        "session_id": "s-1",
-        "turn_id": "turn_20231105T101010_0001",
-        "packet_id": "0a1b2c3d",
-        "blocks": [*blocks, ChatBlock(marker="RESPONSE", text=text)],
-        "answer": text,
-        "sources": [],
-        "status": "SUCCESS",
-        "engine": "extractive",
-        "persona": "plain",
-        "history": HistoryNote(sought=False, why="nothing to look up"),
-        "timings": {},
-        "tokens": {},
-    }
-    return ChatAnswer(**values | more)
-
-
-def deltas(*texts: str) -> list[Event]:
-    return [("delta", {"text": text}) for text in texts]
-
-
-def routed(events: list[Event], channel: Channel, routing: Routing = ROUTING) -> list[Event]:
-    turn = RoutedTurn(routing, channel)
-    return [leaving for name, data in events for leaving in turn.feed(name, data)]
-
-
-def heard(events: list[Event]) -> str:
-    """What the deltas said since the last retraction."""
-    text = ""
-    for name, data in events:
-        if name == "retract":
-            text = ""
-        elif name == "delta":
-            assert isinstance(data, dict)
-            text += data["text"]
-    return text
-
-
-def done(events: list[Event]) -> ChatAnswer:
-    answer = events[-1][1]
-    assert isinstance(answer, ChatAnswer)
-    return answer
-
-
-def block(marker: str, text: str) -> Event:
-    return "block", {"marker": marker, "text": text, "role": "prime"}
+from router.routing import make_routing
+from tests.makers.routed_answers import ROUTING, SAID, SHOWN, TAKEN, answer_of, block, deltas, done, heard, routed
 
 
 @pytest.mark.parametrize(
