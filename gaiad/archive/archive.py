@@ -1,35 +1,28 @@
 """The archive as the rest of gaiad sees it: tenants by name, every call inside one of them (decisions 17 to 23).
 
-A thin shell: it finds the tenant, hands it the call, and puts backup and restore around all of them.
+A thin shell: it finds the tenant and hands it the call. What keeps it whole is in `keeping_calls`.
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.feedback_calls import FeedbackCalls
 from gaiad.archive.finding import packets
 from gaiad.archive.finding.hidden import hidden_ids
-from gaiad.archive.keeping import backup, restore
-from gaiad.archive.keeping.reindex import reindex
-from gaiad.archive.keeping.restore_others import OtherFiles, Others, interrupted
-from gaiad.archive.keeping.sweep import SweepReport, sweep
-from gaiad.archive.keeping.verify import Progress, verify
+from gaiad.archive.keeping_calls import KeepingCalls
 from gaiad.archive.open_tenants import OpenTenants
 from gaiad.archive.reading.disk import path_text, stamp_of
-from gaiad.archive.session_calls import SessionCalls
 from gaiad.archive.storing import known_files, quarantine
-from gaiad.clock import Clock, to_iso
+from gaiad.clock import Clock
 from gaiad.config import Config
-from gaiad.errors import GaiadError
 from gaiad.metrics import Metrics
 from gaiad.ports import Call, Embedder
 from gaiad.schemas import (
     Facets,
+    Filters,
     Focus,
     IngestOutcome,
     PacketDetail,
@@ -38,31 +31,24 @@ from gaiad.schemas import (
     Page,
     SearchRequest,
     SearchResponse,
-    VerifyReport,
 )
-from gaiad.store.file import DatabaseFile
 
 _SWEEP_BUDGET_S = 60.0  # for re-hashing originals in one sweep
 
 
-class LocalArchive(SessionCalls):
+class LocalArchive(KeepingCalls):
     """Implements ports.Archive over files under `home`/tenants. Start it, and close it on the same event loop."""
 
     def __init__(self, home: Path, config: Config, clock: Clock, embedder: Embedder | None, metrics: Metrics) -> None:
-        super().__init__(OpenTenants(home, config, clock, embedder, metrics), clock)
+        super().__init__(OpenTenants(home, config, clock, embedder, metrics), clock, home, config)
         self.feedback = FeedbackCalls(self._tenants, clock)
-        self._home = home
-        self._config = config
         self._embedder = embedder
-        self._maintenance = asyncio.Lock()
-        self._interrupted = ""
 
     # ---------------------------------------------------------------------------------------------- life
 
     async def start(self) -> None:
         """Open every tenant found, and `local`; finish a restore that a crash interrupted. Raises Conflict."""
-        await self._tenants.run(restore.finish_interrupted, self._home)
-        self._interrupted = await self._tenants.run(interrupted, self._home)
+        await self.finish_interrupted()
         await self._tenants.open_all()
 
     async def close(self) -> None:
@@ -84,7 +70,7 @@ class LocalArchive(SessionCalls):
     def degraded(self) -> list[str]:
         """What does not work as it should, in words."""
         problems = [problem for opened in self._tenants.all() for problem in opened.spaces.problems]
-        return [self._interrupted, *problems] if self._interrupted else problems
+        return [*self.interrupted, *problems]
 
     # -------------------------------------------------------------------------------------------- intake
 
@@ -134,27 +120,13 @@ class LocalArchive(SessionCalls):
             done += await opened.spaces.drain(embedder, call, self._config.embedder.max_backlog_pages)
         return done
 
-    async def counts(self, tenants: Sequence[str] | None = None) -> dict[str, int]:
-        """packets, pages, vectors, queue (pages without a vector) and quarantined, of all tenants or those named."""
-        chosen = self._tenants.all(tenants)
-        counts = [opened.counts() for opened in chosen]
-        waiting = await asyncio.to_thread(lambda: sum(opened.spaces.pending_count() for opened in chosen))
-        return {
-            "packets": sum(count.packets for count in counts),
-            "pages": sum(count.pages for count in counts),
-            "vectors": sum(opened.spaces.count() for opened in chosen),
-            "queue": waiting,
-            "quarantined": sum(count.quarantined for count in counts),
-        }
-
     # -------------------------------------------------------------------------------------------- memory
 
     async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
         """Pages for a query; see `Searcher.search`."""
         opened = self._tenant(call)
         if call.hidden:
-            filters = msgspec.structs.replace(request.filters, without=[*request.filters.without, *call.hidden])
-            request = msgspec.structs.replace(request, filters=filters)
+            request = msgspec.structs.replace(request, filters=_shown(request.filters, call))
             await opened.tenant.file.aread(lambda connection: packets.pages(connection, request.page_ids, call.hidden))
         return await opened.searcher.search(request, call, self._embedder)
 
@@ -180,8 +152,7 @@ class LocalArchive(SessionCalls):
 
     async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
         """Current revisions by time. Raises BadInput."""
-        filters = msgspec.structs.replace(request.filters, without=[*request.filters.without, *call.hidden])
-        shown = msgspec.structs.replace(request, filters=filters)
+        shown = msgspec.structs.replace(request, filters=_shown(request.filters, call))
         return await self._tenant(call).tenant.file.aread(lambda connection: packets.list_packets(connection, shown))
 
     async def packet_summaries(self, packet_ids: Sequence[str], call: Call) -> list[PacketSummary]:
@@ -208,115 +179,7 @@ class LocalArchive(SessionCalls):
             return set()
         return await self._tenant(call).tenant.file.aread(lambda connection: hidden_ids(connection, call.hidden, ids))
 
-    # --------------------------------------------------------------------------------------- maintenance
 
-    async def verify_packets(
-        self, packet_ids: Sequence[str] | None, call: Call, progress: Progress | None = None
-    ) -> VerifyReport:
-        """Packets (None: all), every revision, held against their originals. Raises NotFound, Cancelled."""
-        opened = self._tenant(call)
-        if packet_ids and call.hidden:
-            await self.packet_summaries(packet_ids, call)
-        return await self._tenants.run(
-            verify, opened.tenant.file, packet_ids, self._config, self._clock.zone, self._checker(call), progress
-        )
-
-    async def reindex(self, call: Call, progress: Progress) -> dict[str, Any]:
-        """Everything derived, anew from the originals; vectors of changed pages follow by the queue."""
-        opened = self._tenant(call)
-        return await self._tenants.run(
-            reindex,
-            opened.tenant.file,
-            self._config,
-            self._clock.zone,
-            opened.changed,
-            self._checker(call),
-            progress,
-        )
-
-    async def sweep(self, folders: Sequence[Path], call: Call) -> dict[str, Any]:
-        """{checked, problems, repaired}; `folders` are the tenant's watched ones. Raises Cancelled."""
-        opened = self._tenant(call)
-
-        def work() -> dict[str, Any]:
-            report = sweep(opened.tenant, folders, self._checker(call), _SWEEP_BUDGET_S, self._clock.monotonic)
-            for index in opened.spaces.indexes():
-                report.checked["vectors"] = report.checked.get("vectors", 0) + index.count
-                _mend_vectors(index, report)
-            opened.recount()
-            return report.as_dict()
-
-        return await self._tenants.run(work)
-
-    async def backup(self, directory: Path, others: Mapping[str, DatabaseFile] | None = None) -> dict[str, Any]:
-        """A consistent copy of every tenant in a new folder, and of `others` by their name there.
-
-        Raises Conflict, BadInput.
-        """
-        async with self._maintenance:
-            counts = await self.counts()
-            return await self._tenants.run(
-                backup.write_backup,
-                directory,
-                [opened.tenant for opened in self._tenants.all()],
-                others or {},
-                to_iso(self._clock.now()),
-                counts,
-            )
-
-    async def restore(self, directory: Path, others: Others | None = None) -> dict[str, Any]:
-        """Put a backup in place of what is there, which goes to before-restore-<time> in the home; nothing is deleted.
-
-        Tenants that the backup does not have are gone from use, and so is what `others` keep of them. Calls meanwhile
-        get Unavailable. Raises NotFound, BadInput, Conflict; then everything is as it was.
-        """
-        async with self._maintenance:
-            manifest = await self._tenants.run(backup.read_manifest, directory)
-            files = OtherFiles(self._home, directory, manifest, others or Others())
-            aside = self._home / f"before-restore-{self._clock.now().strftime('%Y%m%dT%H%M%S%f')}"
-            await self._tenants.run(files.prepare)
-            try:
-                await self._tenants.run(restore.stage, self._home, directory, manifest)
-                await self._tenants.run(files.exchange, aside)
-                await self._exchange_tenants(aside)
-            except GaiadError:
-                await self._tenants.run(files.undo)
-                raise
-            await self._tenants.run(files.finish)
-            self._interrupted = ""
-        return {
-            "directory": str(directory),
-            "tenants": manifest.tenants,
-            "counts": manifest.counts,
-            "created_at": manifest.created_at,
-            "previous": str(aside),
-        }
-
-    async def _exchange_tenants(self, aside: Path) -> None:
-        try:
-            await self._tenants.close_all("a restore is running")
-            await asyncio.to_thread(restore.exchange, self._home, aside)
-        except GaiadError:
-            await self._tenants.open_all()
-            raise
-        try:
-            await self._tenants.open_all()
-        except GaiadError:
-            await self._tenants.close_all("a restore failed")
-            await asyncio.to_thread(restore.undo, self._home, aside)
-            await self._tenants.open_all()
-            raise
-
-    def _checker(self, call: Call) -> Callable[[], None]:
-        return lambda: call.check(self._clock.monotonic())
-
-
-def _mend_vectors(index: VectorIndex, report: SweepReport) -> None:
-    """Load an index anew from file and database when it disagrees with them."""
-    problems = index.check()
-    if not problems:
-        return
-    index.load()
-    left = index.check()
-    report.repaired += [f"{problem}: loaded anew from the database" for problem in problems if problem not in left]
-    report.problems += left
+def _shown(filters: Filters, call: Call) -> Filters:
+    """The filters, and without what is hidden from the call."""
+    return msgspec.structs.replace(filters, without=[*filters.without, *call.hidden])
