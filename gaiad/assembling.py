@@ -91,8 +91,7 @@ async def _open(ground: Ground) -> tuple[_Parts, str]:
     embedder, trouble = await open_embedder(stack, config.embedder, clock, os.environ)
     pool = await open_pool(stack, root, config, clock, os.environ)
     archive = await _open_archive(ground, embedder)
-    research = open_research(stack, root, config.research, clock, archive)
-    research.thinker_of = thinking_with(pool, clock)
+    research = open_research(stack, root, config.research, clock, archive, thinking_with(pool, clock))
     convened = await open_council(stack, root, config, clock, pool, hub, audit, rulebook(config.council).roles)
     approving = await open_approvals(stack, root, config.shell, audit, hub, clock, os.environ)
     conversations, deliberation = await open_conversations(

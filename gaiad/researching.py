@@ -25,11 +25,11 @@ from gaiad.ports import Call, Priority
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.begun_runs import ATTEMPTS, Begun
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
-from gaiad.run_events import Numbered, RunEvents, alone
+from gaiad.run_events import Numbered, OnEvent, RunEvents, alone
 from gaiad.schemas import ErrorBody, ResearchRequest, ResearchResult
 from gaiad.store.file import DatabaseFile
 from gaiad.tasks import TaskGroup
-from gaiad.thinking import ThinkerOf, by_rules
+from gaiad.thinking import ThinkerOf
 
 _log = get_logger("gaiad.research")
 
@@ -39,7 +39,6 @@ TOLD_AGAIN = 64
 """Runs whose events are still in memory; of those before only the end is told."""
 _FOLDER = "research"
 _BROKEN_OFF = "it was broken off"
-OnEvent = Callable[[str, dict[str, Any]], None]
 StartedRun = Callable[[ResearchRequest, Call, str], Awaitable[ResearchResult]]
 _Name = tuple[str, str]  # tenant and id
 
@@ -55,7 +54,9 @@ class Researching:
     `thinker_of` says by the settings which model a run thinks with.
     """
 
-    def __init__(self, home: Path, config: ResearchConfig, clock: Clock, archive: LocalArchive) -> None:
+    def __init__(
+        self, home: Path, config: ResearchConfig, clock: Clock, archive: LocalArchive, thinker_of: ThinkerOf
+    ) -> None:
         self._files = TenantFiles(home / _FOLDER, MIGRATIONS, APPLICATION_ID)
         self._runs = KeptRuns(archive, self._files, clock, IdMaker(clock))
         self._tasks = TaskGroup("research")
@@ -65,7 +66,7 @@ class Researching:
         self._asked: dict[_Name, Call] = {}  # of runs that somebody waits for
         self._events: dict[_Name, RunEvents] = {}
         self._beginning: dict[_Name, asyncio.Task[None]] = {}
-        self.thinker_of: ThinkerOf = by_rules
+        self._thinker_of = thinker_of
         self.researcher = Researcher(archive, clock, config, self._runs)
 
     def use_config(self, config: ResearchConfig) -> None:
@@ -214,7 +215,7 @@ class Researching:
                 research_id=research_id,
                 goes_on=begun is not None,
                 listens=lambda: on_event is not None or events.readers > 0,
-                thinker=self.thinker_of(self._config),
+                thinker=self._thinker_of(self._config),
             )
             events.add("result", result)
         except BaseException as error:
@@ -292,9 +293,14 @@ def _body(error: BaseException) -> ErrorBody:
 
 
 def open_research(
-    stack: AsyncExitStack, home: Path, config: ResearchConfig, clock: Clock, archive: LocalArchive
+    stack: AsyncExitStack,
+    home: Path,
+    config: ResearchConfig,
+    clock: Clock,
+    archive: LocalArchive,
+    thinker_of: ThinkerOf,
 ) -> Researching:
     """Opened for as long as `stack`; files are opened at first use."""
-    opened = Researching(home, config, clock, archive)
+    opened = Researching(home, config, clock, archive, thinker_of)
     stack.push_async_callback(opened.close)
     return opened

@@ -5,11 +5,13 @@ the bound the oldest is let go, and who had not read it is told how much there w
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
+OnEvent = Callable[[str, dict[str, Any]], None]
+"""Hears what happens in a run or turn while it does: the event's name and its data."""
 LIMIT_BYTES = 4 * 1024 * 1024
 DELTA, MISSED = "delta", "missed"
 _PIECE_CHARACTERS = 16_384  # of text in one event for a late reader

@@ -39,6 +39,7 @@ from gaiad.researching import Researching
 from gaiad.restoring import Restorer
 from gaiad.roles import assign
 from gaiad.routing import routing_of
+from gaiad.run_events import OnEvent
 from gaiad.schemas import (
     Check,
     IngestOutcome,
@@ -58,8 +59,6 @@ from gaiad.schemas import (
 from gaiad.store.file import DatabaseFile
 from gaiad.turn.company import rulebook
 from gaiad.turn_runs import TurnRuns
-
-OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,15 +9,11 @@ from gaiad.research.thinking.asking import Limits
 from gaiad.research.thinking.thinker import Thinker
 
 ThinkerOf = Callable[[ResearchConfig], Thinker | None]
-
-
-def by_rules(_config: ResearchConfig) -> Thinker | None:
-    """No model whatever the settings say."""
-    return None
+"""By the settings of the moment the thinker of a run, None for the rules alone."""
 
 
 def thinking_with(pool: ModelPool, clock: Clock) -> ThinkerOf:
-    """Who makes the thinker of a run from the settings of that moment; None for the rules alone."""
+    """One that thinks with the pool's models."""
 
     def thinker_of(config: ResearchConfig) -> Thinker | None:
         if not config.model:

@@ -71,14 +71,6 @@ class BenchDaemon:
                 raise Unavailable(f"no answer with vectors after {limit_s:.0f} s: {'; '.join(degraded)}")
             time.sleep(0.1)
 
-    def await_vectors(self, limit_s: float) -> None:
-        """Wait until no page waits for a vector."""
-        deadline = time.monotonic() + limit_s
-        while self.status()["queue"]:
-            if time.monotonic() > deadline:
-                raise Unavailable(f"pages still wait for vectors after {limit_s:.0f} s")
-            time.sleep(0.2)
-
     def stop(self) -> None:
         """Stop it and wait."""
         self.client.close()

@@ -156,9 +156,8 @@ def table(point: ScalePoint) -> list[str]:
         f"  dense recall@10 of the exact scan {point.dense_recall_at_10:.3f} (aim >= {RECALL_AIM})",
         *([f"  answered without vectors: {point.degraded_share:.1%}"] if point.degraded_share else []),
         *(f"  problem: {problem}" for problem in point.problems),
-        f"  {'milliseconds':<28} {'words':<9} {'p50':>8} {'p95':>8} {'p99':>8}",
+        f"  {'milliseconds':<28} {'words':<9} {'p50':>8} {'p95':>8} {'p99':>8}  daemon's processor",
     ]
-    lines[-1] += "  daemon's processor"
     for each in point.latencies:
         own, aim = point.processor_ms.get(each.mode), _aim(point.pages, each)
         lines.append(

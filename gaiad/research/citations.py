@@ -5,8 +5,9 @@ Before an answer leaves, each citation is held against the page as the archive g
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from gaiad.ports import Archive, Call
 from gaiad.schemas import Citation, Page
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -38,6 +39,13 @@ def verifies(citation: Citation, pages: Mapping[str, Page]) -> bool:
         return False
     stored = page.text[citation.start : citation.end]
     return stored == citation.quote and hashlib.sha256(stored.encode()).hexdigest() == citation.sha256
+
+
+async def confirmed(archive: Archive, citations: Sequence[Citation], call: Call) -> list[Citation]:
+    """The citations that the archive still confirms, read afresh (decision 22)."""
+    page_ids = list(dict.fromkeys(citation.page_id for citation in citations))
+    stored = {page.page_id: page for page in await archive.pages(page_ids, call)} if page_ids else {}
+    return [citation for citation in citations if verifies(citation, stored)]
 
 
 def inline(packet_id: str) -> str:

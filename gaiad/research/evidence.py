@@ -68,7 +68,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     cosine: float | None
     fused: float
     relevance: float
-    standing: float = 0.0
+    standing: float
     neighbours: tuple[Page, ...] = ()
 
     @property

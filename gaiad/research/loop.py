@@ -6,7 +6,7 @@ nothing to look up           -> CLARIFY
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,12 +18,14 @@ from gaiad.errors import BadInput, GaiadError
 from gaiad.ports import Archive, Call
 from gaiad.research import answer as ends
 from gaiad.research.answer import ENGINE, Answer, clarify_answer, found_answer, listing_answer, not_found_answer
+from gaiad.research.citations import confirmed
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.landmarks import landmark_periods
 from gaiad.research.listing import list_matching
-from gaiad.research.partial import Listens, Partials, confirmed
+from gaiad.research.partial import Listens, Partials
 from gaiad.research.query import SearchParameters, process_query
+from gaiad.research.recording import Recorder, keep_broken_off, kept
 from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
 from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
 from gaiad.research.selection import select
@@ -31,12 +33,12 @@ from gaiad.research.synthesis import Statement, plan_statements
 from gaiad.research.thinking.steps import ByRules, Draft, Steps
 from gaiad.research.thinking.thinker import Thinker
 from gaiad.research.thinking.writing import composed
-from gaiad.research.trail import Recorder, Trail, keep_broken_off, kept
+from gaiad.research.trail import Trail
+from gaiad.run_events import OnEvent
 from gaiad.schemas import Facets, ResearchRequest, ResearchResult
 from gaiad.tracing import span
 
 QUERY_MAX_CHARS = 4000
-OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,10 +102,10 @@ class Researcher:
             raise BadInput(f"the question has {len(request.query)} characters; ask in at most {QUERY_MAX_CHARS}")
         recorder = self._recorder if keep else None
         trail = Trail((research_id or recorder.new_id()) if recorder else "", request, call.tenant, self._clock)
-        run = _Run(self._archive, self._clock, self._config, request, call, on_event or _ignore, passed_over, trail)
-        if thinker is not None:
-            run.steps = thinker.begin(self._archive, call, trail, on_event or _ignore, passed_over)
-        run.partials = Partials(self._archive, call, self._clock.zone, on_event or _ignore, listens)
+        tell = on_event or _ignore
+        steps = ByRules() if thinker is None else thinker.begin(self._archive, call, trail, tell, passed_over)
+        partials = Partials(self._archive, call, self._clock.zone, tell, listens)
+        run = _Run(self._archive, self._clock, self._config, request, call, tell, passed_over, trail, steps, partials)
         try:
             answer = await run.answer()
         except (asyncio.CancelledError, GaiadError) as error:
@@ -130,6 +132,8 @@ class _Run:
         on_event: OnEvent,
         passed_over: Collection[str],
         trail: Trail,
+        steps: Steps,
+        partials: Partials,
     ) -> None:
         self._trail = trail
         self._archive = archive
@@ -139,8 +143,8 @@ class _Run:
         self._call = call
         self._on_event = on_event
         self._passed_over = passed_over
-        self.partials = Partials(archive, call, clock.zone, on_event, _nobody)
-        self.steps: Steps = ByRules()
+        self._steps = steps
+        self._partials = partials
         cap = config.max_iterations
         self.max_iterations = min(request.max_iterations, cap) if request.max_iterations > 0 else cap
 
@@ -190,15 +194,21 @@ class _Run:
             self._tell("searching", iteration=iteration, query=attempt.query, refinements=list(attempt.done))
             asked = search_requests(attempt, self._call.tenant)
             new = await pool.search(asked, attempt.beside)
-            new += await self.steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
+            new += await self._steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
             config = self._config
-            most = (config.max_pages, config.max_sources, config.citation_threshold)
-            selected = select(parameters, pool.evidence, attempt.floor, *most)
+            selected = select(
+                parameters,
+                pool.evidence,
+                attempt.floor,
+                max_pages=config.max_pages,
+                max_packets=config.max_sources,
+                threshold=config.citation_threshold,
+            )
             self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
             self._trail.evidence = pool.evidence
             with span("researcher.reflect", iteration=iteration) as counts:
                 by_rules = evaluate_sufficiency(parameters, terms, selected, pool.by_question)
-                reflection = await self.steps.judge(parameters, selected, by_rules)
+                reflection = await self._steps.judge(parameters, selected, by_rules)
                 counts["sufficient"] = reflection.is_sufficient
             self._trail.end_round(selected, reflection)
             self._tell(
@@ -212,22 +222,22 @@ class _Run:
                 break
             with span("researcher.plan", iteration=iteration + 1):
                 refined = refine(attempt, reflection, frequencies, self._config.expand_days, pool.evidence)
-                attempt = self.steps.next(attempt, reflection, refined)
+                attempt = self._steps.next(attempt, reflection, refined)
             if attempt is not None:
-                await self.partials.offer(parameters, terms, selected, reflection, iteration, config.max_pages)
+                await self._partials.offer(parameters, terms, selected, reflection, iteration, config.max_pages)
         return Found(
             selected=selected,
             reflection=reflection,
             iterations=iteration,
             refinements=last.done,
-            degraded=(*pool.degraded, *self.steps.degraded),
+            degraded=(*pool.degraded, *self._steps.degraded),
         )
 
     async def _synthesize(self, parameters: SearchParameters, terms: Sequence[Term], found: Found) -> Answer:
         quotes = Draft(statements=tuple(plan_statements(parameters, found.selected, terms, self._config.max_pages)))
-        draft = await self.steps.draft(parameters, found.selected) or quotes
+        draft = await self._steps.draft(parameters, found.selected) or quotes
         standing = await self._standing(draft)
-        degraded = (*found.degraded, *(one for one in self.steps.degraded if one not in found.degraded))
+        degraded = (*found.degraded, *(one for one in self._steps.degraded if one not in found.degraded))
         if draft.engine and draft.statements and not standing.statements:
             degraded = (*degraded, f"synthesis by rules: no citation of {draft.engine} verified")
             draft, standing = quotes, await self._standing(quotes)

@@ -1,37 +1,27 @@
 """Answers that improve while a run goes on: after each round that is not the last, what its pages say so far.
 
 By the rules and from verified quotes only, whoever writes the final answer. It is made when somebody listens and not
-otherwise, and told when it is no worse than the one before. Also the check that any answer's citations go through.
+otherwise, and told when it is no worse than the one before.
 """
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
-from typing import Any
 
 from gaiad.ports import Archive, Call
-from gaiad.research.citations import verifies
+from gaiad.research.citations import confirmed
 from gaiad.research.evidence import Evidence, Term
 from gaiad.research.query import SearchParameters
 from gaiad.research.reflect import ReflectionResult
 from gaiad.research.synthesis import compose, plan_statements
-from gaiad.schemas import Citation
+from gaiad.run_events import OnEvent
 
 Listens = Callable[[], bool]
-
-
-async def confirmed(archive: Archive, citations: Sequence[Citation], call: Call) -> list[Citation]:
-    """The citations that the archive still confirms, read afresh (decision 22)."""
-    page_ids = list(dict.fromkeys(citation.page_id for citation in citations))
-    stored = {page.page_id: page for page in await archive.pages(page_ids, call)} if page_ids else {}
-    return [citation for citation in citations if verifies(citation, stored)]
 
 
 class Partials:
     """Those of one run. `tell(name, data)` hears the event `partial`; `listens` is asked after every round."""
 
-    def __init__(
-        self, archive: Archive, call: Call, zone: tzinfo, tell: Callable[[str, dict[str, Any]], None], listens: Listens
-    ) -> None:
+    def __init__(self, archive: Archive, call: Call, zone: tzinfo, tell: OnEvent, listens: Listens) -> None:
         self._archive = archive
         self._call = call
         self._zone = zone

@@ -92,7 +92,7 @@ def refine(
     reflection: ReflectionResult,
     frequencies: Mapping[str, int],
     expand_days: int,
-    found: Sequence[Evidence] = (),
+    found: Sequence[Evidence],
 ) -> Attempt | None:
     """The next attempt, or None when every suggestion has been tried or has nothing to try.
 

@@ -1,21 +1,16 @@
 """What one research run did, as it did it: searches, rounds, evidence, the end. The loop writes it for the payload.
 
-A trail holds values only and changes nothing; whoever wants no payload leaves it unread.
+A trail holds values only; whoever wants no payload leaves it unread.
 """
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
-
-import msgspec
 
 from gaiad.clock import Clock
-from gaiad.errors import Cancelled, GaiadError
+from gaiad.errors import GaiadError
 from gaiad.payload_schemas import PayloadStatus
-from gaiad.ports import Call
 from gaiad.research.evidence import Evidence, Term
 from gaiad.research.query import SearchParameters
 from gaiad.research.reflect import ReflectionResult
@@ -131,46 +126,3 @@ class Trail:
         self.status, self.ended_at = status, self._clock.now()
         if self.rounds:
             self.rounds[-1].completed_at = max(self.rounds[-1].completed_at, self.ended_at)
-
-
-class Recorder(Protocol):
-    """Who keeps trails of runs."""
-
-    def new_id(self) -> str:
-        """The id of a run that begins."""
-        ...
-
-    async def keep(self, trail: Trail, call: Call) -> str:
-        """Keep the run, durable when this returns; why it could not be kept, "" when it was."""
-        ...
-
-
-async def kept(recorder: Recorder | None, trail: Trail, result: ResearchResult, call: Call) -> ResearchResult:
-    """The result with the id of the kept run, or with the reason why it is not kept."""
-    if recorder is None:
-        return result
-    result = msgspec.structs.replace(result, research_id=trail.research_id)
-    trail.answered(result)
-    trouble = await recorder.keep(trail, call)
-    if not trouble:
-        return result
-    return msgspec.structs.replace(
-        result, research_id="", degraded=[*result.degraded, f"the run was not kept: {trouble}"]
-    )
-
-
-async def keep_broken_off(
-    recorder: Recorder | None, trail: Trail, error: BaseException, call: Call, *, goes_on: bool = False
-) -> None:
-    """A run that came to no answer is kept too, from where the question was understood.
-
-    One that `goes_on` after a stop of the daemon has come to no end by it: nothing is kept.
-    """
-    if recorder is None or trail.parameters is None or (goes_on and isinstance(error, asyncio.CancelledError)):
-        return
-    cancelled = isinstance(error, asyncio.CancelledError | Cancelled)
-    trail.broke_off(
-        "cancelled" if cancelled else "failed",
-        error.message if isinstance(error, GaiadError) else "the caller went away",
-    )
-    await recorder.keep(trail, call)

@@ -66,12 +66,12 @@ class Pass:
         self._session_id = session_id
         self._task = tasks.start("look", self._look(message, turns, context, call))
 
-    async def pick(self, passed_over: Collection[str], patience_s: float = PATIENCE_S) -> Also | None:
+    async def pick(self, passed_over: Collection[str]) -> Also | None:
         """One packet that bears on the message, is none of `passed_over`, and was not shown in the session before."""
-        await asyncio.wait({self._task}, timeout=patience_s)
+        await asyncio.wait({self._task}, timeout=PATIENCE_S)
         if not self._task.done():
             self.give_up()
-            self.trouble = f"it took longer than {patience_s:g} s"
+            self.trouble = f"it took longer than {PATIENCE_S:g} s"
             return None
         found = first_new(self._task.result(), {*passed_over, *self.surfaced})
         if found is None:

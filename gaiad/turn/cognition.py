@@ -19,8 +19,9 @@ from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Archive, Call, Embedder
 from gaiad.research.loop import Researcher
 from gaiad.research.memos import plan_seeds
+from gaiad.run_events import OnEvent
 from gaiad.turn.gathering import Gathered, Gatherer, Names
-from gaiad.turn.looking_back import OnEvent, pages_that_stay
+from gaiad.turn.looking_back import pages_that_stay
 from gaiad.turn.remembering import Keeper
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor

@@ -13,6 +13,7 @@ from gaiad.memory_schemas import SessionTurn
 from gaiad.models.pool.pool import ModelPool
 from gaiad.ports import Archive, Call, Model
 from gaiad.research.loop import Researcher
+from gaiad.run_events import OnEvent
 from gaiad.schemas import ResearchResult
 from gaiad.turn.dry_run import Unasked
 from gaiad.turn.in_packet import InPacket
@@ -20,7 +21,6 @@ from gaiad.turn.looking_back import (
     RESEARCH,
     Labels,
     LookingBack,
-    OnEvent,
     degraded_notes,
     missing_notes,
     one_search_note,

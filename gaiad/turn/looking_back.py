@@ -3,8 +3,8 @@
 What a persona may do bounds it: without the grant `research` it is one search. Nothing here asks a model that writes.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -18,12 +18,12 @@ from gaiad.research.familiar import familiar
 from gaiad.research.history_need import history_need
 from gaiad.research.loop import QUERY_MAX_CHARS, Researcher
 from gaiad.research.reflect import nothing_then
+from gaiad.run_events import OnEvent
 from gaiad.schemas import ResearchRequest, ResearchResult
 from prompts.packet import CognitionPacket, ContextItem
 
 RESEARCH = "research"  # the grant (constants/grants.toml)
 _STANDING_CHARACTERS = 1.5  # of history for each token of the MTU: fewer than fit beside context, so that they do stand
-OnEvent = Callable[[str, dict[str, Any]], None]
 
 
 class LookedBack(NamedTuple):

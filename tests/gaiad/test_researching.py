@@ -54,7 +54,7 @@ class SlowResearcher:
 
 
 def opened(home: Path, config: Config) -> Researching:
-    made = Researching(home, config.research, SystemClock(), cast(Any, None))
+    made = Researching(home, config.research, SystemClock(), cast(Any, None), lambda _config: None)
     made.researcher = cast(Any, SlowResearcher())
     return made
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gaiad.archive.dense.parts import Comparison
 from gaiad.archive.finding import cues, ranking, searching, surroundings
 from gaiad.archive.finding import filters as exact
-from gaiad.archive.finding.feedback import NO_OPINIONS, Opinions, added
+from gaiad.archive.finding.feedback import Opinions, added
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.query_terms import QueryTerm
 from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
@@ -67,7 +67,7 @@ class Contest:
     comparison: Comparison | None
     weights: ranking.Weights
     candidates: int
-    opinions: Opinions = NO_OPINIONS
+    opinions: Opinions
 
     def ranked(self) -> Ranked:
         """Pages best first, as the request's mode and order have it."""
@@ -186,7 +186,7 @@ class Contest:
 
     def _with_feedback(self, fused: ranking.Fused, packets: NDArray[np.int64]) -> ranking.Fused:
         part = added(fused.total, packets, self.opinions)
-        return ranking.Fused(fused.total + part, {**fused.parts, "feedback": part})
+        return ranking.with_parts(fused, {"feedback": part})
 
 
 def _single(name: str, positions: Positions, scores: Scores) -> Ranked:

@@ -23,7 +23,8 @@ _FAILURES = 2  # of the model itself; after so many it is left alone for the res
 _LIKELIEST = Sampling(temperature=0.0)
 
 Form = TypeVar("Form", bound=msgspec.Struct)
-OnEvent = Callable[..., None]
+Tell = Callable[..., None]
+"""`tell(name, **data)`."""
 
 
 class Mind(Model, Protocol):
@@ -67,7 +68,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 class Asking:
     """One run's calls. `degraded` are the steps that went by the rules, with the reason."""
 
-    def __init__(self, mind: Mind, limits: Limits, clock: Clock, call: Call, spent: Spent, tell: OnEvent) -> None:
+    def __init__(self, mind: Mind, limits: Limits, clock: Clock, call: Call, spent: Spent, tell: Tell) -> None:
         self.name = mind.name
         self.degraded: list[str] = []
         self._mind = mind
@@ -77,7 +78,6 @@ class Asking:
         self._until = call.until(clock.monotonic() + limits.seconds)
         self._spent = spent
         self.tell = tell
-        self._tokens_left = limits.tokens
         self._failures = 0
 
     async def ask(
@@ -118,6 +118,10 @@ class Asking:
         self.degraded.append(f"{step.name} by rules: {why}")
         _log.warning("thinking_by_rules", step=step.name, model=self.name, reason=why)
 
+    @property
+    def _tokens_left(self) -> int:
+        return self._limits.tokens - self._spent.prompt_tokens - self._spent.reply_tokens
+
     def _refusal(self) -> str:
         """Why no call is made any more, "" when one is."""
         if self._failures >= _FAILURES:
@@ -146,7 +150,6 @@ class Asking:
         if reply is None:
             raise Unavailable(f"{self.name} ended without a reply", 5.0)
         self._spent.add(reply.prompt_tokens, reply.tokens)
-        self._tokens_left -= reply.prompt_tokens + reply.tokens
         return reply
 
     async def _fitting(self, step: Step, prompt: Prompt, call: Call) -> int:

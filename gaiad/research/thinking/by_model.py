@@ -58,7 +58,7 @@ class ByModel:
         trail: Trail,
         zone: tzinfo,
         most: int,
-        passed_over: Collection[str] = frozenset(),
+        passed_over: Collection[str],
     ) -> None:
         self._asking = asking
         self._archive = archive

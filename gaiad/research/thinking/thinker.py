@@ -1,6 +1,6 @@
 """Which model a run thinks with: the one of a role, when it writes text and is there; else the rules, and why."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from gaiad.clock import Clock
@@ -9,14 +9,15 @@ from gaiad.research.thinking.asking import Asking, Limits, Mind
 from gaiad.research.thinking.by_model import ByModel
 from gaiad.research.thinking.steps import ByRules, Steps
 from gaiad.research.trail import Trail
+from gaiad.run_events import OnEvent
 
 _USABLE = ("ready", "sleeping")  # a sleeper is woken by the first call
 
 
 class Thinker:
-    """Begins the steps of runs on `mind`, None for rules alone. `most` is how many pages it is shown."""
+    """Begins the steps of runs on `mind`. `most` is how many pages it is shown."""
 
-    def __init__(self, mind: Mind | None, limits: Limits, clock: Clock, most: int) -> None:
+    def __init__(self, mind: Mind, limits: Limits, clock: Clock, most: int) -> None:
         self._mind = mind
         self._limits = limits
         self._clock = clock
@@ -27,11 +28,11 @@ class Thinker:
         archive: Archive,
         call: Call,
         trail: Trail,
-        on_event: Callable[[str, dict[str, Any]], None],
-        passed_over: Collection[str] = frozenset(),
+        on_event: OnEvent,
+        passed_over: Collection[str],
     ) -> Steps:
         """The steps of one run; what its calls take is added to the trail."""
-        if self._mind is None or self._mind.kind == "extractive":
+        if self._mind.kind == "extractive":
             return ByRules()
         status = self._mind.status()
         if status.state not in _USABLE:

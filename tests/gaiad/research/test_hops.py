@@ -43,7 +43,9 @@ def page(text, speaker):
 
 
 def evidence(text, speaker="Otto", near=()):
-    item = Evidence(page=page(text, speaker), credits={}, lexical=0.5, cosine=None, fused=1.0, relevance=0.5)
+    item = Evidence(
+        page=page(text, speaker), credits={}, lexical=0.5, cosine=None, fused=1.0, relevance=0.5, standing=0.5
+    )
     return Evidence(
         **{name: getattr(item, name) for name in item.__struct_fields__ if name != "neighbours"}, neighbours=near
     )

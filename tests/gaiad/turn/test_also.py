@@ -117,7 +117,7 @@ async def test_a_look_that_takes_too_long_is_given_up_and_told(make_house, monke
 
     monkeypatch.setattr(module, "bearing_on", slow)
     house = await make_house()
-    monkeypatch.setattr(module.Pass.pick, "__defaults__", (0.05,))
+    monkeypatch.setattr(module, "PATIENCE_S", 0.05)
     answer, _ = await say(house)
     assert answer.answer == "I heard you."
     assert "no earlier packet was looked for: it took longer than 0.05 s" in answer.notes
@@ -132,7 +132,7 @@ async def test_the_first_words_do_not_wait_for_it(make_house, monkeypatch):
         return [Candidate(packet_id="P", topic="", timestamp="2025-01-02T00:00:00Z", excerpt="e", score=0.9)]
 
     monkeypatch.setattr(module, "bearing_on", held)
-    monkeypatch.setattr(module.Pass.pick, "__defaults__", (60.0,))
+    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
     house = await make_house()
     heard = []
     async for name, _ in house.taker.take(ChatRequest(message=SAID, session_id="s", depth="fast"), Call()):

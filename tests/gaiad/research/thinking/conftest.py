@@ -149,7 +149,7 @@ def run(memory: Any) -> Run:
     ) -> Told:
         archive = pages if isinstance(pages, memory) else Remembering(pages)
         keeps, events = _Keeps(), list[tuple[str, dict[str, Any]]]()
-        thinker = Thinker(mind, limits, CLOCK, CONFIG.max_pages)
+        thinker = Thinker(mind, limits, CLOCK, CONFIG.max_pages) if mind is not None else None
         result = await Researcher(archive, CLOCK, CONFIG, keeps).research(
             ResearchRequest(query=query),
             call or Call(),

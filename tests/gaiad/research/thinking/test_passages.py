@@ -10,7 +10,14 @@ from gaiad.research.thinking.passages import PER_PAGE, context_pages, passages_o
 
 def evidence(page: Any, *neighbours: Any) -> Evidence:
     return Evidence(
-        page=page, credits={}, lexical=0.0, cosine=None, fused=0.0, relevance=0.0, neighbours=tuple(neighbours)
+        page=page,
+        credits={},
+        lexical=0.0,
+        cosine=None,
+        fused=0.0,
+        relevance=0.0,
+        standing=0.0,
+        neighbours=tuple(neighbours),
     )
 
 
