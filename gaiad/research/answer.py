@@ -11,7 +11,7 @@ import msgspec
 
 from gaiad.clock import to_iso
 from gaiad.research import responses
-from gaiad.research.confidence import band, final
+from gaiad.research.confidence import band, final, main_reason
 from gaiad.research.disagreement import find_disagreement
 from gaiad.research.evidence import own_words
 from gaiad.research.listing import Listing
@@ -131,10 +131,12 @@ def found_answer(
     if own:
         notes.append("Nothing but a model's own earlier words says this.")
     disagreement = find_disagreement(statements, zone)
+    doubtful = own or disagreement.contradicts
+    confidence = final(reflection.confidence, status, len(citations), removed + unsupported, doubtful=doubtful)
+    doubt = "a model alone said it" if own else "its packets contradict each other" if doubtful else ""
+    notes += _why_not_high(confidence, reflection, doubt, status, lost=removed + unsupported)
     notes += disagreement.notes
     notes += _degraded(degraded)
-    capped = own or disagreement.contradicts
-    confidence = final(reflection.confidence, status, len(citations), removed + unsupported, doubtful=capped)
     text = written or compose(parameters, statements, zone)
     if status == "PARTIAL":
         packets = list(dict.fromkeys(citation.packet_id for citation in citations))
@@ -155,6 +157,30 @@ def found_answer(
         missing=reflection.missing_aspects if status == "PARTIAL" else (),
         degraded=degraded,
         engine=engine,
+    )
+
+
+def _why_not_high(
+    confidence: float, reflection: ReflectionResult, doubt: str, status: ResearchStatus, *, lost: int
+) -> tuple[str, ...]:
+    """The main reason of a confidence below HIGH; `doubt` is what caps it, `lost` counts citations and sentences."""
+    if band(confidence) == "HIGH":
+        return ()
+    other = "the answer is PARTIAL" if status == "PARTIAL" else "the model that reflected is no surer"
+    capped = doubt or ("citations did not hold" if lost else other)
+    return (f"Confidence {confidence:.2f}, mainly because {reason_of(confidence, reflection, capped)}.",)
+
+
+def reason_of(confidence: float, reflection: ReflectionResult, capped: str) -> str:
+    """What takes most from the confidence of an answer that this reflection judged; see `main_reason`."""
+    return main_reason(
+        confidence,
+        reflection.coverage,
+        reflection.specificity,
+        reflection.temporality,
+        reflection.completeness,
+        reflection.likelihood,
+        capped,
     )
 
 

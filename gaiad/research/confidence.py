@@ -33,6 +33,32 @@ def combine(
     return min(CAP, max(0.0, likelihood * (CRITERIA_FLOOR + (1 - CRITERIA_FLOOR) * criteria)))
 
 
+def main_reason(
+    confidence: float,
+    coverage: float,
+    specificity: float,
+    temporality: float,
+    completeness: float,
+    likelihood: float,
+    capped: str,
+) -> str:
+    """What takes most from an answer's `confidence`, in words, with its value where it is one of `combine`'s.
+
+    `capped` are the words for what `final` took beside them.
+    """
+    criteria = {
+        f"it leaves out words of the question (coverage {coverage:.2f})": COVERAGE * (1 - coverage),
+        f"other pages say nearly as much (specificity {specificity:.2f})": SPECIFICITY * (1 - specificity),
+        f"not all of it is of the time asked about (temporality {temporality:.2f})": TEMPORALITY * (1 - temporality),
+        f"a part of what was asked is missing (completeness {completeness:.2f})": COMPLETENESS * (1 - completeness),
+    }
+    surest = 1 - (1 - CRITERIA_FLOOR) * sum(criteria.values())
+    lost = {why: likelihood * (1 - CRITERIA_FLOOR) * share for why, share in criteria.items()}
+    lost[f"another packet may as well hold the answer (likelihood {likelihood:.2f})"] = (1 - likelihood) * surest
+    lost[capped] = min(CAP, likelihood * surest) - confidence
+    return max(lost, key=lambda why: lost[why])
+
+
 def final(confidence: float, status: ResearchStatus, verified: int, removed: int, *, doubtful: bool = False) -> float:
     """The confidence of an answer with `verified` citations left after `removed` ones failed; two decimals.
 

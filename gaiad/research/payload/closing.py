@@ -19,11 +19,14 @@ from gaiad.payload_schemas import (
     ResearchSynthesis,
     SourceCitation,
 )
+from gaiad.research.answer import reason_of
 from gaiad.research.payload.comparing import Compared
 from gaiad.research.payload.iterations import Ground
 from gaiad.research.payload.material import Material
 from gaiad.research.payload.sources import PROVIDER
+from gaiad.research.reflect import ReflectionResult
 from gaiad.research.trail import Trail
+from gaiad.schemas import ResearchResult
 
 TAKEAWAYS_FROM_FINDINGS = 3
 HIGH_FROM, MEDIUM_FROM = 0.9, 0.5
@@ -173,14 +176,23 @@ def _confidence(trail: Trail) -> str:
         return "There is no answer to be sure of."
     last = trail.rounds[-1].reflection if trail.rounds else None
     criteria = (
-        f" Of the last iteration: coverage {last.coverage:.2f}, specificity {last.specificity:.2f}, temporality "
-        f"{last.temporality:.2f}, completeness {last.completeness:.2f}."
+        f"{_reason(result, last)} Of the last iteration: likelihood {last.likelihood:.2f}, coverage "
+        f"{last.coverage:.2f}, specificity {last.specificity:.2f}, temporality {last.temporality:.2f}, completeness "
+        f"{last.completeness:.2f}."
         if last
         else ""
     )
     return (
         f"{result.confidence_band.capitalize()} confidence ({result.confidence:.2f}), status {result.status}.{criteria}"
     )
+
+
+def _reason(result: ResearchResult, last: ReflectionResult) -> str:
+    """What an answer that is not surely right lacks most."""
+    if result.confidence_band == "HIGH" or result.status not in ("SUCCESS", "PARTIAL"):
+        return ""
+    capped = "the answer is PARTIAL" if result.status == "PARTIAL" else "what it cites is in doubt"
+    return f" Mainly because {reason_of(result.confidence, last, capped)}."
 
 
 def _limitations(trail: Trail) -> list[str]:

@@ -1,6 +1,6 @@
 import pytest
 
-from gaiad.research.confidence import CAP, PARTIAL_CAP, band, combine, final
+from gaiad.research.confidence import CAP, PARTIAL_CAP, band, combine, final, main_reason
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,18 @@ def test_citations_that_failed_lower_it() -> None:
 @pytest.mark.parametrize("status", ["NOT_FOUND", "CLARIFY"])
 def test_no_answer_has_no_confidence(status: str) -> None:
     assert final(0.9, status, 1, 0) == 0.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "taken", "reason"),
+    [
+        ((1, 0.9, 1, 1, 0.43), 0.0, "another packet may as well hold the answer (likelihood 0.43)"),
+        ((0.2, 0.9, 1, 1, 0.9), 0.0, "it leaves out words of the question (coverage 0.20)"),
+        ((0.9, 0.2, 1, 1, 1), 0.0, "other pages say nearly as much (specificity 0.20)"),
+        ((1, 1, 0, 1, 1), 0.0, "not all of it is of the time asked about (temporality 0.00)"),
+        ((1, 1, 1, 0.4, 1), 0.0, "a part of what was asked is missing (completeness 0.40)"),
+        ((1, 0.9, 1, 1, 0.9), 0.2, "its packets contradict each other"),
+    ],
+)
+def test_the_main_reason_is_what_takes_most(values: tuple[float, ...], taken: float, reason: str) -> None:
+    assert main_reason(combine(*values) - taken, *values, "its packets contradict each other") == reason
