@@ -3,20 +3,23 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from gaiad.clock import FrozenClock
 from gaiad.config import load_config
 from gaiad.ports import Call
 from gaiad.research.citations import verifies
+from gaiad.research.evidence import Evidence, make_terms
 from gaiad.research.loop import Researcher
-from gaiad.schemas import Page, ResearchRequest, ResearchResult, SearchRequest, SearchResponse
+from gaiad.research.partial import Partials
+from gaiad.research.query import process_query
+from gaiad.research.reflect import ReflectionResult
+from gaiad.schemas import Page, ResearchRequest, ResearchResult
 
 CONFIG = load_config(environment={}).research
 QUESTION = "Where is the float switch wired and who paid the plumber?"
 TEXTS = ("The float switch is wired in series.", "A committee hums.", "The float switch was moved to the basin.")
-QUOTED = 'Where is the "float switch" wired and who paid the plumber?'
+NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 Told = list[tuple[str, dict[str, Any]]]
 
 
@@ -41,29 +44,9 @@ def archive(memory: Any, page: Any) -> Counting:
     return Counting(memory([page(text, f"tp-{number}") for number, text in enumerate(TEXTS, start=1)]))
 
 
-@pytest.fixture
-def growing(memory: Any, page: Any) -> Any:
-    """One more page from the second round on, and a question with three rounds."""
-    texts = (*TEXTS, "Somebody paid the plumber.")
-    return Growing(memory([page(text, f"tp-{number}") for number, text in enumerate(texts, start=1)]), "tp-4")
-
-
-class Growing(Counting):
-    """An archive whose `late` packet no search finds before pages were read."""
-
-    def __init__(self, archive: Any, late: str) -> None:
-        super().__init__(archive)
-        self._late = late
-
-    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
-        found: SearchResponse = await self._archive.search(request, call)
-        hits = [hit for hit in found.hits if self.reads or hit.packet_id != self._late]
-        return msgspec.structs.replace(found, hits=hits)
-
-
 async def run(archive: Any, listens: bool, query: str = QUESTION) -> tuple[ResearchResult, Told]:
     told: Told = []
-    clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+    clock = FrozenClock(NOW)
     result = await Researcher(archive, clock, CONFIG).research(
         ResearchRequest(query=query), Call(), lambda name, data: told.append((name, data)), listens=lambda: listens
     )
@@ -84,20 +67,40 @@ async def test_a_round_that_did_not_do_tells_what_it_found_before_the_next_one(a
     assert data["missing"]
 
 
-async def test_partial_answers_get_no_worse_and_no_two_are_the_same(growing: Growing) -> None:
-    _, told = await run(growing, listens=True, query=QUOTED)
-    partials = [data for name, data in told if name == "partial"]
-    assert [data["packets"] for data in partials] == [["tp-1"], ["tp-1", "tp-4"]]
-    assert partials[0]["confidence"] < partials[1]["confidence"]
-    assert len({data["answer"] for data in partials}) == 2
+async def test_partial_answers_get_no_worse_and_no_two_are_the_same(archive: Counting) -> None:
+    told: Told = []
+    partials = Partials(archive, Call(), UTC, lambda name, data: told.append((name, data)), lambda: True)
+    parameters = process_query(QUESTION, await archive.facets(Call()), NOW, UTC)
+    terms = make_terms(parameters, {}, len(TEXTS))
+    rounds = [
+        (["tp-1"], 0.5),
+        (["tp-3"], 0.4),  # less sure
+        (["tp-1"], 0.6),  # the same pages
+        (["tp-1", "tp-2"], 0.5),
+        (["tp-3"], 0.7),
+        (["tp-1"], 0.6),  # less sure than the last one told
+    ]
+    for iteration, (packets, confidence) in enumerate(rounds, start=1):
+        selected = [evidence(archive.stored[f"{packet}/0"]) for packet in packets]
+        reflection = reflected(confidence)
+        await partials.offer(parameters, terms, selected, reflection, iteration, 8)
+    found = [(data["iteration"], data["packets"], data["confidence"]) for _, data in told]
+    assert found == [(1, ["tp-1"], 0.5), (4, ["tp-1", "tp-2"], 0.5), (5, ["tp-3"], 0.7)]
+    assert len({data["answer"] for _, data in told}) == 3
 
 
-async def test_a_round_that_is_less_sure_tells_no_partial_answer(growing: Growing, page: Any) -> None:
-    growing.stored["tp-4/0"] = page("Paid.", "tp-4")
-    _, told = await run(growing, listens=True, query=QUOTED)
-    sure = [data["confidence"] for name, data in told if name == "reflected"]
-    assert sure[1] < sure[0]
-    assert [name for name, _ in told].count("partial") == 1
+def evidence(page: Page) -> Evidence:
+    return Evidence(page=page, credits={}, lexical=0.5, cosine=None, fused=0.5, relevance=0.5, standing=0.5)
+
+
+def reflected(confidence: float) -> ReflectionResult:
+    return ReflectionResult(
+        is_sufficient=False,
+        is_relevant=True,
+        confidence=confidence,
+        missing_aspects=(),
+        refinement_suggestions=(),
+    )
 
 
 async def test_nobody_who_listens_costs_nothing_and_changes_nothing(archive: Counting) -> None:
@@ -130,7 +133,7 @@ async def test_what_the_archive_no_longer_confirms_is_in_no_partial_answer(archi
 
     archive.search = changing  # type: ignore[attr-defined]
     told: Told = []
-    clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
+    clock = FrozenClock(NOW)
     await Researcher(archive, clock, CONFIG).research(  # type: ignore[arg-type]
         ResearchRequest(query=QUESTION), Call(), lambda name, data: told.append((name, data)), listens=listens
     )
