@@ -60,7 +60,7 @@ class Pass:
         call: Call,
     ) -> None:
         self.trouble = ""
-        self.surfaced: list[str] = []
+        self.surfaced = shown_in(turns)
         self._archive = archive
         self._zone = zone
         self._session_id = session_id
@@ -87,9 +87,8 @@ class Pass:
         self, message: str, turns: Sequence[SessionTurn], context: Collection[str], call: Call
     ) -> list[Candidate]:
         try:
-            self.surfaced = shown_in(
-                turns or await self._archive.session_turns(self._session_id, call, -1, 1, latest=True)
-            )
+            if not turns:  # a history that is not looked back on
+                self.surfaced = shown_in(await self._archive.session_turns(self._session_id, call, -1, 1, latest=True))
             return await bearing_on(self._archive, message, call, self._session_id, {*context, *self.surfaced})
         except NotFound:  # a tenant that nobody has spoken in yet
             return []

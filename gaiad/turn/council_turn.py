@@ -32,7 +32,7 @@ from gaiad.generation import Sampling
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Call
 from gaiad.turn.acting import RESPONSE, Acting
-from gaiad.turn.also import STATUSES, Pass
+from gaiad.turn.also import STATUSES
 from gaiad.turn.closing import closing_words
 from gaiad.turn.company import Company
 from gaiad.turn.minutes import Minutes
@@ -69,8 +69,7 @@ class Done(NamedTuple):
 class CouncilTurn:
     """One turn. `call` ends with the turn's deadline; `memos` seed its plan (JIT).
 
-    `beside` is the look for an earlier packet that bears on it. One that goes on from an approved command has `work` of
-    the turn before, and the role that `acted_by` then.
+    One that goes on from an approved command has `work` of the turn before, and the role that `acted_by` then.
     """
 
     def __init__(
@@ -86,7 +85,6 @@ class CouncilTurn:
         *,
         work: Sequence[WorkItem] = (),
         acted_by: Role | None = None,
-        beside: Pass | None = None,
     ) -> None:
         self._company = company
         self._packets = packets
@@ -99,7 +97,6 @@ class CouncilTurn:
         self._clock = clock
         self._call = call
         self._work = [WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else [*work]
-        self._beside = beside
         self._done = Done("lost")
         self._errors: list[GaiadError] = []
 
@@ -130,18 +127,17 @@ class CouncilTurn:
             story.status = FAILED if story.end is None else story.status
             raise
         finally:
-            if self._beside is not None:
-                self._beside.give_up()
+            if story.beside is not None:
+                story.beside.give_up()
             await self._keeper.finish(self._minutes.close())
         yield "done", story.answer()
 
     async def _surface(self) -> bool:
         """Whether an earlier packet can be named below the answer, one that it neither cites nor had in its context."""
-        story, beside = self._story, self._beside
+        story, beside = self._story, self._story.beside
         if beside is None or not story.answered or story.status not in STATUSES:
             return False
         story.also = await beside.pick(story.citable() | set(story.cited))
-        story.surfaced = beside.surfaced or story.surfaced
         if beside.trouble:
             story.notes.append(f"no earlier packet was looked for: {beside.trouble}")
         return story.also is not None

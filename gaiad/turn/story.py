@@ -12,7 +12,7 @@ from gaiad.council_schemas import EscalationRecord, StageRecord, TurnRecord, Vot
 from gaiad.memory_schemas import NOTHING_FOUND, SessionTurn, TurnBlock, TurnMessage
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.turn.acting import RESPONSE, Acting
-from gaiad.turn.also import as_metadata, shown_in
+from gaiad.turn.also import Pass, as_metadata, shown_in
 from gaiad.turn.cognition import Prepared
 from gaiad.turn.executed import Executed
 from gaiad.turn.gathering import CHOSEN_PERSONA, CHOSEN_PROJECT, Gathered
@@ -42,8 +42,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 class Story:
     """`shown` is the answer as the person sees it now, or with `answered` False what is said in place of one; `model`
-    and `packet_id` are those of the last Act. `executed` is the command that a continuation turn verifies. `kept` is
-    how the memory keeps blocks, by marker (decision 16).
+    and `packet_id` are those of the last Act. `executed` is the command that a continuation turn verifies, `beside`
+    the look for an earlier packet to name below. `kept` is how the memory keeps blocks, by marker (decision 16).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Story:
         self.acted: Built | None = None
         self.executed: Executed | None = None
         self.also: Also | None = None
-        self.surfaced = shown_in(gathered.turns)
+        self.beside: Pass | None = None
         self.status = CANCELLED
         self.end: End | None = None
 
@@ -164,8 +164,12 @@ class Story:
             sources=self.sources(),
             classification=self.gathered.labels.classification,
             policy_tags=self.gathered.labels.policy_tags,
-            metadata={**self._chosen(), **self._events(), **as_metadata(self.also, self.surfaced)},
+            metadata={**self._chosen(), **self._events(), **as_metadata(self.also, self._surfaced())},
         )
+
+    def _surfaced(self) -> list[str]:
+        """All earlier packets that the session has shown by now."""
+        return shown_in(self.gathered.turns) if self.beside is None else self.beside.surfaced
 
     def _said(self) -> list[TurnMessage]:
         """The answer. A model without weights that quotes nothing says that nothing was found: that is no evidence."""

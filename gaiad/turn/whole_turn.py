@@ -140,10 +140,8 @@ class WholeTurns:
             self._clock,
         )
         memos = await self._memos(gathered, until) if full else []
-        beside = self._look_beside(gathered, until)
-        return story, CouncilTurn(
-            company, packets, self._keeper, story, minutes, self._clock, until, memos, beside=beside
-        )
+        story.beside = self._look_beside(gathered, until)
+        return story, CouncilTurn(company, packets, self._keeper, story, minutes, self._clock, until, memos)
 
     def _look_beside(self, gathered: Gathered, call: Call) -> Pass | None:
         """The look for an earlier packet that bears on the message; None when it is switched off.
