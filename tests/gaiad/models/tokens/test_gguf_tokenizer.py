@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -268,7 +269,10 @@ async def test_a_refusal_is_bad_input_in_the_templates_words(tokens, tiny_llama)
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "3 s of processor time"),
+        (  # whichever bound comes first: a machine that others use gives less than 3 s of its processor in 15 s
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+            "took more than 3 s of processor time|was not done after 15 s",
+        ),
         ("{% if messages %}", "no Jinja template"),
         ("{{ 'x' * 4000000000 }}", "MemoryError"),
         (
@@ -287,7 +291,7 @@ async def test_a_hostile_template_costs_its_own_caller_an_error_and_nobody_else(
         bad = group.create_task(_error(tokens.tokenizer(tiny_llama, source).render([user("hi")] * 5, Call())))
         for number in range(5):
             assert await good.render([user(f"hi {number}")], Call())
-    assert words in bad.result()
+    assert re.search(words, bad.result())
     assert str(tiny_llama) in bad.result()
     assert (tokens.status().pid, tokens.status().restarts) == (pid, restarts)
 
