@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.makers.leaving_clients import LeavingClients
+
 
 class Api:
     """`routes` maps "METHOD /path" to an answer (or a function of the body); `requests` is what came in."""
@@ -35,7 +37,7 @@ class Api:
         self._thread.join()
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
+class _Server(LeavingClients, socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     api: Api
 

@@ -10,6 +10,7 @@ from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from tests.makers.browser import chromium
+from tests.makers.leaving_clients import LeavingClients
 
 ASKS = """async (url) => {
   const json = {"Content-Type": "application/json"}, ask = '{"query": "forged"}', found = {};
@@ -49,6 +50,10 @@ FOLLOW_LINK = """(url) => { const link = document.createElement("a"); link.href 
   document.body.append(link); link.click() }"""
 
 
+class _Server(LeavingClients, ThreadingHTTPServer):
+    """Of the other page."""
+
+
 class _Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
@@ -75,7 +80,7 @@ class Visit(NamedTuple):
 @pytest.fixture(scope="module")
 def visit() -> Iterator[Visit]:
     path = chromium()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    server = _Server(("127.0.0.1", 0), _Page)
     serving = threading.Thread(target=server.serve_forever)
     serving.start()
     try:

@@ -10,7 +10,13 @@ from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.makers.leaving_clients import LeavingClients
+
 COMMIT = "c" * 40
+
+
+class _Server(LeavingClients, ThreadingHTTPServer):
+    """The files' own."""
 
 
 @dataclass
@@ -54,7 +60,7 @@ class FileServer:
         self.seen: list[Seen] = []
         self.ranges = True
         self.pace_s = 0.0
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
+        self._http = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
         self._http.daemon_threads = True
         self.base = f"http://127.0.0.1:{self._http.server_port}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
