@@ -116,17 +116,8 @@ def found_answer(
     """
     status: ResearchStatus = "SUCCESS" if reflection.is_sufficient else "PARTIAL"
     citations = tuple(statement.citation for statement in statements)
-    notes: list[str] = []
-    if reflection.temporality == 0 and parameters.dated:
-        notes.append(f"Nothing found {parameters.date_text}; these packets are from another time.")
-    if status == "PARTIAL":
-        notes.append(responses.partial_note(at_limit))
-        if reflection.missing_aspects:
-            notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
-    if removed:
-        notes.append(f"{removed} citations did not verify and were removed.")
-    if unsupported:
-        notes.append(f"{unsupported} of {engine}'s sentences stood in no quote and were removed.")
+    notes = _what_is_missing(parameters, reflection, status, at_limit)
+    notes += _what_was_removed(removed, unsupported, engine)
     own = all(own_words(statement.quote.page) for statement in statements)
     if own:
         notes.append("Nothing but a model's own earlier words says this.")
@@ -158,6 +149,29 @@ def found_answer(
         degraded=degraded,
         engine=engine,
     )
+
+
+def _what_is_missing(
+    parameters: SearchParameters, reflection: ReflectionResult, status: ResearchStatus, at_limit: bool
+) -> list[str]:
+    notes: list[str] = []
+    if reflection.temporality == 0 and parameters.dated:
+        notes.append(f"Nothing found {parameters.date_text}; these packets are from another time.")
+    if status == "PARTIAL":
+        notes.append(responses.partial_note(at_limit))
+        if reflection.missing_aspects:
+            notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
+    return notes
+
+
+def _what_was_removed(citations: int, sentences: int, engine: str) -> list[str]:
+    """`citations` that did not verify, and `sentences` of the model `engine` that no quote carried."""
+    notes: list[str] = []
+    if citations:
+        notes.append(f"{citations} citations did not verify and were removed.")
+    if sentences:
+        notes.append(f"{sentences} of {engine}'s sentences stood in no quote and were removed.")
+    return notes
 
 
 def _why_not_high(
