@@ -62,7 +62,7 @@ def verify(file: str | None, expect: str) -> None:
 
 def verdict_text(verdict: "Verdict") -> str:
     """What was found, for people."""
-    held = f"{counted(verdict.rows, 'row')} hold"
+    held = f"{counted(verdict.rows, 'row')} {'holds' if verdict.rows == 1 else 'hold'}"
     if verdict.ok:
         return f"{held}; head {verdict.head_sha256}"
     return f"{warn('problem: ')}{plain(verdict.problem)}\n{held} before it"
