@@ -24,10 +24,11 @@ from council.stages import Form
 from council.vote_records import VoteRecords, vote_record
 from council.voting import Voting
 from gaiad.clock import Clock, to_iso
+from gaiad.council_ports import Audit
 from gaiad.council_schemas import VoteRecord
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
 from gaiad.logs import get_logger
-from gaiad.ports import Audit, Call
+from gaiad.ports import Call
 from gaiad.tasks import TaskGroup
 from prompts.packet import WorkItem
 

@@ -21,10 +21,11 @@ from council.quorum import CouncilRules, council_rules
 from council.roles import Role, RoleTable, assign_reviewer, voters
 from council.stages import Command
 from gaiad.clock import Clock
+from gaiad.council_ports import Audit
 from gaiad.council_schemas import VoteRecord
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
 from gaiad.logs import get_logger
-from gaiad.ports import Audit, Call
+from gaiad.ports import Call
 from prompts.packet import WorkItem
 
 REVIEW_INSTRUCTION = "execute_review"

@@ -23,6 +23,7 @@ from council.roles import Role, RoleTable, voters
 from council.unanswered import Unanswered
 from council.voting import Voting
 from gaiad.clock import Clock, to_iso
+from gaiad.council_ports import CouncilMessages
 from gaiad.council_schemas import (
     HOUSE,
     CouncilStatus,
@@ -36,7 +37,7 @@ from gaiad.errors import BadInput, GaiadError
 from gaiad.events import EventHub
 from gaiad.ids import IdMaker
 from gaiad.logs import get_logger
-from gaiad.ports import Call, CouncilMessages
+from gaiad.ports import Call
 from gaiad.tasks import TaskGroup
 from prompts.packet import RiskLevel
 

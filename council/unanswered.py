@@ -2,8 +2,8 @@
 
 import msgspec
 
+from gaiad.council_ports import CouncilMessages
 from gaiad.council_schemas import HOUSE, EscalationRecord, OpenEscalation
-from gaiad.ports import CouncilMessages
 
 MOST_SHOWN = 20
 """Of a tenant's open escalations the last so many are shown; the log has all of them."""

@@ -14,8 +14,9 @@ from council.ballots import CastBallot, Decision
 from council.envelope import Envelope, struct_content
 from council.floor import Floor
 from council.quorum import Matter
+from gaiad.council_ports import Audit
 from gaiad.council_schemas import BallotRecord, VoteRecord
-from gaiad.ports import Audit, Call
+from gaiad.ports import Call
 
 HOUSE_SENDER = "gaiad"
 _AUDITED_CHARACTERS = 1000

@@ -19,13 +19,14 @@ from gaiad.approval_schemas import Approval, ApprovalState, ApprovalWish
 from gaiad.chat_schemas import ChatAnswer
 from gaiad.clock import Clock, to_iso
 from gaiad.config import ShellConfig
+from gaiad.council_ports import Executor
 from gaiad.errors import Conflict, GaiadError
 from gaiad.events import EventHub
 from gaiad.ids import IdMaker, short
 from gaiad.ledger.approvals import APPROVED, DENIED, ApprovalLog
 from gaiad.ledger.audit import AuditLog
 from gaiad.logs import get_logger
-from gaiad.ports import Call, Executor
+from gaiad.ports import Call
 from gaiad.store.file import DatabaseFile
 from gaiad.tasks import TaskGroup
 from gaiad.turn.executed import Executed

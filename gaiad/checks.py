@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gaiad.schemas import Check, ModelStatus, Status
+from gaiad.status_schemas import Check, ModelStatus, Status
 
 _LOW_DISK_BYTES = 512 * 1024 * 1024
 

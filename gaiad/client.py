@@ -16,29 +16,24 @@ from msgspec import structs
 from gaiad.chat_schemas import ChatRequest, PacketRecord, PersonaRow, Rendering, Replay
 from gaiad.connection import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection, ServerEvent
 from gaiad.council_schemas import CouncilStatus, SeedRecord, TurnRecord
+from gaiad.ingest_schemas import IngestOutcome, IngestRequest
 from gaiad.memory_schemas import MemoryPage, SessionSummary, SessionTurn
 from gaiad.model_schemas import GenerateBody
 from gaiad.schemas import (
-    Check,
-    IngestOutcome,
-    IngestRequest,
-    Job,
-    ModelStatus,
     Output,
     PacketDetail,
     PacketFilter,
     PacketSummary,
-    ReloadReport,
     ResearchRequest,
     ResearchResult,
     SearchRequest,
     SearchResponse,
-    Status,
     VerifyReport,
 )
+from gaiad.status_schemas import Check, Job, ModelStatus, ReloadReport, Status
 
 if TYPE_CHECKING:
-    from gaiad.payload_schemas import ResearchRun, RunRow, SourceText
+    from gaiad.run_schemas import ResearchRun, RunRow, SourceText
 
 
 class IngestAnswer(Output, frozen=True):
@@ -132,7 +127,7 @@ class Client:
 
     def research_run(self, research_id: str, tenant: str) -> "ResearchRun":
         """A kept run with its answer and payload. Raises NotFound."""
-        from gaiad.payload_schemas import ResearchRun
+        from gaiad.run_schemas import ResearchRun
 
         path = f"/research/{quote(research_id, safe='')}{_query(tenant=tenant)}"
         return self._connection.call("GET", path, ResearchRun)
@@ -154,14 +149,14 @@ class Client:
 
     def research_runs(self, tenant: str, limit: int, *, to_review: bool = False) -> "list[RunRow]":
         """The last ones, newest first; `to_review` those that are PARTIAL or answered with low confidence."""
-        from gaiad.payload_schemas import RunRow
+        from gaiad.run_schemas import RunRow
 
         path = f"/research{_query(tenant=tenant, limit=str(limit), review='1' if to_review else '')}"
         return self._connection.call("GET", path, dict[str, list[RunRow]])["runs"]
 
     def research_source(self, research_id: str, source_id: str, tenant: str) -> "SourceText":
         """The whole text of one source of a run."""
-        from gaiad.payload_schemas import SourceText
+        from gaiad.run_schemas import SourceText
 
         names = f"{quote(research_id, safe='')}/sources/{quote(source_id, safe='')}"
         return self._connection.call("GET", f"/research/{names}{_query(tenant=tenant)}", SourceText)

@@ -18,10 +18,11 @@ from council.roles import CouncilStage, RoleTable
 from gaiad.clock import Clock
 from gaiad.config import Config
 from gaiad.convening import Convened, with_settings
+from gaiad.council_ports import Approvals
 from gaiad.events import EventHub
 from gaiad.governing import Governing, open_governance
 from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.ports import Approvals, Archive, Scheduler
+from gaiad.ports import Archive, Scheduler
 from gaiad.store.file import DatabaseFile
 from gaiad.turn.company import Company
 from gaiad.turn.speaking import RoleSpeaker

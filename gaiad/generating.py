@@ -16,7 +16,7 @@ from gaiad.model_schemas import GenerateBody, GenerateReply
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.tokens.token_worker import ROLE as TOKENIZER
 from gaiad.ports import Call, Embedder, Tokenizer
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 _PINS = "pins.json"
 

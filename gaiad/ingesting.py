@@ -17,8 +17,8 @@ import msgspec
 
 from gaiad.archive.archive import LocalArchive
 from gaiad.errors import BadInput
+from gaiad.ingest_schemas import IngestDocument, IngestOutcome
 from gaiad.jobs import JobRun
-from gaiad.schemas import IngestDocument, IngestOutcome
 
 _FIRST_BATCH = 8
 

@@ -16,7 +16,7 @@ from gaiad.errors import Cancelled, GaiadError, Unavailable
 from gaiad.events import EventHub
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
-from gaiad.schemas import Job, JobState
+from gaiad.status_schemas import Job, JobState
 from gaiad.store.jobs import Jobs
 from gaiad.tasks import TaskGroup
 

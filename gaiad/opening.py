@@ -11,6 +11,7 @@ from gaiad.clock import Clock
 from gaiad.config import Config
 from gaiad.convening import Convened
 from gaiad.conversing import Conversations
+from gaiad.council_ports import Approvals
 from gaiad.deliberating import Deliberation, open_deliberation
 from gaiad.errors import Unavailable
 from gaiad.events import EventHub
@@ -22,7 +23,7 @@ from gaiad.logs import get_logger
 from gaiad.metrics import Metrics
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled_model import PooledModel
-from gaiad.ports import Approvals, Archive, Embedder, Scheduler, Tokenizer
+from gaiad.ports import Archive, Embedder, Scheduler, Tokenizer
 from gaiad.readying import Readying
 from gaiad.research.loop import Researcher
 from gaiad.roles import assign

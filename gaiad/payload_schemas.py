@@ -10,8 +10,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gaiad.schemas import Output, ResearchResult, Tenant
-
 CONTENT_MAX = 10_000
 """Characters of a source's content that a payload holds; the rest is fetched by the source's id."""
 
@@ -270,62 +268,3 @@ class ResearchAgentPayload(PayloadPart, frozen=True, kw_only=True):
     contradictions: list[ContradictionRecord]
     iterations: list[IterationRecord]
     synthesis: ResearchSynthesis
-
-
-# --------------------------------------------------------------------------------- gaiad's own: runs that were kept
-
-
-class RunRow(Output, frozen=True):
-    """One line about a kept run. `outcome` is the answer's status, "" when the run failed or was cancelled."""
-
-    research_id: str
-    tenant: Tenant
-    query: str
-    started_at: str
-    status: PayloadStatus
-    outcome: str
-    confidence: float
-    sources: int
-    contradictions: int
-    iterations: int
-
-
-class RunAccount(Output, frozen=True):
-    """What a run took. Pages are different ones; tokens of calls are as the model counts them, 0 without a model.
-
-    `answer_tokens` is a cautious estimate of what the answer takes of whoever reads it on.
-    """
-
-    rounds: int = 0
-    searches: int = 0
-    pages_found: int = 0
-    pages_quoted: int = 0
-    packets_cited: int = 0
-    model_calls: int = 0
-    prompt_tokens: int = 0
-    reply_tokens: int = 0
-    answer_tokens: int = 0
-    took_ms: float = 0.0
-
-
-class ResearchRun(Output, frozen=True):
-    """A kept run whole. `result` is None, and `error` says why, when it came to no answer.
-
-    Of a run under way (`in_progress`) neither is there yet.
-    """
-
-    run: RunRow
-    result: ResearchResult | None
-    error: str
-    payload: ResearchAgentPayload
-    account: RunAccount = RunAccount()
-
-
-class SourceText(Output, frozen=True, rename=wire_name):
-    """The whole text of a source, fetched by its id. `changed` says that the packet was revised since the run."""
-
-    source_id: str
-    packet_id: str
-    content: str
-    content_length: int
-    changed: bool

@@ -1,18 +1,15 @@
 """Ports: where one package needs what another owns. Small protocols; the daemon wires the real sides in.
 
+Those of the council and its ledger are in `council_ports`, those of channels with an outside in `delivery_ports`.
+
 Every call carries a `Call`: tenant, deadline, priority and a cancel flag travel with it through every port.
 """
 
 import threading
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from enum import IntEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from gaiad.approval_schemas import Approval, ApprovalWish, Execution
-from gaiad.config import ShellConfig
-from gaiad.council_schemas import EscalationRecord, OpenEscalation, StoredMessage
-from gaiad.delivery_schemas import Open, Parcel
 from gaiad.errors import Cancelled, DeadlineExceeded
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Segment, TextDelta
 from gaiad.memory_schemas import Memo, PageHeader, SessionSummary, SessionTurn
@@ -20,13 +17,13 @@ from gaiad.schemas import (
     DEFAULT_TENANT,
     Facets,
     Focus,
-    ModelStatus,
     PacketFilter,
     PacketSummary,
     Page,
     SearchRequest,
     SearchResponse,
 )
+from gaiad.status_schemas import ModelStatus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -230,127 +227,6 @@ class Archive(Protocol):
 
     async def hidden(self, ids: Collection[str], call: Call) -> set[str]:
         """Those of these packet and page ids, of any revision, that are not there for the call though they exist."""
-        ...
-
-
-class Audit(Protocol):
-    """Rows in a hash chain that are never changed: what was decided, approved and governed, and by whom."""
-
-    async def append(self, kind: str, actor: str, body: Mapping[str, Any], call: Call) -> int:
-        """The number of the new row, which is durable then. `kind` is as `council.vote`, `body` what JSON can hold.
-
-        Raises BadInput, Unavailable.
-        """
-        ...
-
-
-class CouncilMessages(Protocol):
-    """Where the council's messages stay, and what went up to a person until it is answered. All raise Unavailable."""
-
-    async def add(self, tenant: str, message: StoredMessage) -> None:
-        """Durable when this returns. Raises BadInput."""
-        ...
-
-    async def add_escalation(self, tenant: str, session_id: str, record: EscalationRecord) -> None: ...
-
-    async def answer_escalations(self, tenant: str, session_id: str) -> None:
-        """The person spoke in this session: what was open in it is answered."""
-        ...
-
-    async def open_escalations(self, limit: int) -> list[OpenEscalation]:
-        """The last `limit` of every tenant, oldest first."""
-        ...
-
-
-class Executor(Protocol):
-    """Runs one command in a sandbox (decision 13); owned by the shell channel."""
-
-    @property
-    def refusal(self) -> str:
-        """Why nothing can be run, "" when it can."""
-        ...
-
-    async def run(self, argv: Sequence[str], work: Path, call: Call) -> Execution:
-        """Exactly `argv`, `work` its only writable folder; nothing of it is left running when this returns.
-
-        Raises BadInput, and Unavailable when nothing was run.
-        """
-        ...
-
-    def use_config(self, config: ShellConfig) -> None: ...
-
-
-class Approvals(Protocol):
-    """The queue of commands that wait for a person (decision 13)."""
-
-    @property
-    def refusal(self) -> str:
-        """Why no command can be run here, "" when one can."""
-        ...
-
-    async def ask(self, wish: ApprovalWish, call: Call) -> Approval:
-        """Durable and in the audit when this returns. Raises BadInput, Unavailable."""
-        ...
-
-
-class Channel(Protocol):
-    """A place outside that blocks are sent to, one message at a time; it cannot be relied on."""
-
-    @property
-    def name(self) -> str:
-        """As the routing matrix has it."""
-        ...
-
-    async def send(self, parcel: Parcel) -> str:
-        """What the outside calls the message now. May be given up at any point, and may then have come through.
-
-        Raises Unavailable: not now. Raises BadInput, NotFound, Forbidden: this parcel never.
-        """
-        ...
-
-    async def find(self, parcel: Parcel, known: Collection[str]) -> str:
-        """What the outside calls the message, "" when it has none; those `known` are others. Raises as `send`."""
-        ...
-
-
-class Deliveries(Protocol):
-    """Where parcels stay until they are delivered, and their receipts for good. All raise Unavailable."""
-
-    async def add(self, parcels: Sequence[Parcel], most: int) -> None:
-        """All of them or none, durable when this returns; one that is there already is not added again.
-
-        Raises Unavailable when more than `most` would wait in the tenant.
-        """
-        ...
-
-    async def places(self, channel: str) -> list[tuple[str, str]]:
-        """Tenant and address of everything that waits."""
-        ...
-
-    async def waiting(self, channel: str) -> int:
-        """How many parcels wait, of all tenants."""
-        ...
-
-    async def next(self, channel: str, tenant: str, address: str) -> Open | None:
-        """The oldest that waits there."""
-        ...
-
-    async def begin(self, parcel: Parcel) -> None:
-        """It is about to be tried."""
-        ...
-
-    async def failed(self, parcel: Parcel, reason: str) -> None:
-        """The attempt came to nothing that is known of."""
-        ...
-
-    async def delivered(self, parcel: Parcel, outside_id: str) -> None: ...
-
-    async def refused(self, parcel: Parcel, reason: str) -> None:
-        """It never will be delivered."""
-        ...
-
-    async def known(self, parcel: Parcel) -> set[str]:
-        """The outside's names of the last messages at the parcel's address."""
         ...
 
 

@@ -20,12 +20,12 @@ from gaiad.errors import Cancelled, GaiadError, Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.logs import get_logger
-from gaiad.payload_schemas import ResearchRun, RunRow, SourceText
 from gaiad.ports import Call, Priority
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.begun_runs import ATTEMPTS, Begun
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
 from gaiad.run_events import Numbered, OnEvent, RunEvents, alone
+from gaiad.run_schemas import ResearchRun, RunRow, SourceText
 from gaiad.schemas import ErrorBody, ResearchRequest, ResearchResult
 from gaiad.store.file import DatabaseFile
 from gaiad.tasks import TaskGroup

@@ -13,10 +13,8 @@ DEFAULT_TENANT: Tenant = "local"
 Retriever = Literal["bm25", "dense", "page_id", "metadata"]
 SearchMode = Literal["hybrid", "bm25", "dense", "page_id", "metadata"]
 Focus = Literal["technical_content", "behavioral_state", "full_context"]
-Outcome = Literal["accepted", "duplicate", "revised", "quarantined", "ignored", "failed"]
 IntegrityVerdict = Literal["verified", "unverifiable", "broken"]
 ResearchStatus = Literal["SUCCESS", "PARTIAL", "NOT_FOUND", "CLARIFY"]
-JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,40 +23,6 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
     """Something gaiad says."""
-
-
-# ---------------------------------------------------------------------------------------------- intake of packets
-
-
-class IngestDocument(Input, frozen=True):
-    """A packet sent by value; `name` stands in for the path."""
-
-    name: str
-    content: str
-
-
-class IngestRequest(Input, frozen=True):
-    """Files or folders on the daemon's machine (absolute paths), or documents by value.
-
-    `wait` false answers as soon as the job is queued. An `idempotency_key` seen before answers with the earlier job.
-    """
-
-    paths: list[str] = []
-    documents: list[IngestDocument] = []
-    tenant: Tenant = DEFAULT_TENANT
-    idempotency_key: str = ""
-    wait: bool = True
-
-
-class IngestOutcome(Output, frozen=True):
-    """What became of one file. `reason` says why when the outcome is not accepted."""
-
-    path: str
-    outcome: Outcome
-    packet_id: str = ""
-    dialect: str = ""
-    integrity: IntegrityVerdict | Literal[""] = ""
-    reason: str = ""
 
 
 # --------------------------------------------------------------------------------------------------------- search
@@ -292,85 +256,7 @@ class ResearchResult(Output, frozen=True):
     research_id: str = ""
 
 
-# ----------------------------------------------------------------------------------------------- jobs and status
-
-
-class Job(Output, frozen=True):
-    """Something long: `done` of `total` steps; `result` once it ended."""
-
-    job_id: str
-    kind: str
-    tenant: Tenant
-    state: JobState
-    done: int
-    total: int
-    note: str
-    created_at: str
-    updated_at: str
-    result: dict[str, Any] = {}
-
-
-class ModelStatus(Output, frozen=True):
-    """One model as one role has it; `role` is "" for one that no role names. `slots` is how many requests at once.
-
-    `state` is ready, starting, sleeping (unloaded to save memory), inactive or failed; `running` are requests it is
-    answering, `waiting` those in line before it.
-    """
-
-    role: str
-    kind: str
-    path_or_url: str
-    state: str
-    pid: int
-    reason: str
-    fingerprint: str = ""
-    memory_bytes: int = 0
-    restarts: int = 0
-    name: str = ""
-    slots: int = 0
-    running: int = 0
-    waiting: int = 0
-    pinned: bool = False
-
-
-class Status(Output, frozen=True):
-    """What `gaiad status` shows. `queue` is pages waiting for a vector."""
-
-    pid: int
-    version: str
-    uptime_s: float
-    home: str
-    socket: str
-    url: str
-    packets: int
-    pages: int
-    vectors: int
-    queue: int
-    quarantined: int
-    models: list[ModelStatus]
-    degraded: list[str]
-    tenants: list[str] = []
-    folders: list[str] = []
-    jobs: dict[str, int] = {}
-    counters: dict[str, int] = {}
-    latencies: dict[str, Any] = {}
-    memory_bytes: int = 0
-
-
-class Check(Output, frozen=True):
-    """One thing `gaiad doctor` looked at; `remedy` says what to do when it is not ok."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
-
-
-class ReloadReport(Output, frozen=True):
-    """Settings that changed (section.key), and those of them that take effect at the next start only."""
-
-    changed: list[str]
-    restart_needed: list[str]
+# --------------------------------------------------------------------------------------------------------- errors
 
 
 class ErrorBody(Output, frozen=True):

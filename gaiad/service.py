@@ -29,6 +29,7 @@ from gaiad.errors import BadInput, NotFound
 from gaiad.events import EventHub
 from gaiad.generating import Models
 from gaiad.governing import Governing
+from gaiad.ingest_schemas import IngestOutcome, IngestRequest
 from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, encoded
 from gaiad.jobs import JobRun, JobRunner
 from gaiad.memory_api import MemoryApi
@@ -41,21 +42,16 @@ from gaiad.roles import assign
 from gaiad.routing import routing_of
 from gaiad.run_events import OnEvent
 from gaiad.schemas import (
-    Check,
-    IngestOutcome,
-    IngestRequest,
-    Job,
     PacketDetail,
     PacketFilter,
     PacketSummary,
-    ReloadReport,
     ResearchRequest,
     ResearchResult,
     SearchRequest,
     SearchResponse,
-    Status,
     VerifyReport,
 )
+from gaiad.status_schemas import Check, Job, ReloadReport, Status
 from gaiad.store.file import DatabaseFile
 from gaiad.turn.company import rulebook
 from gaiad.turn_runs import TurnRuns

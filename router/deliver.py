@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from gaiad.delivery_ports import Channel, Deliveries
 from gaiad.delivery_schemas import Open, Parcel
 from gaiad.errors import BadInput, Forbidden, GaiadError, NotFound, Unavailable
 from gaiad.logs import get_logger
-from gaiad.ports import Channel, Deliveries
 from gaiad.tasks import TaskGroup
 
 _log = get_logger("gaiad.delivery")

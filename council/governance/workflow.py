@@ -29,11 +29,12 @@ from council.governance.rules import (
 from council.governance.words import RfcQuestion, check_proposal, rfc_subject, vote_subject
 from council.roles import Role
 from gaiad.clock import Clock, to_iso
+from gaiad.council_ports import Audit
 from gaiad.council_schemas import HOUSE, VoteRecord
 from gaiad.errors import BadInput, Conflict, GaiadError
 from gaiad.governance_schemas import RfcEntry, RfcProposal, RfcRecord, RfcReview, RfcSignature
 from gaiad.ids import IdMaker
-from gaiad.ports import Audit, Call
+from gaiad.ports import Call
 
 PERSON = "person"
 COUNCIL = "council"

@@ -12,8 +12,9 @@ from council.observer_rules import observer_table
 from council.quorum import council_rules
 from gaiad.clock import Clock
 from gaiad.config import InitiativeConfig
+from gaiad.council_ports import Audit
 from gaiad.ids import IdMaker
-from gaiad.ports import Audit, Scheduler
+from gaiad.ports import Scheduler
 
 WORK_NAME = "initiative"
 

@@ -12,9 +12,10 @@ from council.initiative.seed_store import SeedStore
 from council.observer_rules import ObserverTable
 from council.quorum import CouncilRules, Matter
 from gaiad.clock import Clock
+from gaiad.council_ports import Audit
 from gaiad.council_schemas import VoteRecord
 from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Audit, Call
+from gaiad.ports import Call
 from prompts.packet import WorkItem
 
 

@@ -18,13 +18,13 @@ from gaiad.archive.reading.disk import path_text, stamp_of
 from gaiad.archive.storing import known_files, quarantine
 from gaiad.clock import Clock
 from gaiad.config import Config
+from gaiad.ingest_schemas import IngestOutcome
 from gaiad.metrics import Metrics
 from gaiad.ports import Call, Embedder
 from gaiad.schemas import (
     Facets,
     Filters,
     Focus,
-    IngestOutcome,
     PacketDetail,
     PacketFilter,
     PacketSummary,

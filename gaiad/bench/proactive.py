@@ -26,7 +26,7 @@ from gaiad.bench.rows import percentile
 from gaiad.config import Config, load_config
 from gaiad.ports import Call, Embedder
 from gaiad.research.proactive import bearing_on
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 AIM_UNRELATED, AIM_MS = 0.05, 20.0
 _SEED = 7

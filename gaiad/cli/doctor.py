@@ -11,7 +11,7 @@ from gaiad.errors import GaiadError, Unavailable
 
 if TYPE_CHECKING:
     from gaiad.home import Home
-    from gaiad.schemas import Check
+    from gaiad.status_schemas import Check
 
 
 @click.command(
@@ -67,7 +67,7 @@ def _offline_checks(home: "Home") -> "list[Check]":
 
 def _daemon_checks(home: "Home") -> "list[Check]":
     """What the daemon finds; without one, that there is none (which is no fault) and the index as the files show it."""
-    from gaiad.schemas import Check
+    from gaiad.status_schemas import Check
 
     client = invocation().client()
     try:
@@ -88,7 +88,7 @@ def _daemon_checks(home: "Home") -> "list[Check]":
 
 def _index(home: "Home") -> "Check":
     from gaiad.cli.offline import check_index
-    from gaiad.schemas import Check
+    from gaiad.status_schemas import Check
 
     try:
         return check_index(home)

@@ -16,7 +16,8 @@ from gaiad.errors import BadInput, Cancelled, GaiadError
 
 if TYPE_CHECKING:
     from gaiad.client import Client
-    from gaiad.schemas import IngestOutcome, IngestRequest, Job
+    from gaiad.ingest_schemas import IngestOutcome, IngestRequest
+    from gaiad.status_schemas import Job
 
 _NOT_KEPT = ("quarantined", "failed")
 
@@ -54,7 +55,7 @@ def ingest(paths: tuple[str, ...], detach: bool, key: str, tenant: str) -> None:
 
 
 def _request(paths: tuple[str, ...], tenant: str, key: str) -> "IngestRequest":
-    from gaiad.schemas import IngestDocument, IngestRequest
+    from gaiad.ingest_schemas import IngestDocument, IngestRequest
 
     files = [os.path.normpath(Path(path).absolute()) for path in paths if path != "-"]
     missing = [path for path in files if not os.path.lexists(path)]
@@ -72,7 +73,7 @@ def _request(paths: tuple[str, ...], tenant: str, key: str) -> "IngestRequest":
 
 
 def _report_missing(missing: list[str]) -> None:
-    from gaiad.schemas import IngestOutcome
+    from gaiad.ingest_schemas import IngestOutcome
 
     if invocation().as_json:
         for path in missing:

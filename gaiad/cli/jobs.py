@@ -10,7 +10,7 @@ from gaiad.cli.output import plain, table, write_json
 from gaiad.cli.progress import follow_job
 
 if TYPE_CHECKING:
-    from gaiad.schemas import Job
+    from gaiad.status_schemas import Job
 
 
 @click.group(

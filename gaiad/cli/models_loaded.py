@@ -8,7 +8,7 @@ from gaiad.cli.command import Verb, invocation
 from gaiad.cli.output import plain, size, table, write_json
 
 if TYPE_CHECKING:
-    from gaiad.schemas import ModelStatus
+    from gaiad.status_schemas import ModelStatus
 
 _SHOWN = {"starting": "inactive"}
 

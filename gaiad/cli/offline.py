@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gaiad.errors import Conflict, NotFound
-from gaiad.schemas import Check
+from gaiad.status_schemas import Check
 
 if TYPE_CHECKING:
     from gaiad.archive.archive import LocalArchive

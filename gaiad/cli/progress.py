@@ -16,7 +16,7 @@ from gaiad.cli.output import plain
 
 if TYPE_CHECKING:
     from gaiad.client import Client
-    from gaiad.schemas import Job
+    from gaiad.status_schemas import Job
 
 _BAR_WIDTH = 30
 _FIRST_WAIT_S = 0.004

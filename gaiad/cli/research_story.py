@@ -7,7 +7,8 @@ from msgspec import UNSET, UnsetType
 from gaiad.cli.output import counted, plain, wrap
 
 if TYPE_CHECKING:
-    from gaiad.payload_schemas import IterationRecord, ResearchRun, RunRow, SourceRecord
+    from gaiad.payload_schemas import IterationRecord, SourceRecord
+    from gaiad.run_schemas import ResearchRun, RunRow
 
 _QUESTION = 60
 _INDENT = "    "

@@ -9,6 +9,7 @@ from aiohttp import web
 
 import gaiad
 from gaiad.errors import BadInput, NotFound
+from gaiad.ingest_schemas import IngestRequest
 from gaiad.intake import (
     approval_routes,
     chat_routes,
@@ -26,7 +27,8 @@ from gaiad.intake import (
 from gaiad.intake.app import Answer, Exchange, Reply, Route
 from gaiad.intake.error_answers import error_body
 from gaiad.intake.sse import EventStream, wants_events
-from gaiad.schemas import DEFAULT_TENANT, IngestRequest, Input, Job, PacketFilter, ResearchRequest, SearchRequest
+from gaiad.schemas import DEFAULT_TENANT, Input, PacketFilter, ResearchRequest, SearchRequest
+from gaiad.status_schemas import Job
 from gaiad.tasks import TaskGroup
 
 _ENDED = ("done", "failed", "cancelled")

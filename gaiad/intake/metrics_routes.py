@@ -15,7 +15,8 @@ from prometheus_client.registry import Collector
 
 from gaiad.intake.app import Exchange, Reply, Route
 from gaiad.metrics import BOUNDS_MS, Histogram, Metrics
-from gaiad.schemas import DEFAULT_TENANT, Status
+from gaiad.schemas import DEFAULT_TENANT
+from gaiad.status_schemas import Status
 
 _TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 _NOTHING = Histogram(counts=[0] * (len(BOUNDS_MS) + 1), sum_ms=0.0)

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from gaiad.errors import BadInput, NotFound
 from gaiad.intake.app import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, last_event_id
-from gaiad.payload_schemas import ResearchRun
+from gaiad.run_schemas import ResearchRun
 from gaiad.schemas import DEFAULT_TENANT, Input, ResearchRequest
 
 _LIMIT, _MOST = 20, 1000

@@ -17,12 +17,12 @@ import msgspec
 from gaiad.config import Config
 from gaiad.errors import GaiadError, Unavailable
 from gaiad.home import Home
+from gaiad.ingest_schemas import IngestOutcome
 from gaiad.intake.folder_events import EventBuffer, FolderEvents
 from gaiad.intake.scan import Folder, Refused, look_at, shown, walk
 from gaiad.intake.settle import Look, Settling, Sign
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Priority
-from gaiad.schemas import IngestOutcome
 from gaiad.tasks import TaskGroup
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from gaiad.models.supervision.supervisor import Supervisor
 from gaiad.models.tokens.gguf_tokenizer import GgufTokenizer
 from gaiad.models.tokens.text_count import clean_segments, encodable
 from gaiad.ports import Call, Priority
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 _CANARY_TOKENS = 4
 _SEED_BITS = 32

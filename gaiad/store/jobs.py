@@ -12,7 +12,7 @@ import msgspec
 from gaiad.clock import Clock, to_iso
 from gaiad.errors import Conflict, NotFound
 from gaiad.ids import IdMaker
-from gaiad.schemas import Job, JobState
+from gaiad.status_schemas import Job, JobState
 from gaiad.store.database import Migration
 from gaiad.store.file import DatabaseFile
 

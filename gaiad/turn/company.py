@@ -18,10 +18,10 @@ from council.room import Room
 from council.stage_steps import step_table
 from council.stages import stage_table
 from gaiad.config import CouncilConfig
+from gaiad.council_ports import Approvals, Audit
 from gaiad.errors import ConfigError
 from gaiad.generation import SAMPLING_RANGES, out_of_range
 from gaiad.ledger.turn_log import TurnLog
-from gaiad.ports import Approvals, Audit
 from router.matrix import kept, routing_table
 
 _WHOLE = ("top_k", "repeat_window")

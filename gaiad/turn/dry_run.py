@@ -6,7 +6,7 @@ from gaiad.errors import Unavailable
 from gaiad.generation import Generated, GenerateRequest, TextDelta
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Call, Tokenizer
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 
 class Unasked:

@@ -17,7 +17,7 @@ from gaiad.generation import Generated, GenerateRequest, TextDelta
 from gaiad.ids import IdMaker
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Call, Tokenizer
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 from gaiad.turn.remembering import Keeper, Sent, logged
 from prompts.builder import build
 from prompts.load import load_prompt

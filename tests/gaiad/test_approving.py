@@ -14,11 +14,11 @@ from gaiad.approving import Approving
 from gaiad.clock import SystemClock
 from gaiad.errors import Conflict, NotFound, Unavailable
 from gaiad.ids import short
+from gaiad.ingest_schemas import IngestDocument
 from gaiad.ingesting import encoded
 from gaiad.ledger.approvals import ApprovalLog
 from gaiad.memory_schemas import SessionTurn, TurnMessage
 from gaiad.ports import Call
-from gaiad.schemas import IngestDocument
 from tests.makers.commanding import BAD, WISH, commanding
 from tests.makers.council_house import ROLES, House
 from tests.makers.sandboxed import open_shell

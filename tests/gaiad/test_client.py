@@ -23,7 +23,8 @@ from gaiad.errors import (
     Unavailable,
     WorkerDied,
 )
-from gaiad.schemas import IngestRequest, ResearchRequest, SearchRequest
+from gaiad.ingest_schemas import IngestRequest
+from gaiad.schemas import ResearchRequest, SearchRequest
 
 HIT = {
     "page_id": "p1",

@@ -6,7 +6,7 @@ import pytest
 
 from gaiad.bench.daemon_process import running_daemon
 from gaiad.errors import Unavailable
-from gaiad.schemas import ReloadReport
+from gaiad.status_schemas import ReloadReport
 
 SESSION = {"tenantId": "work", "sessionId": "s", "turns": [{"role": "user", "content": "The gate code is 4711."}]}
 REQUEST = {"tenantId": "work", "request": "What is the gate code?"}

@@ -14,11 +14,12 @@ from gaiad.bench.daemon_process import BenchDaemon
 from gaiad.cli.main import program, run
 from gaiad.clock import SystemClock
 from gaiad.errors import NotFound
+from gaiad.ingest_schemas import IngestDocument, IngestRequest
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.ports import Call
 from gaiad.research.payload.begun_runs import ATTEMPTS, BegunRuns
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS
-from gaiad.schemas import IngestDocument, IngestRequest, ResearchRequest
+from gaiad.schemas import ResearchRequest
 
 QUESTION = "Where is the float switch wired?"
 IN_PART = "Where is the float switch wired and who paid the plumber?"

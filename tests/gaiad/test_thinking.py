@@ -8,8 +8,9 @@ import pytest
 import gaiad
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.chat_schemas import ChatRequest
-from gaiad.payload_schemas import ResearchRun
-from gaiad.schemas import IngestRequest, ResearchRequest, ResearchResult
+from gaiad.ingest_schemas import IngestRequest
+from gaiad.run_schemas import ResearchRun
+from gaiad.schemas import ResearchRequest, ResearchResult
 
 SCRIPT = """
 [[reply]]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaiad.ports import Call
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 DIMENSION = 256
 

@@ -21,9 +21,10 @@ from gaiad.archive.storing.tenant import Tenant
 from gaiad.clock import Clock, to_epoch_ms
 from gaiad.config import Config
 from gaiad.errors import GaiadError
+from gaiad.ingest_schemas import IngestOutcome
 from gaiad.metrics import Metrics
 from gaiad.ports import Call
-from gaiad.schemas import IngestOutcome, IntegrityVerdict
+from gaiad.schemas import IntegrityVerdict
 
 _GROUPS_IN_FLIGHT = 2
 _GROUP_BYTES = 8 * 1024 * 1024

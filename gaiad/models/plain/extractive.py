@@ -16,7 +16,7 @@ from gaiad.models.plain.requests import check_request
 from gaiad.models.plain.sentence_choice import Quote, choose
 from gaiad.models.tokens.word_tokenizer import WordTokenizer, count_words, cut_words, joined, role_lines
 from gaiad.ports import Call
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 NOTHING_FITS = "Nothing in the text I was given answers this; as a model without weights I can only quote."
 _MOST_QUOTES = 8

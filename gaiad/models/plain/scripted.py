@@ -37,7 +37,7 @@ from gaiad.models.plain.call_watch import pause
 from gaiad.models.plain.requests import check_request
 from gaiad.models.tokens.word_tokenizer import WordCount, WordTokenizer, count_words, cut_words, joined, role_lines
 from gaiad.ports import Call
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 _SEEN = 100
 _ERRORS: dict[str, type[GaiadError]] = {

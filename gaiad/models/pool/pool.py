@@ -16,7 +16,7 @@ from gaiad.models.pool.pooled import Pooled
 from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.models.pool.served import ServedModel
 from gaiad.ports import Call
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 from gaiad.tasks import TaskGroup
 
 _IDLE_LOOK_S = 5.0

@@ -8,7 +8,7 @@ from gaiad.logs import get_logger
 from gaiad.models.pool.making import Workshop, make_model, size_of
 from gaiad.models.pool.placement import Need, Resident
 from gaiad.models.pool.served import ServedModel
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 _log = get_logger("gaiad.models")
 

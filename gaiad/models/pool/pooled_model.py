@@ -11,7 +11,7 @@ from gaiad.models.pool.pooled import Pooled
 from gaiad.models.pool.served import ServedModel
 from gaiad.models.tokens.gguf_tokenizer import GgufTokenizer
 from gaiad.ports import Call, Tokenizer
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 Generate = Callable[[str, GenerateRequest, Call], AsyncGenerator[TextDelta | Generated, None]]
 Load = Callable[[str, Call], Awaitable[None]]

@@ -28,7 +28,7 @@ from gaiad.models.remote.wire import Unreadable, error_words, read_models
 from gaiad.models.supervision.fair_line import FairLine
 from gaiad.models.tokens.word_tokenizer import ByteEstimate
 from gaiad.ports import Call, Tokenizer
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 from gaiad.tasks import TaskGroup
 
 _CONNECT_S = 10.0

@@ -3,7 +3,7 @@
 import msgspec
 
 from gaiad.models.supervision.supervisor import Supervisor
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 
 
 class SupervisedModel:

@@ -35,7 +35,7 @@ from gaiad.models.supervision.protocol import (
     Work,
 )
 from gaiad.ports import Call
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 from gaiad.tasks import TaskGroup
 
 State = Literal["inactive", "starting", "ready", "failed"]

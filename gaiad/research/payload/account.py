@@ -1,8 +1,8 @@
 """What a run took, from its trail: rounds, searches, pages, packets, model calls, tokens and time. Pure."""
 
-from gaiad.payload_schemas import RunAccount
 from gaiad.research.memos import BYTES_PER_TOKEN
 from gaiad.research.trail import Trail
+from gaiad.run_schemas import RunAccount
 
 
 def account_of(trail: Trail) -> RunAccount:

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from gaiad.clock import Clock, to_iso
-from gaiad.payload_schemas import RunRow
 from gaiad.ports import Call
+from gaiad.run_schemas import RunRow
 from gaiad.schemas import ResearchRequest
 from gaiad.store.database import Migration
 

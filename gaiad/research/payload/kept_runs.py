@@ -16,7 +16,7 @@ from gaiad.clock import Clock, to_iso
 from gaiad.errors import Cancelled, Conflict, GaiadError, NotFound
 from gaiad.ids import IdMaker, lowest
 from gaiad.logs import get_logger
-from gaiad.payload_schemas import ResearchAgentPayload, ResearchRun, RunAccount, RunRow, SourceText
+from gaiad.payload_schemas import ResearchAgentPayload
 from gaiad.ports import Archive, Call
 from gaiad.research.confidence import MEDIUM_FROM
 from gaiad.research.payload.account import account_of
@@ -24,6 +24,7 @@ from gaiad.research.payload.begun_runs import BEGUN_MIGRATION, Begun, BegunRuns,
 from gaiad.research.payload.build import build_payload
 from gaiad.research.payload.material import Packet, choose_packets, whole_text
 from gaiad.research.trail import Trail
+from gaiad.run_schemas import ResearchRun, RunAccount, RunRow, SourceText
 from gaiad.schemas import PacketSummary, ResearchResult
 from gaiad.store.database import Migration
 

@@ -19,7 +19,8 @@ from gaiad.clock import FrozenClock, to_epoch_ms
 from gaiad.config import load_config
 from gaiad.errors import WorkerDied
 from gaiad.ports import Call
-from gaiad.schemas import ModelStatus, SearchRequest, SearchResponse
+from gaiad.schemas import SearchRequest, SearchResponse
+from gaiad.status_schemas import ModelStatus
 
 DIMENSION = 48
 _PACKET = (

@@ -7,7 +7,8 @@ import pytest
 from gaiad.archive.archive import LocalArchive
 from gaiad.errors import BadInput, Cancelled, NotFound, Unavailable
 from gaiad.ports import Call, Priority
-from gaiad.schemas import Filters, MetricRange, ModelStatus, PacketFilter
+from gaiad.schemas import Filters, MetricRange, PacketFilter
+from gaiad.status_schemas import ModelStatus
 
 Make = Callable[..., bytes]
 Open = Callable[..., Awaitable[LocalArchive]]

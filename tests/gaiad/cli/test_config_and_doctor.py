@@ -13,7 +13,7 @@ from gaiad.cli.doctor import checks_text, merge
 from gaiad.cli.main import program, run
 from gaiad.config import load_config
 from gaiad.home import find_home
-from gaiad.schemas import Check
+from gaiad.status_schemas import Check
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from gaiad.config import load_config
 from gaiad.errors import Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.payload_schemas import ResearchRun
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
+from gaiad.run_schemas import ResearchRun
 from gaiad.schemas import Facets, PacketFilter, PacketSummary, ResearchRequest
 
 STUDY = PacketSummary(

@@ -14,19 +14,11 @@ from gaiad.config import Config, load_config
 from gaiad.errors import NotFound, Unavailable
 from gaiad.events import EventHub
 from gaiad.home import Home
+from gaiad.ingest_schemas import IngestOutcome, IngestRequest
 from gaiad.metrics import Metrics
 from gaiad.ports import Call
-from gaiad.schemas import (
-    IngestOutcome,
-    IngestRequest,
-    Job,
-    ReloadReport,
-    ResearchRequest,
-    ResearchResult,
-    SearchRequest,
-    SearchResponse,
-    Status,
-)
+from gaiad.schemas import ResearchRequest, ResearchResult, SearchRequest, SearchResponse
+from gaiad.status_schemas import Job, ReloadReport, Status
 
 
 class Unscrubbed:

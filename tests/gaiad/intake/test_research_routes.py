@@ -14,8 +14,8 @@ from gaiad.intake.app import build_app, start_listener
 from gaiad.intake.auth import Caller
 from gaiad.intake.research_routes import table
 from gaiad.intake.sockets import listen_unix
-from gaiad.payload_schemas import RunRow
 from gaiad.ports import Call
+from gaiad.run_schemas import RunRow
 
 
 class OneDoor:

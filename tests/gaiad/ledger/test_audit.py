@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from gaiad.clock import FrozenClock
+from gaiad.council_ports import Audit
 from gaiad.errors import BadInput, Conflict
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.audit_reading import newest_event, verify_home
-from gaiad.ports import Audit, Call
+from gaiad.ports import Call
 
 CLOCK = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))
 Open = Callable[[], AuditLog]

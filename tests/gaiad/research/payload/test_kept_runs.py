@@ -16,11 +16,11 @@ from gaiad.config import load_config
 from gaiad.errors import NotFound, Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.payload_schemas import RunAccount
 from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.research.payload import kept_runs
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
+from gaiad.run_schemas import RunAccount
 from gaiad.schemas import PacketSummary, ResearchRequest, ResearchResult
 
 CONFIG = load_config(environment={}).research

@@ -20,7 +20,8 @@ from gaiad.research.loop import Researcher
 from gaiad.research.thinking.asking import Limits
 from gaiad.research.thinking.thinker import Thinker
 from gaiad.research.trail import Trail
-from gaiad.schemas import ModelStatus, ResearchRequest, ResearchResult
+from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.status_schemas import ModelStatus
 
 
 class _Day(FrozenClock):

@@ -17,7 +17,7 @@ from gaiad.research.thinking import forms, prompting
 from gaiad.research.thinking.asking import Asking, Limits
 from gaiad.research.thinking.passages import passages_of
 from gaiad.research.trail import Spent
-from gaiad.schemas import ModelStatus
+from gaiad.status_schemas import ModelStatus
 from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 
 CLOCK = SystemClock("UTC")
