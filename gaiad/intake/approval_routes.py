@@ -1,7 +1,7 @@
 """The routes of commands that wait for a person (decision 13): look, approve, deny. Each within its tenant."""
 
 from gaiad.approval_schemas import ApprovalsBody, ApproveBody, DenyBody
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 
 
 async def listed(exchange: Exchange) -> Reply:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from gaiad.chat_schemas import ChatRequest
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.schemas import DEFAULT_TENANT, Input
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.intake.withheld import Withheld
 from gaiad.schemas import DEFAULT_TENANT, Input

@@ -6,7 +6,7 @@ from contextlib import suppress
 from gaiad.approval_schemas import EVENT_KIND as APPROVALS
 from gaiad.council_schemas import HOUSE
 from gaiad.events import Event
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import PatientStream, last_event_id
 from gaiad.intake.withheld import Withheld
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from gaiad.feedback_schemas import Verdict
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.schemas import DEFAULT_TENANT, Input
 
 

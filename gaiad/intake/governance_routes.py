@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from gaiad.governance_schemas import RfcProposal, RfcSignature
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.schemas import DEFAULT_TENANT, Input
 
 _OWNER = "governance"

@@ -24,8 +24,8 @@ from gaiad.intake import (
     seed_routes,
     turn_routes,
 )
-from gaiad.intake.app import Answer, Exchange, Reply, Route
 from gaiad.intake.error_answers import error_body
+from gaiad.intake.exchange import Answer, Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.schemas import DEFAULT_TENANT, Input, PacketFilter, ResearchRequest, SearchRequest
 from gaiad.status_schemas import Job

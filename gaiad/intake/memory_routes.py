@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gaiad.errors import BadInput, Forbidden
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.memory_schemas import BuildContext, IngestSession
 from gaiad.ports import Call
 

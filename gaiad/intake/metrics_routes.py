@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.metrics import BOUNDS_MS, Histogram, Metrics
 from gaiad.schemas import DEFAULT_TENANT
 from gaiad.status_schemas import Status

@@ -3,7 +3,7 @@
 from contextlib import aclosing
 
 from gaiad.generation import TextDelta
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.model_schemas import GenerateBody, GenerateReply
 from gaiad.ports import Call, Priority

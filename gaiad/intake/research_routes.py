@@ -6,7 +6,7 @@ What is begun here goes on though its caller leaves, as the page does with every
 from contextlib import aclosing
 
 from gaiad.errors import BadInput, NotFound
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, last_event_id
 from gaiad.run_schemas import ResearchRun
 from gaiad.schemas import DEFAULT_TENANT, Input, ResearchRequest

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from gaiad.chat_schemas import ChatRequest
 from gaiad.errors import BadInput
-from gaiad.intake.app import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import PatientStream, last_event_id
 from gaiad.schemas import DEFAULT_TENANT, Input
 

@@ -11,8 +11,8 @@ from aiohttp import web
 
 import gaiad
 from gaiad.errors import Conflict, Forbidden
-from gaiad.intake.app import Exchange, Reply, Route
 from gaiad.intake.doors import PageCookie
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.web_files import PAGE, PageFiles
 from gaiad.intake.web_login import LINK_S, SESSION_LIFE, WebLogins
 from gaiad.logs import get_logger

@@ -10,9 +10,10 @@ import pytest
 from aiohttp import web
 
 from gaiad.home import Home
-from gaiad.intake.app import Exchange, Reply, Route, build_app, start_listener, stop_listener
+from gaiad.intake.app import build_app, start_listener, stop_listener
 from gaiad.intake.auth import PeerCheck
 from gaiad.intake.doors import UnixDoor
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sockets import listen_unix
 
 

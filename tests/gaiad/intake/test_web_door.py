@@ -13,9 +13,10 @@ import pytest
 
 from gaiad.chat_schemas import ChatRequest
 from gaiad.home import Home
-from gaiad.intake.app import Exchange, Reply, Route, build_app, start_listener
+from gaiad.intake.app import build_app, start_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
 from gaiad.intake.doors import Door, PageCookie, TcpDoor, UnixDoor
+from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.http import table
 from gaiad.intake.sockets import listen_tcp, listen_unix, url_of
 from gaiad.intake.web_files import PageFiles
