@@ -2,9 +2,16 @@
 
 from typing import Literal
 
-from gaiad.schemas import Output
+from gaiad.schemas import Input, Output
 
 Verdict = Literal["useful", "not-useful"]
+
+
+class Judged(Input, frozen=True):
+    """Packets of which is asked what was said for one question; "" is what was said of the packets themselves."""
+
+    query: str
+    packet_ids: list[str]
 
 
 class FeedbackRow(Output, frozen=True):

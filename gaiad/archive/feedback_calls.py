@@ -1,13 +1,14 @@
 """What the archive is told of packets by the person: useful or not; search takes it into account from then on."""
 
 import sqlite3
+from collections.abc import Sequence
 
 from gaiad.archive.finding.hidden import hidden_ids
 from gaiad.archive.open_tenants import OpenTenants
 from gaiad.archive.storing import feedback
 from gaiad.clock import Clock, from_epoch_ms, to_epoch_ms, to_iso
 from gaiad.errors import BadInput, NotFound
-from gaiad.feedback_schemas import FeedbackRow, Verdict
+from gaiad.feedback_schemas import FeedbackRow, Judged, Verdict
 from gaiad.ports import Call
 
 MAX_QUERY_CHARS = 4000
@@ -25,7 +26,7 @@ class FeedbackCalls:
 
         Raises NotFound for an unknown packet, BadInput for a question that is too long.
         """
-        asked = " ".join(query.split())
+        asked = _one_line(query)
         if len(asked) > MAX_QUERY_CHARS:
             raise BadInput(f"the query has {len(asked)} characters; give at most {MAX_QUERY_CHARS}")
         call.check(self._clock.monotonic())
@@ -56,13 +57,28 @@ class FeedbackCalls:
 
         return await self._tenants.get(call.tenant).tenant.file.aread(read)
 
+    async def given(self, judged: Sequence[Judged], call: Call) -> list[dict[str, Verdict]]:
+        """What was said of packets for each of these questions, in their order: verdicts by the packet's id.
+
+        Packets without one, and those that the call may not see, are not in it.
+        """
+        call.check(self._clock.monotonic())
+
+        def read(connection: sqlite3.Connection) -> list[dict[str, Verdict]]:
+            found = [feedback.given(connection, _one_line(one.query), one.packet_ids) for one in judged]
+            names = {packet_id for verdicts in found for packet_id in verdicts}
+            hidden = hidden_ids(connection, call.hidden, names) if call.hidden and names else ()
+            return [{name: said for name, said in verdicts.items() if name not in hidden} for verdicts in found]
+
+        return await self._tenants.get(call.tenant).tenant.file.aread(read)
+
     async def reset(self, packet_id: str, call: Call, query: str | None = None) -> int:
         """Forget the verdicts on a packet, with "" on all; with `query` only those for that question. How many.
 
         Those on packets that the call may not see stay.
         """
         call.check(self._clock.monotonic())
-        asked = None if query is None else " ".join(query.split())
+        asked = None if query is None else _one_line(query)
         file = self._tenants.get(call.tenant).tenant.file
 
         def forget(connection: sqlite3.Connection) -> int:
@@ -71,3 +87,8 @@ class FeedbackCalls:
             return feedback.reset(connection, packet_id, asked, kept)
 
         return await self._tenants.run(file.write, forget)
+
+
+def _one_line(query: str) -> str:
+    """A question as verdicts keep it."""
+    return " ".join(query.split())

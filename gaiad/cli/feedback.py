@@ -79,16 +79,23 @@ def list_feedback(limit: int, tenant: str) -> None:
         click.echo(feedback_text(found))
 
 
-@feedback.command("reset", cls=Verb, example="gaiad feedback reset tp-20250928-134500")
+@feedback.command(
+    "reset", cls=Verb, example='gaiad feedback reset tp-20250928-134500 --query "when did the bearings fail"'
+)
 @click.argument("packet_id", metavar="[ID]", default="")
+@click.option("--query", metavar="TEXT", help='Only what was said for this question; "" for none in particular.')
+@click.option("--all", "everything", is_flag=True, help="Whatever was said in this memory.")
 @tenant_option
-def reset(packet_id: str, tenant: str) -> None:
-    """Forget what was said of a packet, or of all.
+def reset(packet_id: str, query: str | None, everything: bool, tenant: str) -> None:
+    """Forget what was said of a packet, for a question, or of all.
 
-    Without ID everything that was said in this memory is forgotten, and search ranks as if it never had been.
+    Search then ranks as if it never had been said. --query without ID is that question on whichever packet.
     """
+    if everything is bool(packet_id or query is not None):
+        raise click.UsageError("say of which packet or for which --query, or --all for whatever was said")
+    body = {"packet_id": packet_id, "query": query, "tenant": tenant}
     with invocation().client() as client:
-        answer = client.post("/feedback/reset", {"packet_id": packet_id, "tenant": tenant})
+        answer = client.post("/feedback/reset", body)
     if invocation().as_json:
         write_json(answer)
     else:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from gaiad.feedback_schemas import Verdict
+from gaiad.feedback_schemas import Judged, Verdict
 from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.schemas import DEFAULT_TENANT, Input
 
@@ -22,6 +22,13 @@ class FeedbackListBody(Input, frozen=True):
     """The last `limit` verdicts."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
+    tenant: str = DEFAULT_TENANT
+
+
+class FeedbackGivenBody(Input, frozen=True):
+    """What was said of packets is asked for these questions."""
+
+    judged: Annotated[list[Judged], msgspec.Meta(max_length=1000)]
     tenant: str = DEFAULT_TENANT
 
 
@@ -44,6 +51,12 @@ async def newest(exchange: Exchange) -> Reply:
     return {"feedback": await exchange.service.feedback.newest(body.limit, exchange.call(body.tenant))}
 
 
+async def given(exchange: Exchange) -> Reply:
+    """Verdicts alone, in the order of what was asked: no question goes out with them that could be scrubbed."""
+    body = await exchange.body(FeedbackGivenBody)
+    return {"given": await exchange.service.feedback.given(body.judged, exchange.call(body.tenant))}
+
+
 async def reset(exchange: Exchange) -> Reply:
     body = await exchange.body(FeedbackResetBody)
     return {"removed": await exchange.service.feedback.reset(body.packet_id, exchange.call(body.tenant), body.query)}
@@ -53,5 +66,6 @@ def table() -> list[Route]:
     return [
         Route("POST", "/feedback", give, beside=True),
         Route("POST", "/feedback/list", newest, beside=True),
+        Route("POST", "/feedback/given", given, plain=True),
         Route("POST", "/feedback/reset", reset, beside=True),
     ]

@@ -5,12 +5,14 @@ import { announce } from "./announce.js";
 import { Composer } from "./composer.js";
 import { isAway, noticed, onReturn } from "./connection.js";
 import { button, el, fill } from "./dom.js";
+import { recallVerdicts } from "./feedback.js";
 import { newKey, putIn, takeOut, unsent } from "./outbox.js";
 import { tenant } from "./state.js";
 import { follow } from "./stream.js";
 import { apply, newTurn, rememberedTurn, withLost } from "./turn_model.js";
 import { TurnView } from "./turn_view.js";
 import { doingNow } from "./turn_steps.js";
+import { welcome } from "./welcome.js";
 
 const NEAR_END_PX = 120;
 const SETTLING_MS = 1500;
@@ -44,10 +46,11 @@ export class Chat {
     this.session = session;
     this.sessions.choose(session);
     this.composer.open(session);
-    fill(this.turns, session ? el("p", { class: "quiet" }, "Opening…") : welcome((words) => this.composer.put(words)));
+    const greeting = session ? null : welcome((words) => this.composer.put(words));
+    fill(this.turns, greeting?.node ?? el("p", { class: "quiet" }, "Opening…"));
     this.drawWaiting();
     this.composer.focus();
-    if (!session) this.greet().catch(noticed);
+    greeting?.greet().catch(noticed);
     try {
       const past = session ? await this.past(session) : [];
       const { turns: running } = await get(`/turns/running?tenant=${encodeURIComponent(tenant())}`);
@@ -60,19 +63,12 @@ export class Chat {
         if (one.session_id === session) this.listen(this.add(newTurn(one.message, { turnId: one.turn_id, sessionId: session, startedAt: one.started_at, running: true })));
       }
       this.toEnd(true);
+      this.judged(past);
     } catch (error) {
       noticed(error);
       if (session && this.session === session) fill(this.turns, el("p", { class: "problem unopened" }, error.message, " ", button("Try again", () => this.reopen(), { class: "small" })));
     }
     this.resume();
-  }
-
-  /** Who has no packet yet is told so, for then there is nothing to ask about. */
-  async greet() {
-    const { packets } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
-    const shown = this.turns.querySelector(".welcome");
-    if (packets || !shown) return;
-    fill(shown, el("h2", {}, "Nothing is remembered yet."), el("p", {}, "Put packets into the inbox of gaiad's home, or run ", el("code", {}, "gaiad ingest FOLDER"), ". What is said here is remembered too."));
   }
 
   reopen() {
@@ -112,9 +108,15 @@ export class Chat {
     for (const turn of await this.past(session)) {
       if (this.session !== session || this.views.has(turn.turnId)) continue;
       const end = this.nearEnd();
-      this.add(turn);
+      this.judged([this.add(turn).turn]);
       if (end) this.toEnd(true);
     }
+  }
+
+  /** Show what was said before of the sources of these turns. */
+  judged(turns) {
+    const redraw = (turn) => this.views.get(turn.turnId)?.update();
+    recallVerdicts(turns, redraw).catch(noticed); // the buttons work; only what was pressed before is not seen
   }
 
   add(turn) {
@@ -239,6 +241,7 @@ export class Chat {
     this.endedAt = Date.now();
     this.sessions.mark(turn.sessionId, false);
     this.sessions.load().catch(noticed);
+    this.judged([turn]);
     if (turn.broken) announce(turn.error?.message ?? "The answer ended before its end.", { urgent: true });
     else announce(`${turn.answered ? "Answer" : "No answer"}: ${turn.answer}`);
   }
@@ -285,15 +288,4 @@ export class Chat {
     if (this.atEnd && (this.streams.size || Date.now() - this.endedAt < SETTLING_MS)) this.toEnd();
     else this.newest.hidden = this.nearEnd();
   }
-}
-
-function welcome(put) {
-  const tries = ["What did we decide last week, and what is still open?", "Summarise what the archive says about …", "Plan the next step, and check it before you answer."];
-  return el(
-    "div",
-    { class: "welcome" },
-    el("h2", {}, "What would you like to know?"),
-    el("p", {}, "The council answers from what it remembers, names the packets it used, and keeps what is said here."),
-    el("ul", {}, tries.map((words) => el("li", {}, button(words, () => put(words), { class: "try" })))),
-  );
 }

@@ -9,7 +9,22 @@ import { tenant } from "./state.js";
 const MOST_CHARACTERS = 4000; // of a question, as the daemon takes them
 const WORDS = { useful: ["✓", "Useful"], "not-useful": ["✗", "Not useful"] };
 
-/** The buttons for one packet of a turn; `turn.verdicts` keeps what was pressed while the page is open. */
+/** Learn what was said before of the packets of these turns, in `turn.verdicts`; `redraw` gets each that it is news for. */
+export async function recallVerdicts(turns, redraw) {
+  const asked = turns.map((turn) => ({ turn, packets: [...new Set([...turn.sources, turn.also?.packet_id].filter(Boolean))] })).filter(({ packets }) => packets.length);
+  if (!asked.length) return;
+  const judged = asked.map(({ turn, packets }) => ({ query: questionOf(turn), packet_ids: packets }));
+  const { given } = await post("/feedback/given", { judged, tenant: tenant() });
+  asked.forEach(({ turn }, place) => {
+    Object.assign(turn.verdicts, given[place]);
+    if (Object.keys(given[place]).length) redraw(turn);
+  });
+}
+
+/** What was asked, as much of it as the daemon takes; a character stays whole. */
+const questionOf = (turn) => [...turn.message].slice(0, MOST_CHARACTERS).join("");
+
+/** The buttons for one packet of a turn; `turn.verdicts` says which is pressed. */
 export function verdictButtons(turn, packetId) {
   const node = el("span", { class: "verdicts" });
   const draw = () => fill(node, Object.keys(WORDS).map((verdict) => one(verdict)));
@@ -19,7 +34,7 @@ export function verdictButtons(turn, packetId) {
   };
   const say = async (verdict) => {
     const taken = turn.verdicts[packetId] === verdict;
-    const about = { packet_id: packetId, query: turn.message.slice(0, MOST_CHARACTERS), tenant: tenant() };
+    const about = { packet_id: packetId, query: questionOf(turn), tenant: tenant() };
     try {
       if (taken) await post("/feedback/reset", about);
       else await post("/feedback", { ...about, verdict });

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from gaiad.clock import from_epoch_ms, to_iso
-from gaiad.feedback_schemas import FeedbackRow
+from gaiad.feedback_schemas import FeedbackRow, Verdict
 
 
 class StoredVerdict(NamedTuple):
@@ -49,6 +49,16 @@ def newest(connection: sqlite3.Connection, limit: int) -> list[FeedbackRow]:
         )
         for packet_id, query, useful, at_ms in rows
     ]
+
+
+def given(connection: sqlite3.Connection, query: str, packet_ids: Collection[str]) -> dict[str, Verdict]:
+    """The verdicts on these packets for exactly this question, by the packet's id."""
+    rows = connection.execute(
+        "SELECT packet_id, useful FROM feedback"
+        " WHERE query = ? AND packet_id IN (SELECT value FROM json_each(?)) ORDER BY packet_id",
+        (query, json.dumps(sorted(packet_ids))),
+    )
+    return {packet_id: "useful" if useful else "not-useful" for packet_id, useful in rows}
 
 
 def judged(connection: sqlite3.Connection) -> set[str]:

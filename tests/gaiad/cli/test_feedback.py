@@ -37,11 +37,24 @@ def test_json_is_what_the_daemon_says(api: Any, capsys: pytest.CaptureFixture[st
 
 def test_reset_names_how_much_was_forgotten(api: Any, capsys: pytest.CaptureFixture[str]) -> None:
     api.routes["POST /feedback/reset"] = {"removed": 2}
-    assert gaiad(api, "reset") == 0
-    assert api.requests[-1][1] == {"packet_id": "", "tenant": "local"}
+    assert gaiad(api, "reset", "--all") == 0
+    assert api.requests[-1][1] == {"packet_id": "", "query": None, "tenant": "local"}
     assert capsys.readouterr().out == "2 verdicts forgotten\n"
     assert gaiad(api, "reset", "tp-1") == 0
-    assert api.requests[-1][1] == {"packet_id": "tp-1", "tenant": "local"}
+    assert api.requests[-1][1] == {"packet_id": "tp-1", "query": None, "tenant": "local"}
+    for packet in ("tp-1", ""):
+        assert gaiad(api, "reset", packet, "--query", "what hums") == 0
+        assert api.requests[-1][1] == {"packet_id": packet, "query": "what hums", "tenant": "local"}
+
+
+@pytest.mark.parametrize("words", [[], [""], ["tp-1", "--all"], ["--query", "what hums", "--all"]])
+def test_reset_forgets_all_only_when_that_is_said(
+    api: Any, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    api.routes["POST /feedback/reset"] = {"removed": 2}
+    assert gaiad(api, "reset", *words) == 2
+    assert api.requests == []
+    assert "--all" in capsys.readouterr().err
 
 
 def test_another_word_is_refused(api: Any, capsys: pytest.CaptureFixture[str]) -> None:

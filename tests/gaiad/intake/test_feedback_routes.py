@@ -10,6 +10,7 @@ import pytest
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.keeping.backup import read_manifest
 from gaiad.errors import NotFound
+from gaiad.feedback_schemas import Judged
 from gaiad.home import Home
 from gaiad.intake.app import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
@@ -83,6 +84,20 @@ async def test_a_backup_holds_it(api: aiohttp.ClientSession, archive: LocalArchi
     assert await listed(api) == [("TP-1", "useful", "")]
 
 
+async def test_what_was_said_for_each_question_is_told_in_their_order(api: aiohttp.ClientSession) -> None:
+    await post(api, "/feedback", packet_id="TP-1", verdict="useful", query="the lantern")
+    await post(api, "/feedback", packet_id="TP-2", verdict="not-useful", query="the lantern")
+    await post(api, "/feedback", packet_id="TP-2", verdict="useful")
+    asked = [
+        {"query": "the harbour", "packet_ids": ["TP-1"]},
+        {"query": " the\nlantern ", "packet_ids": ["TP-2", "TP-1", "TP-0"]},
+        {"query": "", "packet_ids": ["TP-1", "TP-2"]},
+    ]
+    told = [{}, {"TP-1": "useful", "TP-2": "not-useful"}, {"TP-2": "useful"}]
+    assert await post(api, "/feedback/given", judged=asked) == (200, {"given": told})
+    assert await post(api, "/feedback/given", judged=asked, tenant="work") == (200, {"given": [{}, {}, {}]})
+
+
 async def test_what_a_channel_does_not_see_it_hears_no_verdict_on(
     api: aiohttp.ClientSession, archive: LocalArchive
 ) -> None:
@@ -95,6 +110,9 @@ async def test_what_a_channel_does_not_see_it_hears_no_verdict_on(
         await archive.feedback.give("TP-0", "useful", "", blind)
     assert hidden.value.message.replace("TP-1", "TP-0") == unknown.value.message
     assert len(await archive.feedback.newest(10, Call())) == 1
+    judged = [Judged(query="", packet_ids=["TP-1"])]
+    assert await archive.feedback.given(judged, blind) == [{}]
+    assert await archive.feedback.given(judged, Call()) == [{"TP-1": "useful"}]
 
 
 async def test_what_a_channel_does_not_see_it_takes_no_verdict_back_on(

@@ -201,7 +201,12 @@ async def test_escape_leaves_a_field_so_that_keys_mean_places_again(opened):
 async def test_an_empty_memory_is_said_to_be_empty(opened, served):
     async with opened() as window:
         page = window.page
-        await expect(page.locator(".welcome .try").first).to_be_visible()
+        await expect(page.locator(".welcome .try").first).to_have_text(
+            "What is “Forward context: the Researcher pilot after the committee's review” about?"
+        )
+        await expect(page.locator(".welcome .try")).to_have_text(
+            [re.compile("What is"), re.compile("first"), "Show me all conversations from December 2025."]
+        )
         await page.route(
             "**/status?*", lambda route: route.fulfill(json={"packets": 0, "tenants": ["local"], "degraded": []})
         )

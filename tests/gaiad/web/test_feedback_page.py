@@ -28,6 +28,9 @@ async def test_a_source_is_said_to_be_useful_or_not_and_that_is_taken_back(opene
         await expect(useless).to_have_attribute("aria-pressed", "true")
         await expect(useful).to_have_attribute("aria-pressed", "false")
         assert said(served) == [(PACKET, "not-useful", ASKED)]
+        await page.reload()
+        await expect(useless).to_have_attribute("aria-pressed", "true")
+        await expect(useful).to_have_attribute("aria-pressed", "false")
         await useless.press("Enter")
         await expect(useless).to_have_attribute("aria-pressed", "false")
         assert said(served) == []

@@ -1,0 +1,34 @@
+// What an empty conversation says: what one may ask here, by what the archive holds; without a packet, how to bring one.
+
+import { get, post } from "./api.js";
+import { button, el, fill } from "./dom.js";
+import { tenant } from "./state.js";
+
+const ANYWHERE = "What did we decide last week, and what is still open?";
+const LOOKED_AT = 3; // the newest packets
+
+/** Its node; `put` takes the words of a try that is chosen. */
+export function welcome(put) {
+  const tries = el("ul", {}, tryOf(ANYWHERE, put));
+  const node = el("div", { class: "welcome" }, el("h2", {}, "What would you like to know?"), el("p", {}, "The answer comes from what is remembered and names its packets, and what is said here is remembered too."), tries);
+  return { node, greet: () => greet(node, tries, put) };
+}
+
+/** Ask about what there is; who has no packet yet is told so, for then there is nothing to ask about. */
+async function greet(node, tries, put) {
+  const { packets } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+  if (!packets) return void fill(node, el("h2", {}, "Nothing is remembered yet."), el("p", {}, "Put packets into the inbox of gaiad's home, or run ", el("code", {}, "gaiad ingest FOLDER"), ". What is said here is remembered too."));
+  const { packets: newest } = await post("/packets/list", { limit: LOOKED_AT, tenant: tenant() });
+  const questions = questionsOn(newest);
+  if (questions.length) fill(tries, questions.map((words) => tryOf(words, put)));
+}
+
+const tryOf = (words, put) => el("li", {}, button(words, () => put(words), { class: "try" }));
+
+/** Questions that these packets, the newest first, have an answer to. */
+export function questionsOn(packets) {
+  const [latest, earlier] = packets.filter((packet) => packet.topic);
+  if (!latest) return [];
+  const month = latest.timestamp && new Date(latest.timestamp).toLocaleDateString("en", { month: "long", year: "numeric" });
+  return [`What is “${latest.topic}” about?`, earlier && `When did we first discuss “${earlier.topic}”?`, month && `Show me all conversations from ${month}.`].filter(Boolean);
+}
