@@ -22,6 +22,8 @@ DEFINES, NAMES_IT, OPENS_PAGE, IS_FRAGMENT, IS_LABELLED, TELLS_WHEN, IS_PROSE = 
 ANSWERS = 0.95
 # Two quotes that share this much of the shorter one's words say the same (pages overlap).
 SAME_WORDS = 0.8
+# Two quotes of one paragraph with no more characters than this between them are quoted as one, with what lies between.
+JOINED = 200
 
 Want = Literal["fact", "definition", "time"]
 
@@ -76,7 +78,7 @@ def pick(
     want = wanted(question)
     terms = _telling(terms, selected)
     candidates: list[tuple[float, Quote]] = []
-    for item in selected:
+    for item in _telling_pages(selected):
         found = _candidates(item.page, terms, want)
         answers = [_answer_to(quote, item.neighbours) for quote in found if quote.text.endswith("?")]
         found += [answer for answer in answers if answer]
@@ -90,6 +92,46 @@ def pick(
         if len(chosen) < total and len(same_packet) < per_packet and not any(_repeats(quote, o) for o in chosen):
             chosen.append(quote)
     return chosen
+
+
+def _telling_pages(selected: Sequence[Evidence]) -> list[Evidence]:
+    """Without the headers of packets that have something else to quote: a page chosen too, or one beside the header."""
+    spoken = {item.page.packet_id for item in selected if item.page.section != "header"}
+    kept = []
+    for item in selected:
+        if item.page.section != "header":
+            kept.append(item)
+        elif item.page.packet_id not in spoken:
+            beside = (near for near in item.neighbours if _content_of(near, item.page))
+            kept.append(msgspec.structs.replace(item, page=next(beside, item.page), neighbours=()))
+    return kept
+
+
+def _content_of(page: Page, header: Page) -> bool:
+    return page.packet_id == header.packet_id and page.section in ("summary", "content", "transcript")
+
+
+def joined(quotes: Sequence[Quote], between: int = JOINED) -> list[Quote]:
+    """Quotes of one paragraph with at most so many characters `between` them as one, in the place of the first of them:
+    what lies between a comparison and a decision is the reason."""
+    kept: list[Quote] = []
+    for quote in quotes:
+        near = next((other for other in kept if _nearly_touch(quote, other, between)), None)
+        if near is None:
+            kept.append(quote)
+            continue
+        both = Quote(near.page, min(near.start, quote.start), max(near.end, quote.end), near.score)
+        kept[kept.index(near)] = both
+    return kept
+
+
+def _nearly_touch(quote: Quote, other: Quote, most: int) -> bool:
+    if quote.page.page_id != other.page.page_id or quote.text.endswith("?") or other.text.endswith("?"):
+        return False
+    first, second = sorted((quote, other), key=lambda one: one.start)
+    between = quote.page.text[first.end : second.start]
+    near = len(between.strip()) <= most and "\n\n" not in between
+    return near and second.end - first.start <= LIST_MAX
 
 
 def _telling(terms: Sequence[Term], selected: Sequence[Evidence]) -> list[Term]:

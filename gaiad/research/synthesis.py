@@ -4,6 +4,7 @@ Pure. Text is composed from verified quotes only; nothing is said that no packet
 counts and the words that hold quotes together.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
@@ -14,11 +15,12 @@ from gaiad.research.citations import cite, inline, shown
 from gaiad.research.evidence import Evidence, Term, speaks_of
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
-from gaiad.research.quotes import Quote, pick, wanted
-from gaiad.research.words import content_words, stem
+from gaiad.research.quotes import Quote, joined, pick, wanted
+from gaiad.research.words import content_words, stem, stems
 from gaiad.schemas import Citation
 
 THREADS_MAX = 5
+_ABOUT = re.compile(r"\b(?:about|regarding|concerning|on) (.+)$", re.IGNORECASE)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -49,7 +51,7 @@ def plan_statements(
     elif one_place:
         likeliest_first = list(dict.fromkeys(item.page.packet_id for item in selected))
         quotes.sort(key=lambda quote: likeliest_first.index(quote.page.packet_id))
-    return [_state(quote) for quote in quotes]
+    return [_state(quote) for quote in joined(quotes)]
 
 
 def _for_each_side(
@@ -58,14 +60,32 @@ def _for_each_side(
     """Quotes by the side they speak for; what names both stands on its own, after the sides."""
     first, second = parameters.subjects
     places = ((first, second, max(2, max_quotes // 2)), (second, first, max(2, max_quotes // 2)), ("", "", 2))
-    chosen: list[Statement] = []
+    by_side: dict[str, list[Quote]] = {}
     for side, other, most in places:
         foreign = {stem(word) for word in content_words(other)}
         own = [term for term in terms if term.stem not in foreign] or list(terms)
         quotes = [q for q in pick(selected, own, parameters.text, 50, 50) if _side(q, parameters.subjects) == side]
-        quotes = sorted(quotes[:most], key=lambda quote: (quote.page.timestamp, quote.page.sequence, quote.start))
-        chosen += [_state(quote, side or f"{first} and {second}") for quote in quotes]
+        by_side[side] = sorted(
+            quotes[:most], key=lambda quote: (quote.page.timestamp, quote.page.sequence, quote.start)
+        )
+    chosen: list[Statement] = []
+    for side, quotes in _on_topic(parameters, by_side, terms).items():
+        chosen += [_state(quote, side or f"{first} and {second}") for quote in joined(quotes, 0)]
     return chosen
+
+
+def _on_topic(
+    parameters: SearchParameters, by_side: dict[str, list[Quote]], terms: Sequence[Term]
+) -> dict[str, list[Quote]]:
+    """Without what was said of other things, where the question says what `about` and any quote speaks of that."""
+    named = _ABOUT.search(parameters.text)
+    words = stems(named[1]) if named else set()
+    topic = [term for term in terms if term.stem in words]
+    about = {
+        side: [quote for quote in quotes if any(term.said_in(stems(quote.text)) for term in topic)]
+        for side, quotes in by_side.items()
+    }
+    return about if any(about.values()) else by_side
 
 
 def _side(quote: Quote, subjects: Sequence[str]) -> str:
