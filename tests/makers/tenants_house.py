@@ -104,6 +104,7 @@ RULES = {
     "POST /council/seeds": LISTED,
     "POST /feedback": _by_id("packet", "packet_id", verdict="useful"),
     "POST /feedback/list": LISTED,
+    "POST /feedback/given": Rule("packet", {"judged": [{"query": "", "packet_ids": ["ID"]}]}),
     "POST /feedback/reset": _by_id("packet", "packet_id"),
 }
 MAKES = {"POST /chat", "POST /turns/start", "POST /memory/ingest_session", "POST /research/start", "POST /research"}

@@ -11,7 +11,7 @@ from gaiad.intake.withheld import Withheld, names_in, without
 OF_THE_ARCHIVE = (
     "/chat", "/search", "/sessions/list", "/sessions/pages", "/sessions/show",
     "/packets/export", "/packets/list", "/packets/show", "/packets/verify",
-    "/memory/build_context", "/memory/ingest_session",
+    "/memory/build_context", "/memory/ingest_session", "/feedback/given",
 )  # fmt: skip
 OF_NO_PACKET = (
     "/backup", "/config", "/config/reload", "/doctor", "/generate", "/healthz", "/ingest", "/metrics", "/personas",
