@@ -136,6 +136,10 @@ class Approving:
             return await self._book.log.newest(call.tenant, limit)
         return [one for one in waiting if one.state == "waiting"][:limit]
 
+    async def named(self, name: str, call: Call) -> Approval:
+        """The one called so, however it stands. Raises NotFound, BadInput."""
+        return await self._book.log.find(call.tenant, name)
+
     async def deny(self, name: str, call: Call, by: str) -> Approval:
         """The person says no. Raises NotFound, BadInput, and Conflict when it does not wait any more."""
         found = await self._book.waiting(name, call)

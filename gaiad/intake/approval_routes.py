@@ -2,6 +2,7 @@
 
 from gaiad.approval_schemas import ApprovalsBody, ApproveBody, DenyBody
 from gaiad.intake.exchange import Exchange, Reply, Route
+from gaiad.ports import Call
 
 
 async def listed(exchange: Exchange) -> Reply:
@@ -12,16 +13,24 @@ async def listed(exchange: Exchange) -> Reply:
     return {"approvals": found, "refusal": approving.refusal}
 
 
+async def _look_at(exchange: Exchange, name: str, call: Call) -> None:
+    """Raise Withheld before anything is done about a command that the caller may not see."""
+    await exchange.shown(await exchange.service.approving.named(name, call))
+
+
 async def approve(exchange: Exchange) -> Reply:
     """The approval as it stands; with `wait` (as it is unless the body says otherwise) once the command is verified."""
     body = await exchange.body(ApproveBody)
     call = exchange.call(body.tenant)
+    await _look_at(exchange, body.id, call)
     return await exchange.service.approving.approve(body.id, body.sha256, call, exchange.caller.name, wait=body.wait)
 
 
 async def deny(exchange: Exchange) -> Reply:
     body = await exchange.body(DenyBody)
-    return await exchange.service.approving.deny(body.id, exchange.call(body.tenant), exchange.caller.name)
+    call = exchange.call(body.tenant)
+    await _look_at(exchange, body.id, call)
+    return await exchange.service.approving.deny(body.id, call, exchange.caller.name)
 
 
 def table() -> list[Route]:

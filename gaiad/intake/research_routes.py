@@ -38,6 +38,7 @@ async def forget(exchange: Exchange) -> Reply:
     """Take a run out for good, with its payload; one under way is broken off first."""
     call = exchange.call((await exchange.body(TenantBody)).tenant)
     research_id = exchange.request.match_info["research_id"]
+    await exchange.shown(await exchange.service.research_runs.run(research_id, call))  # Withheld before it is gone
     await exchange.service.research_runs.forget(research_id, call)
     return {"research_id": research_id, "forgotten": True}
 

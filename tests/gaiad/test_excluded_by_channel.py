@@ -110,6 +110,8 @@ def test_search_and_research_find_it_on_the_command_line_alone(daemon: BenchDaem
     assert (asked.status, CANARY in words(asked)) == (200, False)
     kept = page.get(f"/research/{answered['research_id']}")
     assert (kept.status, CANARY in words(kept)) == (404, False)
+    assert page.post(f"/research/{answered['research_id']}/forget").status == 404
+    assert daemon.client.get(f"/research/{answered['research_id']}")["result"]["status"] == "SUCCESS"
     assert page.get(f"/research/{asked.json['research_id']}").status == 200
 
 
@@ -172,6 +174,9 @@ def test_the_turn_after_an_approved_command_takes_over_the_label_too(tmp_path: P
         asked = {"message": WISH, "session_id": "talk", "depth": "full", "persona": "engineer"}
         assert daemon.client.post("/chat", asked)["status"] == "AWAITING_APPROVAL"
         (waiting,) = daemon.client.post("/approvals/list", {})["approvals"]
+        for path, more in (("/approvals/approve", {"sha256": waiting["sha256"]}), ("/approvals/deny", {})):
+            assert page.post(path, id=waiting["id"], **more).status == 404
+        assert daemon.client.post("/approvals/list", {})["approvals"] == [waiting]
         approved = daemon.client.post("/approvals/approve", {"id": waiting["id"], "sha256": waiting["sha256"]})
         assert (approved["state"], CANARY in approved["note"]) == ("verified", True)
         said = daemon.client.post("/sessions/pages", {"session_id": "talk"})["pages"]
