@@ -3,7 +3,7 @@
 gaiad's own names are snake_case; endpoints a seed defines spell theirs in camelCase. All times are UTC, ISO 8601.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -201,13 +201,19 @@ class VerifyReport(Output, frozen=True):
 
 
 class ResearchRequest(Input, frozen=True):
-    """A question to the archive. `now` fixes the clock for dates in words (ISO 8601); "" is the real one."""
+    """A question to the archive. `now` fixes the clock for dates in words (ISO 8601); "" is the real one.
+
+    Its budgets are JIT's: rounds of search and reflection (maxReflectionDepth), pages quoted (maxPages, at most 32) and
+    tokens of the answer (maxOutputTokens, by a cautious estimate). 0 is the setting, of tokens no limit.
+    """
 
     query: str
     tenant: Tenant = DEFAULT_TENANT
     max_iterations: int = 0
     filters: Filters = Filters()
     now: str = ""
+    max_pages: Annotated[int, msgspec.Meta(ge=0)] = 0
+    max_output_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Citation(Output, frozen=True):

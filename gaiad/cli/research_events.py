@@ -35,7 +35,7 @@ def event_text(name: str, data: dict[str, Any], width: int) -> str:
             missing = f"; missing: {one_line(', '.join(data['missing']))}" if data["missing"] else ""
             return f"{verdict}, confidence {data['confidence']:.2f}{missing}"
         case "planned":
-            return _planned(data["actions"])
+            return "" if data.get("by") == "rules" else _planned(data["actions"])
         case "thought":
             return f"{data['step'].capitalize()} by rules: {one_line(data['by_rules'])}" if data["by_rules"] else ""
         case "partial":

@@ -11,12 +11,12 @@ from gaiad.errors import NotFound
 from gaiad.memory_schemas import Memo
 from gaiad.ports import Archive, Call
 from gaiad.research.loop import QUERY_MAX_CHARS
+from gaiad.research.within import tokens_of
 from gaiad.research.words import content_words, stem, stems
 from gaiad.schemas import SearchRequest
 
 MOST_TOKENS = 200
 PAGES = 8
-BYTES_PER_TOKEN = 3  # fewer than vocabularies need for prose, so that the estimate is too high and not too low
 
 
 async def plan_seeds(archive: Archive, session_id: str, question: str, call: Call) -> list[str]:
@@ -56,7 +56,7 @@ def _within(tokens: int, texts: Iterator[str]) -> Iterator[str]:
     """Each text once, those that still fit; a long one makes room for shorter ones after it."""
     left, said = tokens, set[str]()
     for text in texts:
-        cost = -(-len(text.encode()) // BYTES_PER_TOKEN)
+        cost = tokens_of(text)
         if text and text not in said and cost <= left:
             left -= cost
             said.add(text)

@@ -12,6 +12,8 @@ from gaiad.clock import Clock
 from gaiad.errors import GaiadError
 from gaiad.payload_schemas import PayloadStatus
 from gaiad.research.evidence import Evidence, Term
+from gaiad.research.integration import IntegrationState
+from gaiad.research.plan import PlanAction
 from gaiad.research.query import SearchParameters
 from gaiad.research.reflect import ReflectionResult
 from gaiad.schemas import PacketFilter, PacketSummary, ResearchRequest, ResearchResult, SearchRequest
@@ -38,7 +40,8 @@ class Search:
 
 @dataclass
 class Round:
-    """One iteration. `reflection` is None for a listing, and for a round that was not finished."""
+    """One iteration: what was planned to be searched for, what it came to. `reflection` is None for a listing, and for
+    a round that was not finished."""
 
     number: int
     query: str
@@ -47,6 +50,8 @@ class Round:
     completed_at: datetime
     selected: list[Evidence] = field(default_factory=list)
     reflection: ReflectionResult | None = None
+    plan: list[PlanAction] = field(default_factory=list)
+    state: IntegrationState = field(default_factory=IntegrationState)
 
 
 @dataclass
@@ -93,10 +98,20 @@ class Trail:
         now = self._clock.now()
         self.rounds.append(Round(len(self.rounds) + 1, query, refinements, now, now))
 
-    def end_round(self, selected: Sequence[Evidence], reflection: ReflectionResult | None) -> None:
+    def planned(self, actions: Sequence[PlanAction]) -> None:
+        """The iteration searches for this, too."""
+        self.rounds[-1].plan += actions
+
+    def end_round(
+        self,
+        selected: Sequence[Evidence],
+        reflection: ReflectionResult | None,
+        state: IntegrationState | None = None,
+    ) -> None:
         """The iteration has been judged."""
         last = self.rounds[-1]
         last.selected, last.reflection, last.completed_at = list(selected), reflection, self._clock.now()
+        last.state = state or last.state
 
     @contextmanager
     def searching(self, tool: str, request: SearchRequest | PacketFilter) -> Iterator[Search]:

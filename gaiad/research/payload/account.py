@@ -1,7 +1,7 @@
 """What a run took, from its trail: rounds, searches, pages, packets, model calls, tokens and time. Pure."""
 
-from gaiad.research.memos import BYTES_PER_TOKEN
 from gaiad.research.trail import Trail
+from gaiad.research.within import tokens_of
 from gaiad.run_schemas import RunAccount
 
 
@@ -19,6 +19,6 @@ def account_of(trail: Trail) -> RunAccount:
         model_calls=trail.spent.calls,
         prompt_tokens=trail.spent.prompt_tokens,
         reply_tokens=trail.spent.reply_tokens,
-        answer_tokens=-(-len(result.answer.encode()) // BYTES_PER_TOKEN) if result else 0,
+        answer_tokens=tokens_of(result.answer) if result else 0,
         took_ms=result.took_ms if result else round(max(0.0, seconds) * 1000, 3),
     )

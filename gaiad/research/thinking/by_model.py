@@ -1,8 +1,9 @@
 """The steps of a run as a model takes them, each under a form (decision 3); by rules where it cannot.
 
 What a model may change is bounded. It may search for more, ask for another round, doubt, and put verified quotes into
-its own sentences. It may not call relevant what the rules find is about something else, raise a confidence, cite what
-was not in its context, or say what no quote of its sentence carries.
+its own sentences. It may not raise a confidence, cite what was not in its context, or say what no quote of its sentence
+carries. What the rules find is about something else it may call relevant for pages that its own searches brought, where
+the question was asked in other words than theirs: then only its own sentences may answer, never HIGH.
 """
 
 import asyncio
@@ -16,14 +17,18 @@ from gaiad.errors import GaiadError, NotFound
 from gaiad.logs import get_logger
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import shown
+from gaiad.research.confidence import DOUBTFUL_CAP, MEDIUM_FROM
 from gaiad.research.evidence import Evidence, only_asked, only_quotes, own_words, repeats_question, weigh
+from gaiad.research.integration import IntegrationState
+from gaiad.research.plan import PlanAction, as_request
 from gaiad.research.query import SearchParameters
 from gaiad.research.refine import LOW_FLOOR, Attempt
-from gaiad.research.reflect import ReflectionResult
+from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency, strangers
 from gaiad.research.thinking import prompting
 from gaiad.research.thinking.asking import Asking
 from gaiad.research.thinking.forms import (
     PLAN,
+    QUERY_CHARACTERS,
     REFLECTION,
     SYNTHESIS,
     Plan,
@@ -34,7 +39,7 @@ from gaiad.research.thinking.forms import (
     synthesis_schema,
 )
 from gaiad.research.thinking.passages import context_pages, passages_of
-from gaiad.research.thinking.steps import QUERY_CHARACTERS, Draft, PlanAction
+from gaiad.research.thinking.steps import Draft
 from gaiad.research.thinking.writing import carried
 from gaiad.research.trail import Trail
 from gaiad.schemas import Hit, Page, Retriever, SearchRequest
@@ -67,7 +72,7 @@ class ByModel:
         self._zone = zone
         self._most = most
         self._passed_over = frozenset(passed_over)
-        self._planned = self._wanting = False
+        self._planned = self._wanting = self._alone = False
         self._queries: list[str] = []
         self._searched: set[str] = set()
         self.more: dict[str, Evidence] = {}
@@ -96,7 +101,8 @@ class ByModel:
             with span("researcher.plan") as counts:
                 actions = await self._plan(parameters, found, by_meaning=by_meaning)
                 counts["actions"] = len(actions)
-            self._asking.tell("planned", actions=[msgspec.to_builtins(action) for action in actions])
+            self._trail.planned(actions)
+            self._asking.tell("planned", iteration=1, by=self._asking.name, actions=msgspec.to_builtins(actions))
             requests = [request for action in actions if (request := as_request(action, base)) is not None]
         if not requests:
             return 0
@@ -109,9 +115,9 @@ class ByModel:
     async def _plan(
         self, parameters: SearchParameters, found: Sequence[Evidence], *, by_meaning: bool
     ) -> list[PlanAction]:
-        """Nothing when there is nothing to plan with: the question's own words found no page."""
+        """From the pages found first and their memos, and from the question alone when its own words found none."""
         known = list(found[:MEMO_PAGES])
-        if not known:
+        if strangers(parameters, self._trail.terms):
             return []
         try:
             headers = await self._archive.page_headers([item.page.page_id for item in known], self._call)
@@ -119,16 +125,14 @@ class ByModel:
             self._asking.go_without("the pages found were not planned with", error)
             return []
         prompt = prompting.planning(parameters.text, known, [header.memo_snapshot for header in headers])
-        tools = [tool for tool in _TOOLS if by_meaning or tool != "dense"]
+        tools = [tool for tool in _TOOLS if (by_meaning or tool != "dense") and (known or tool != "page_id")]
 
         def schema(shown_items: int) -> dict[str, object]:
             return plan_schema([item.page.page_id for item in known[:shown_items]], tools)
 
         plan = await self._asking.ask(PLAN, prompt, Plan, schema)
-        if plan is None:
-            return []
         ids = {item.page.page_id for item in known}
-        return [action for action in plan.actions if action.tool in tools and ids.issuperset(action.page_ids)]
+        return [one for one in plan.actions if one.tool in tools and ids.issuperset(one.page_ids)] if plan else []
 
     async def _search(self, request: SearchRequest) -> list[Hit]:
         """Nothing from a search that fails: the rules' own may have found enough."""
@@ -166,32 +170,59 @@ class ByModel:
     ) -> ReflectionResult:
         """The rules' judgement with the model's: enough is what the model says of relevant evidence, the confidence is
         the lower one, and what is missing is named by the model."""
+        self._alone = not by_rules.is_relevant
+        if self._alone and (not self.more or strangers(parameters, self._trail.terms)):
+            return by_rules
         pages = self._context(parameters, selected)
-        if not pages or not by_rules.is_relevant:
+        if not pages:
             return by_rules
         prompt = prompting.reflection(parameters.text, pages)
         said = await self._asking.ask(REFLECTION, prompt, Reflection, lambda _items: reflection_schema())
         if said is None:
             return by_rules
-        new = [query for one in said.refinement_suggestions if (query := _query(one)) and query not in self._searched]
-        self._wanting = not said.is_sufficient
-        self._queries = [] if said.is_sufficient else list(dict.fromkeys(new))
+        enough = said.is_sufficient and (not self._alone or said.confidence >= MEDIUM_FROM)
+        self._wanting = not enough
+        self._queries = [] if enough else self._new_queries(said.refinement_suggestions)
         self._searched.update(self._queries)
         missing = tuple(dict.fromkeys(shown(aspect) for aspect in said.missing_aspects))
+        judged = self._of_its_own(parameters) if self._alone and enough else by_rules
         return msgspec.structs.replace(
-            by_rules,
-            is_sufficient=said.is_sufficient,
-            confidence=min(by_rules.confidence, said.confidence),
-            missing_aspects=() if said.is_sufficient else (missing or by_rules.missing_aspects),
+            judged,
+            is_sufficient=enough,
+            confidence=min(judged.confidence, said.confidence),
+            missing_aspects=() if enough else (missing or by_rules.missing_aspects),
             refinement_suggestions=(*(SEARCH + query for query in self._queries), *by_rules.refinement_suggestions),
         )
 
+    def _new_queries(self, suggestions: Sequence[str]) -> list[str]:
+        queries = [query for one in suggestions if (query := _query(one))]
+        return [query for query in dict.fromkeys(queries) if query not in self._searched]
+
+    def _of_its_own(self, parameters: SearchParameters) -> ReflectionResult:
+        """How the rules measure what the model's searches brought, which the model alone holds relevant.
+
+        Nearness in meaning does not count: it is that to what was searched for, and not to the question.
+        """
+        own = [msgspec.structs.replace(item, cosine=None) for item in self.more.values()]
+        measured = evaluate_sufficiency(parameters, self._trail.terms, own, own)
+        confidence = min(DOUBTFUL_CAP, measured.confidence)
+        return msgspec.structs.replace(measured, is_relevant=True, confidence=confidence)
+
     def _context(self, parameters: SearchParameters, selected: Sequence[Evidence]) -> list[Page]:
         """What the rules would quote, what the model searched for, and the next best pages that were found; but a
-        question for the first or the last time is about what the rules have selected."""
+        question for the first or the last time is about what the rules have selected, and where they hold all of that
+        irrelevant, only what the model searched for is left."""
+        more = list(self.more.values())
+        if self._alone:
+            return context_pages((), more, self._most)
         in_order = parameters.order != "relevance"
         others = [] if in_order else [item for item in self._trail.evidence if item.relevance >= LOW_FLOOR]
-        return context_pages(selected, list(self.more.values()), self._most, others)
+        return context_pages(selected, more, self._most, others)
+
+    def settled(self, state: IntegrationState, reflection: ReflectionResult) -> IntegrationState:
+        """Its own pages were read too, and what it finds missing is open."""
+        used = dict.fromkeys((*state.used_pages, *self.more))
+        return msgspec.structs.replace(state, used_pages=tuple(used), open_questions=reflection.missing_aspects)
 
     def next(self, attempt: Attempt, reflection: ReflectionResult, by_rules: Attempt | None) -> Attempt | None:
         """The rules' next attempt, or the same one again when only the model has something new to search for."""
@@ -232,20 +263,6 @@ class ByModel:
         more = [item for page_id, item in self.more.items() if page_id not in known]
         self._trail.evidence = [*self._trail.evidence, *more]
         return draft
-
-
-def as_request(action: PlanAction, base: SearchRequest) -> SearchRequest | None:
-    """The search of an action, with the filters and preferences of the question's own; None for one without words."""
-    if action.tool == "page_id":
-        ids = list(dict.fromkeys(action.page_ids))
-        search = msgspec.structs.replace(base, mode="page_id", query="", page_ids=ids, phrases=[], order="relevance")
-        return search if ids else None
-    query = " ".join(action.query.split())
-    if not query:
-        return None
-    return msgspec.structs.replace(
-        base, mode=action.tool, query=query, limit=action.k, phrases=[], order="relevance", adjacent=0
-    )
 
 
 def _by_turns(found: Sequence[Sequence[Hit]]) -> list[Hit]:

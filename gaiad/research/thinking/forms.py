@@ -6,10 +6,12 @@ from typing import Annotated, Any
 import msgspec
 
 from gaiad.contracts import struct_schema
+from gaiad.research.plan import PlanAction
 from gaiad.research.thinking.asking import Step
-from gaiad.research.thinking.steps import MOST_ACTIONS, PlanAction
 
 SENTENCE_CHARACTERS = 300
+QUERY_CHARACTERS, NOTE_CHARACTERS = 160, 80
+MOST_ACTIONS, MOST_HITS = 4, 24
 
 PLAN = Step(name="planning", reply_tokens=512, share=0.25)
 REFLECTION = Step(name="reflection", reply_tokens=384, share=0.35)
@@ -18,12 +20,23 @@ SYNTHESIS = Step(name="synthesis", reply_tokens=1024, share=1.0)
 Aspect = Annotated[str, msgspec.Meta(min_length=1, max_length=80)]
 Suggestion = Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
 Label = Annotated[str, msgspec.Meta(min_length=1, max_length=8)]
+Query = Annotated[str, msgspec.Meta(max_length=QUERY_CHARACTERS)]
+PageIds = Annotated[list[str], msgspec.Meta(max_length=4)]
+
+
+class PlannedAction(PlanAction, frozen=True, kw_only=True, rename="camel"):
+    """A PlanAction with the bounds that hold for a model."""
+
+    query: Query = ""
+    page_ids: PageIds = msgspec.field(default_factory=list)
+    k: Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)] = 8
+    note: Annotated[str, msgspec.Meta(max_length=NOTE_CHARACTERS)] = ""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """JIT's plan: searches besides the question's own."""
 
-    actions: Annotated[list[PlanAction], msgspec.Meta(max_length=MOST_ACTIONS)]
+    actions: Annotated[list[PlannedAction], msgspec.Meta(max_length=MOST_ACTIONS)]
 
 
 class Reflection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

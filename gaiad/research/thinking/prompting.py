@@ -16,7 +16,8 @@ _HERE = "\x00here\x00"  # where the retrieved text stands; no question can hold 
 def planning(question: str, found: Sequence[Evidence], memos: Sequence[str]) -> Prompt:
     """JIT's plan from the request and the memos of what was found first."""
     items = [shown_memo(item.page, memo) for item, memo in zip(found, memos, strict=True)]
-    return _prompt("judge_research_planning", PlanningWords(user_query=_plain(question), known_pages=_HERE), items)
+    known = _HERE if items else "none: no page has the words of the question"
+    return _prompt("judge_research_planning", PlanningWords(user_query=_plain(question), known_pages=known), items)
 
 
 def reflection(question: str, pages: Sequence[Page]) -> Prompt:

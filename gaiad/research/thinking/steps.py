@@ -1,35 +1,21 @@
 """The steps of a run that a model may take, and how they go without one: by the rules that stand beside them.
 
-Both ways give the same types: PlanAction (JIT), ReflectionResult (GAM 4), a Draft of verified quotes (GAM 5).
+Both ways give the same types: PlanAction and IntegrationState (JIT), ReflectionResult (GAM 4), a Draft of verified
+quotes (GAM 5).
 """
 
 from collections.abc import Collection, Sequence
-from typing import Annotated, Protocol
+from typing import Protocol
 
 import msgspec
 
 from gaiad.research.evidence import Evidence
+from gaiad.research.integration import IntegrationState
 from gaiad.research.query import SearchParameters
 from gaiad.research.refine import Attempt
 from gaiad.research.reflect import ReflectionResult
 from gaiad.research.synthesis import Statement
-from gaiad.schemas import Citation, Retriever, SearchRequest
-
-QUERY_CHARACTERS, NOTE_CHARACTERS = 160, 80
-MOST_ACTIONS, MOST_HITS = 4, 24
-
-Query = Annotated[str, msgspec.Meta(max_length=QUERY_CHARACTERS)]
-PageIds = Annotated[list[str], msgspec.Meta(max_length=4)]
-
-
-class PlanAction(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """JIT's PlanAction; the tool `metadata` is ours. `page_ids` are for the tool page_id, `query` for all others."""
-
-    tool: Retriever
-    query: Query = ""
-    page_ids: PageIds = []
-    k: Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)] = 8
-    note: Annotated[str, msgspec.Meta(max_length=NOTE_CHARACTERS)] = ""
+from gaiad.schemas import Citation, SearchRequest
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -49,6 +35,20 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     sentences: tuple[Written, ...] = ()
     engine: str = ""
     unsupported: int = 0
+
+    @property
+    def parts(self) -> int:
+        """How many sentences, or quotes, it has."""
+        return len(self.sentences) or len(self.statements)
+
+    def first(self, kept: int) -> "Draft":
+        """The draft of its first `kept` parts."""
+        if kept >= self.parts:
+            return self
+        if not self.sentences:
+            return msgspec.structs.replace(self, statements=self.statements[:kept])
+        sentences = self.sentences[:kept]
+        return msgspec.structs.replace(self, sentences=sentences, statements=statements_of(sentences))
 
     def standing(self, verified: Collection[Citation]) -> "Draft":
         """What is left when the archive confirmed these citations only: a sentence stands with all of its quotes."""
@@ -90,6 +90,10 @@ class Steps(Protocol):
         self, parameters: SearchParameters, selected: Sequence[Evidence], by_rules: ReflectionResult
     ) -> ReflectionResult: ...
 
+    def settled(self, state: IntegrationState, reflection: ReflectionResult) -> IntegrationState:
+        """The round's state once it is judged: what is open, which pages were read for it."""
+        ...
+
     def next(self, attempt: Attempt, reflection: ReflectionResult, by_rules: Attempt | None) -> Attempt | None:
         """The attempt after this one, None when there is nothing new to try."""
         ...
@@ -125,6 +129,10 @@ class ByRules:
     ) -> ReflectionResult:
         """As the rules judge."""
         return by_rules
+
+    def settled(self, state: IntegrationState, reflection: ReflectionResult) -> IntegrationState:
+        """What the rules find missing is open."""
+        return msgspec.structs.replace(state, open_questions=reflection.missing_aspects)
 
     def next(self, _attempt: Attempt, _reflection: ReflectionResult, by_rules: Attempt | None) -> Attempt | None:
         """As the rules refine."""

@@ -41,6 +41,7 @@ from gaiad.errors import Unavailable
             "Searching besides: valve supply; pages p-1, p-2",
         ),
         ("planned", {"actions": []}, ""),
+        ("planned", {"by": "rules", "actions": [{"query": "the question", "pageIds": []}]}, ""),
         ("thought", {"step": "planning", "by_rules": ""}, ""),
         ("thought", {"step": "reflection", "by_rules": "qwen sleeps"}, "Reflection by rules: qwen sleeps"),
         ("synthesizing", {"packets": ["tp-1"]}, ""),

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -178,8 +179,26 @@ async def test_progress_is_told_in_order(memory: Any, page: Any) -> None:
     researcher = Researcher(archive, CLOCK, CONFIG)
     request = ResearchRequest(query="Where is the float switch wired?")
     await researcher.research(request, Call(), lambda name, data: told.append((name, data)))
-    assert [name for name, _ in told] == ["searching", "found", "reflected", "synthesizing"]
-    assert told[1][1]["packets"] == ["tp-1"]
+    assert [name for name, _ in told] == [
+        "searching",
+        "planned",
+        "found",
+        "integrated",
+        "reflected",
+        "synthesizing",
+    ]
+    data = dict(told)
+    assert data["found"]["packets"] == ["tp-1"]
+    assert [(one["tool"], one["query"]) for one in data["planned"]["actions"]] == [
+        (tool, "Where is the float switch wired") for tool in ("bm25", "dense")
+    ]
+    assert msgspec.json.decode(msgspec.json.encode(data["integrated"])) == {
+        "iteration": 1,
+        "briefingDraft": "The float switch is wired in series. [Packet: tp-1]",
+        "keyFacts": ["The float switch is wired in series. [Packet: tp-1]"],
+        "openQuestions": [],
+        "usedPages": ["tp-1/0"],
+    }
 
 
 async def test_turns_are_quoted_without_their_speaker_and_a_question_with_its_answer(memory: Any, page: Any) -> None:

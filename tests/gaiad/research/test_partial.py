@@ -10,10 +10,12 @@ from gaiad.config import load_config
 from gaiad.ports import Call
 from gaiad.research.citations import verifies
 from gaiad.research.evidence import Evidence, make_terms
+from gaiad.research.integration import IntegrationState, integrate
 from gaiad.research.loop import Researcher
 from gaiad.research.partial import Partials
 from gaiad.research.query import process_query
 from gaiad.research.reflect import ReflectionResult
+from gaiad.research.synthesis import compose, plan_statements
 from gaiad.schemas import Page, ResearchRequest, ResearchResult
 
 CONFIG = load_config(environment={}).research
@@ -69,7 +71,7 @@ async def test_a_round_that_did_not_do_tells_what_it_found_before_the_next_one(a
 
 async def test_partial_answers_get_no_worse_and_no_two_are_the_same(archive: Counting) -> None:
     told: Told = []
-    partials = Partials(archive, Call(), UTC, lambda name, data: told.append((name, data)), lambda: True)
+    partials = Partials(archive, Call(), lambda name, data: told.append((name, data)), lambda: True)
     parameters = process_query(QUESTION, await archive.facets(Call()), NOW, UTC)
     terms = make_terms(parameters, {}, len(TEXTS))
     rounds = [
@@ -82,8 +84,10 @@ async def test_partial_answers_get_no_worse_and_no_two_are_the_same(archive: Cou
     ]
     for iteration, (packets, confidence) in enumerate(rounds, start=1):
         selected = [evidence(archive.stored[f"{packet}/0"]) for packet in packets]
-        reflection = reflected(confidence)
-        await partials.offer(parameters, terms, selected, reflection, iteration, 8)
+        statements = plan_statements(parameters, selected, terms, 8)
+        draft = compose(parameters, statements, UTC)
+        state = integrate(IntegrationState(), draft, statements, [one.page.page_id for one in selected])
+        await partials.offer(statements, state, reflected(confidence), iteration)
     found = [(data["iteration"], data["packets"], data["confidence"]) for _, data in told]
     assert found == [(1, ["tp-1"], 0.5), (4, ["tp-1", "tp-2"], 0.5), (5, ["tp-3"], 0.7)]
     assert len({data["answer"] for _, data in told}) == 3

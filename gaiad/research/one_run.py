@@ -1,0 +1,300 @@
+"""One question on its way (GAM 6, JIT): plan, search, integrate, reflect, refine, until it is enough or at its end.
+
+sufficient evidence          -> SUCCESS
+limit, or nothing new to try -> PARTIAL when something relevant was found, else NOT_FOUND
+nothing to look up           -> CLARIFY
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gaiad.clock import Clock
+from gaiad.config import ResearchConfig
+from gaiad.errors import BadInput
+from gaiad.ports import Archive, Call
+from gaiad.research import answer as ends
+from gaiad.research.answer import ENGINE, Answer, clarify_answer, found_answer, listing_answer, not_found_answer
+from gaiad.research.citations import confirmed
+from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
+from gaiad.research.gather import Pool
+from gaiad.research.integration import IntegrationState, integrate
+from gaiad.research.landmarks import landmark_periods
+from gaiad.research.listing import Listing, list_matching
+from gaiad.research.partial import Partials
+from gaiad.research.plan import actions_of
+from gaiad.research.query import SearchParameters, process_query
+from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
+from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
+from gaiad.research.selection import select
+from gaiad.research.synthesis import Statement, compose, plan_statements
+from gaiad.research.thinking.steps import ByRules, Draft, Steps
+from gaiad.research.thinking.writing import composed
+from gaiad.research.trail import Trail
+from gaiad.research.within import within
+from gaiad.run_events import OnEvent
+from gaiad.schemas import Facets, ResearchRequest
+from gaiad.tracing import span
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What a round came to. Without `statements` no quote of `selected` may answer: the rules hold it irrelevant."""
+
+    selected: list[Evidence]
+    statements: list[Statement]
+    reflection: ReflectionResult
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loop ended with; `refinements` names every change of the search, in order."""
+
+    last: Judged
+    iterations: int
+    refinements: tuple[str, ...]
+    degraded: tuple[str, ...]
+
+
+class Run:
+    """Made for one question; `answer` is asked once."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        clock: Clock,
+        config: ResearchConfig,
+        request: ResearchRequest,
+        call: Call,
+        on_event: OnEvent,
+        passed_over: Collection[str],
+        trail: Trail,
+        steps: Steps,
+        partials: Partials,
+    ) -> None:
+        self._trail = trail
+        self._archive = archive
+        self._clock = clock
+        self._config = config
+        self._request = request
+        self._call = call
+        self._on_event = on_event
+        self._passed_over = passed_over
+        self._steps = steps
+        self._partials = partials
+        self._state = IntegrationState()
+        self.max_iterations = config.max_iterations
+
+    async def answer(self) -> Answer:
+        """Raises BadInput for a bad `now`, Cancelled, DeadlineExceeded, and what the archive raises."""
+        with span("researcher.plan"):
+            facets = await self._archive.facets(self._call)
+            landmarks = await landmark_periods(self._archive, self._request.query, facets, self._call)
+            parameters = process_query(self._request.query, facets, self._now(), self._clock.zone, landmarks)
+            self._trail.understood(parameters)
+            if parameters.ambiguous:
+                return clarify_answer(parameters)
+            frequencies = await self._archive.document_frequency(lookup_words(parameters), self._call)
+        self._trail.terms = terms = make_terms(parameters, frequencies, facets.pages)
+        if parameters.kind == "listing":
+            return await self._list(parameters, terms, facets)
+        if not facets.packets:
+            self._steps = ByRules()  # there is nothing to think about
+        found = await self._loop(parameters, terms, frequencies)
+        if not found.last.reflection.is_relevant:
+            return self._not_found(parameters, found, facets)
+        self._tell("synthesizing", packets=_packet_ids(found.last.selected))
+        return await self._synthesize(parameters, found, facets)
+
+    def _now(self) -> datetime:
+        if not self._request.now:
+            return self._clock.now()
+        try:
+            now = datetime.fromisoformat(self._request.now)
+        except ValueError as error:
+            raise BadInput(f"now = {self._request.now!r}: write it as ISO 8601, 2025-12-15T12:00:00Z") from error
+        return now if now.tzinfo else now.replace(tzinfo=self._clock.zone)
+
+    # ------------------------------------------------------------------------------------------------------- the loop
+
+    async def _loop(self, parameters: SearchParameters, terms: Sequence[Term], frequencies: Mapping[str, int]) -> Found:
+        pool = Pool(self._archive, self._call, terms, parameters.text, self._trail, self._passed_over)
+        attempt: Attempt | None = first_attempt(parameters, self._request.filters)
+        iteration = 0
+        while attempt is not None:
+            iteration += 1
+            last = attempt
+            judged = await self._round(parameters, terms, attempt, pool, iteration)
+            if judged.reflection.is_sufficient or iteration == self.max_iterations:
+                break
+            with span("researcher.plan", iteration=iteration + 1):
+                refined = refine(attempt, judged.reflection, dict(frequencies), self._config.expand_days, pool.evidence)
+                attempt = self._steps.next(attempt, judged.reflection, refined)
+            if attempt is not None:
+                await self._partials.offer(judged.statements, self._state, judged.reflection, iteration)
+        degraded = (*pool.degraded, *self._steps.degraded)
+        return Found(last=judged, iterations=iteration, refinements=last.done, degraded=degraded)
+
+    async def _round(
+        self, parameters: SearchParameters, terms: Sequence[Term], attempt: Attempt, pool: Pool, iteration: int
+    ) -> Judged:
+        """Plan, search, integrate and reflect once."""
+        self._trail.begin_round(attempt.query, attempt.done)
+        self._call.check(self._clock.monotonic())
+        self._tell("searching", iteration=iteration, query=attempt.query, refinements=list(attempt.done))
+        asked = search_requests(attempt, self._call.tenant)
+        plan = actions_of(asked)
+        self._trail.planned(plan)
+        self._tell("planned", iteration=iteration, by="rules", actions=msgspec.to_builtins(plan))
+        new = await pool.search(asked, attempt.beside)
+        new += await self._steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
+        config = self._config
+        selected = select(
+            parameters,
+            pool.evidence,
+            attempt.floor,
+            max_pages=config.max_pages,
+            max_packets=config.max_sources,
+            threshold=config.citation_threshold,
+        )
+        self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
+        self._trail.evidence = pool.evidence
+        return await self._judged(parameters, terms, selected, pool, iteration)
+
+    async def _judged(
+        self,
+        parameters: SearchParameters,
+        terms: Sequence[Term],
+        selected: list[Evidence],
+        pool: Pool,
+        iteration: int,
+    ) -> Judged:
+        with span("researcher.reflect", iteration=iteration) as counts:
+            by_rules = evaluate_sufficiency(parameters, terms, selected, pool.by_question)
+            relevant = selected if by_rules.is_relevant else []
+            statements = plan_statements(parameters, relevant, terms, self._config.max_pages)
+            used = [item.page.page_id for item in relevant]
+            draft = compose(parameters, statements, self._clock.zone) if statements else ""
+            self._state = integrate(self._state, draft, statements, used)
+            reflection = await self._steps.judge(parameters, selected, by_rules)
+            counts["sufficient"] = reflection.is_sufficient
+        self._state = self._steps.settled(self._state, reflection)
+        self._trail.end_round(selected, reflection, self._state)
+        self._tell("integrated", iteration=iteration, **msgspec.to_builtins(self._state))
+        self._tell(
+            "reflected",
+            iteration=iteration,
+            sufficient=reflection.is_sufficient,
+            confidence=round(reflection.confidence, 2),
+            missing=list(reflection.missing_aspects),
+        )
+        return Judged(selected=relevant, statements=statements, reflection=reflection)
+
+    # ------------------------------------------------------------------------------------------------------- the ends
+
+    def _not_found(self, parameters: SearchParameters, found: Found, facets: Facets) -> Answer:
+        missing = found.last.reflection.missing_aspects if facets.packets else ("any packet: the archive is empty",)
+        return not_found_answer(
+            parameters, found.iterations, found.refinements, missing, found.degraded, empty=not facets.packets
+        )
+
+    async def _synthesize(self, parameters: SearchParameters, found: Found, facets: Facets) -> Answer:
+        quotes = Draft(statements=tuple(found.last.statements))
+        draft = await self._steps.draft(parameters, found.last.selected) or quotes
+        standing = await self._standing(draft)
+        degraded = (*found.degraded, *(one for one in self._steps.degraded if one not in found.degraded))
+        if draft.engine and draft.statements and not standing.statements:
+            degraded = (*degraded, f"synthesis by rules: no citation of {draft.engine} verified")
+            draft, standing = quotes, await self._standing(quotes)
+        self._call.check(self._clock.monotonic())
+        found = msgspec.structs.replace(found, degraded=degraded)
+        if not standing.statements:
+            return self._not_found(parameters, found, facets)
+        sources = await self._archive.packet_summaries(_cited(standing.statements), self._call)
+        by_id = {source.packet_id: source for source in sources}
+        lost = len(draft.statements) - len(standing.statements)
+
+        def of_parts(kept: int) -> Answer:
+            part = standing.first(kept)
+            return found_answer(
+                parameters,
+                part.statements,
+                lost,
+                [by_id[packet_id] for packet_id in _cited(part.statements) if packet_id in by_id],
+                self._cut(found.last.reflection, standing.parts - kept),
+                found.iterations,
+                found.iterations == self.max_iterations,
+                found.refinements,
+                degraded,
+                self._clock.zone,
+                written=composed(parameters, part.sentences, self._clock.zone),
+                engine=part.engine or ENGINE,
+                unsupported=part.unsupported,
+            )
+
+        answer = within(self._request.max_output_tokens, standing.parts, of_parts)
+        if found.last.selected:
+            return answer
+        alone = f"No page of it has the words of the question: {answer.engine} found it by searches of its own."
+        return msgspec.structs.replace(answer, notes=(alone, *answer.notes))
+
+    def _cut(self, reflection: ReflectionResult, left_out: int) -> ReflectionResult:
+        """What is left out for the sake of `max_output_tokens` is missing."""
+        if not left_out:
+            return reflection
+        what = f"{left_out} more quotes (max_output_tokens = {self._request.max_output_tokens})"
+        missing = (*reflection.missing_aspects, what)
+        return msgspec.structs.replace(reflection, is_sufficient=False, missing_aspects=missing)
+
+    async def _standing(self, draft: Draft) -> Draft:
+        citations = [statement.citation for statement in draft.statements]
+        return draft.standing(await confirmed(self._archive, citations, self._call))
+
+    async def _list(self, parameters: SearchParameters, terms: Sequence[Term], facets: Facets) -> Answer:
+        self._trail.begin_round(parameters.search_text)
+        self._tell("searching", iteration=1, query=parameters.search_text, refinements=[])
+        with span("researcher.search", searches=1):
+            listing = await list_matching(
+                self._archive, parameters, self._request.filters, terms, self._call, self._trail, self._passed_over
+            )
+        self._trail.listed = listing.packets
+        self._trail.end_round([], None)
+        self._tell("found", iteration=1, packets=[packet.packet_id for packet in listing.packets])
+        self._call.check(self._clock.monotonic())
+        if not listing.packets:
+            missing = ends.no_such_models(parameters) or _period_gap(parameters, facets)
+            return not_found_answer(parameters, 1, (), missing, listing.degraded, empty=not facets.packets)
+        verified = await confirmed(self._archive, list(listing.leads.values()), self._call)
+
+        def of_packets(kept: int) -> Answer:
+            shorter = _first_packets(listing, kept)
+            return listing_answer(
+                parameters, shorter, [one for one in verified if one.packet_id in shorter.leads], self._clock.zone
+            )
+
+        return within(self._request.max_output_tokens, len(listing.packets), of_packets)
+
+    def _tell(self, name: str, **data: Any) -> None:
+        self._on_event(name, data)
+
+
+def _first_packets(listing: Listing, kept: int) -> Listing:
+    if kept == len(listing.packets):
+        return listing
+    packets = listing.packets[:kept]
+    leads = {one.packet_id: listing.leads[one.packet_id] for one in packets if one.packet_id in listing.leads}
+    return msgspec.structs.replace(listing, packets=packets, leads=leads)
+
+
+def _packet_ids(evidence: Sequence[Evidence]) -> list[str]:
+    return list(dict.fromkeys(item.page.packet_id for item in evidence))
+
+
+def _cited(statements: Sequence[Statement]) -> list[str]:
+    return list(dict.fromkeys(statement.citation.packet_id for statement in statements))
+
+
+def _period_gap(parameters: SearchParameters, facets: Facets) -> tuple[str, ...]:
+    if not parameters.dated or not facets.first:
+        return ()
+    return (f"packets {parameters.date_text}; the archive holds {facets.first[:10]} to {facets.last[:10]}",)

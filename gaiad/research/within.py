@@ -1,0 +1,27 @@
+"""An answer within the tokens it may have (JIT's maxOutputTokens): whole quotes, sentences or packets are left out from
+its end, so that the same run under the same limit gives the same answer, and none is cut in two. Pure.
+"""
+
+from collections.abc import Callable
+
+from gaiad.research.answer import Answer
+
+BYTES_PER_TOKEN = 3  # fewer than vocabularies need for prose, so that the estimate is too high and not too low
+
+
+def tokens_of(text: str) -> int:
+    """A cautious estimate, whichever model reads it."""
+    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+
+
+def within(limit: int, most: int, make: Callable[[int], Answer]) -> Answer:
+    """`make(most)`, or of the answers with fewer parts the longest of at most `limit` tokens; 0 is no limit.
+
+    One part stays in any case: an answer without evidence would be none.
+    """
+    answer = make(most)
+    for kept in range(most - 1, 0, -1):
+        if not limit or tokens_of(answer.text) <= limit:
+            break
+        answer = make(kept)
+    return answer
