@@ -22,7 +22,7 @@ from gaiad.errors import (
     GaiadError,
     Unavailable,
 )
-from gaiad.home import SOCKET_NAME, find_home
+from gaiad.home import SOCKET_NAME, find_home, socket_of_daemon
 from gaiad.schemas import ErrorBody, Output
 
 CONNECT_TIMEOUT_S = 5.0
@@ -57,12 +57,14 @@ class _UnixConnection(http.client.HTTPConnection):
 def find_socket(home: str | None, environment: Mapping[str, str]) -> Path:
     """Where the daemon listens: with `home` as for that home, else GAIAD_SOCKET, else as for the home in force.
 
-    A daemon started with --home keeps its socket there; GAIAD_HOME finds it too.
+    --home and GAIAD_HOME put a socket in different places, and each finds the other's: the daemon notes where it is.
     """
     if not home and environment.get("GAIAD_SOCKET"):
         return Path(environment["GAIAD_SOCKET"])
     found = find_home(home, environment)
-    inside = found.root / SOCKET_NAME
+    if noted := socket_of_daemon(found):
+        return noted
+    inside = found.root / SOCKET_NAME  # another user's home cannot be read, its socket may be there
     return inside if not os.path.lexists(found.socket) and os.path.lexists(inside) else found.socket
 
 

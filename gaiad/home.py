@@ -26,7 +26,7 @@ class Home:
 
     @property
     def lock(self) -> Path:
-        """Holds the running daemon's pid, under its flock."""
+        """Holds the running daemon's pid and socket, a line each, under its flock."""
         return self.root / "daemon.lock"
 
     @property
@@ -68,6 +68,15 @@ def find_home(argument: str | None, environment: Mapping[str, str]) -> Home:
     return Home(root, wanted)
 
 
+def socket_of_daemon(home: Home) -> Path | None:
+    """Where the daemon that runs on this home listens, however its home was named; None when that is not known."""
+    try:
+        lines = home.lock.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    return Path(lines[1]) if len(lines) > 1 and os.path.lexists(lines[1]) else None
+
+
 def _default_root(environment: Mapping[str, str]) -> Path:
     if environment.get("GAIAD_HOME"):
         return Path(environment["GAIAD_HOME"]).expanduser()
@@ -106,11 +115,12 @@ def check_owned_directory(path: Path) -> None:
 
 
 class HomeLock:
-    """Held by the one daemon of a home, with its pid inside; the system lets go of it when the process ends."""
+    """Held by the one daemon of a home, with its pid and socket inside; the system lets go of it when the process ends."""
 
     def __init__(self, home: Home) -> None:
         self._path = home.lock
         self._root = home.root
+        self._socket = home.socket
         self._descriptor = -1
 
     def take(self) -> None:
@@ -124,11 +134,11 @@ class HomeLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "not known"
+            pid = os.pread(descriptor, 32, 0).split(b"\n")[0].decode("ascii", "replace").strip() or "not known"
             os.close(descriptor)
             raise Conflict(f"a daemon is already running on {self._root} (pid {pid}); `gaiad stop` stops it") from error
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(descriptor, b"%d\n%s\n" % (os.getpid(), os.fsencode(self._socket)), 0)
         self._descriptor = descriptor
 
     def release(self) -> None:

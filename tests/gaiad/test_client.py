@@ -23,6 +23,7 @@ from gaiad.errors import (
     Unavailable,
     WorkerDied,
 )
+from gaiad.home import HomeLock, find_home
 from gaiad.ingest_schemas import IngestRequest
 from gaiad.schemas import ResearchRequest, SearchRequest
 
@@ -201,6 +202,26 @@ def test_where_the_socket_is_looked_for(tmp_path: Path) -> None:
     default.parent.mkdir(parents=True)
     default.touch()
     assert find_socket(None, environment) == default
+
+
+@pytest.mark.parametrize("argument", [False, True])
+def test_a_daemon_is_found_whichever_way_its_home_is_named(tmp_path: Path, argument: bool) -> None:
+    """Another home's daemon may hold the place in the runtime directory; it is not taken for this one's."""
+    given, environment = str(tmp_path / "home"), {"GAIAD_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+    (tmp_path / "home").mkdir()
+    home = find_home(given if argument else None, environment)
+    lock = HomeLock(home)
+    lock.take()
+    foreign = tmp_path / "run" / "gaiad" / "gaiad.sock"
+    for path in (home.socket, foreign):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for other in ({}, {"XDG_RUNTIME_DIR": str(tmp_path / "run")}):
+        assert find_socket(given, {**environment, **other}) == home.socket
+        assert find_socket(None, {**environment, **other}) == home.socket
+    home.socket.unlink()
+    assert find_socket(None, {**environment, "XDG_RUNTIME_DIR": str(tmp_path / "run")}) == foreign
+    lock.release()
 
 
 def test_importing_the_client_loads_nothing_heavy() -> None:
