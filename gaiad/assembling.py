@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gaiad.approving import Approving, open_approvals
 from gaiad.archive.archive import LocalArchive
 from gaiad.clock import SystemClock
+from gaiad.condition import Place
 from gaiad.config import Config
 from gaiad.convening import Convened, open_council
 from gaiad.conversing import Conversations
@@ -33,7 +34,7 @@ from gaiad.opening import open_conversations
 from gaiad.ports import Embedder
 from gaiad.researching import Researching, open_research
 from gaiad.restoring import Restorer
-from gaiad.service import Place, Service
+from gaiad.service import Service
 from gaiad.stopping import Stopping
 from gaiad.store.file import DatabaseFile
 from gaiad.store.jobs import MIGRATION_1, Jobs
@@ -164,11 +165,19 @@ def _tie(ground: Ground, service: Service, parts: _Parts) -> None:
     )
     service.research_runs = research
     service.approving = approving
+    service.condition.also += [lambda _: conversations.problems(), service.counsel.degraded]
+    service.condition.also.append(lambda _: _without_sandbox(parts.models, approving))
     service.turn_runs = TurnRuns(conversations, ground.clock, error_body)
     service.also_backed_up += [conversations.files, lambda: {"audit.db": parts.audit.file}]
     service.also_backed_up += [convened.files, deliberation.files, approving.files, research.files]
     service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
     service.on_reload.append(lambda config: research.use_config(config.research))
+
+
+def _without_sandbox(models: Models, approving: Approving) -> list[str]:
+    """Why commands are refused, where a role could propose one."""
+    writes = any(status.role and status.kind != "extractive" for status in models.statuses())
+    return [f"commands are refused: {approving.trouble}"] if writes and approving.trouble else []
 
 
 async def _begin(ground: Ground, service: Service, parts: _Parts) -> None:

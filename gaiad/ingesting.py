@@ -17,8 +17,11 @@ import msgspec
 
 from gaiad.archive.archive import LocalArchive
 from gaiad.errors import BadInput
-from gaiad.ingest_schemas import IngestDocument, IngestOutcome
+from gaiad.ingest_schemas import IngestDocument, IngestOutcome, IngestRequest
 from gaiad.jobs import JobRun
+from gaiad.ports import Call
+from gaiad.status_schemas import Job
+from gaiad.store.jobs import Jobs
 
 _FIRST_BATCH = 8
 
@@ -83,6 +86,20 @@ def check_paths(paths: Sequence[str]) -> None:
             raise BadInput(f"{text}: give an absolute path; the daemon does not share your working directory")
         if not os.path.lexists(text):
             raise BadInput(f"{text}: no such file or folder on the daemon's machine")
+
+
+async def read_documents(archive: LocalArchive, jobs: Jobs, request: IngestRequest, call: Call) -> Job:
+    """Store documents by value at once; the job of the same idempotency key when there was one."""
+    job = await asyncio.to_thread(
+        jobs.create, "ingest_documents", call.tenant, {}, len(request.documents), request.idempotency_key
+    )
+    if job.state != "queued":
+        return job
+    outcomes = await archive.ingest_documents(encoded(request.documents), call)
+    log = [msgspec.json.encode(outcome) for outcome in outcomes]
+    await asyncio.to_thread(jobs.progress, job.job_id, len(outcomes), len(outcomes), "", None, log)
+    await asyncio.to_thread(jobs.finish, job.job_id, "done")
+    return await asyncio.to_thread(jobs.get, job.job_id)
 
 
 def encoded(documents: Sequence[IngestDocument]) -> list[tuple[str, bytes]]:

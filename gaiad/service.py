@@ -5,7 +5,6 @@ for which tenant is intake's business; what a request means is the packages' bel
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -13,15 +12,14 @@ from typing import Any
 
 import msgspec
 
-import gaiad
 from council.initiative.initiative import Initiative
 from gaiad.approving import Approving
 from gaiad.archive.archive import LocalArchive
-from gaiad.archive.storing.tenant import check_tenant_name
 from gaiad.chat_schemas import ChatChannel
-from gaiad.checks import run_checks
 from gaiad.clock import Clock
+from gaiad.condition import Condition, Place
 from gaiad.config import Config
+from gaiad.config_changes import changes
 from gaiad.conversing import Conversations
 from gaiad.counsel import Counsel
 from gaiad.discording import Receipts
@@ -30,11 +28,11 @@ from gaiad.events import EventHub
 from gaiad.generating import Models
 from gaiad.governing import Governing
 from gaiad.ingest_schemas import IngestOutcome, IngestRequest
-from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, encoded
+from gaiad.ingesting import IngestJob, check_paths, decode_outcomes, read_documents
 from gaiad.jobs import JobRun, JobRunner
 from gaiad.memory_api import MemoryApi
 from gaiad.memory_schemas import MemoryPage
-from gaiad.metrics import Metrics, resident_bytes
+from gaiad.metrics import Metrics
 from gaiad.ports import Call
 from gaiad.researching import Researching
 from gaiad.restoring import Restorer
@@ -55,14 +53,6 @@ from gaiad.status_schemas import Check, Job, ReloadReport, Status
 from gaiad.store.file import DatabaseFile
 from gaiad.turn.company import rulebook
 from gaiad.turn_runs import TurnRuns
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where this daemon lives and listens; `url` is "" without a TCP listener."""
-
-    home: Path
-    socket: Path
-    url: str = ""
 
 
 class Service:
@@ -105,11 +95,10 @@ class Service:
         self.conversations = conversations
         self._runner = runner
         self.memory = MemoryApi(archive, clock, metrics, lambda: self.config, lambda: models.tokenizer("prime"))
-        self._started = clock.monotonic()
-        self._notes: dict[str, str] = {}
+        self.condition = Condition(lambda: self.place, clock, archive, runner, models, metrics)
         self.also_backed_up: list[Callable[[], dict[str, DatabaseFile]]] = []
         self.on_reload: list[Callable[[Config], None]] = []
-        self.folders: list[tuple[Path, str]] = []
+        self.folders = self.condition.folders
 
     async def start(self) -> None:
         """Register what jobs do and go on with those a stop or crash interrupted."""
@@ -129,80 +118,25 @@ class Service:
 
     def note(self, topic: str, text: str) -> None:
         """Show `text` under degraded in status until the topic is noted again with ""."""
-        if text:
-            self._notes[topic] = text
-        else:
-            self._notes.pop(topic, None)
-
-    def degraded(self, tenants: Sequence[str]) -> list[str]:
-        """Everything that does not work as it should, and what waits for a person's word in `tenants`; in words."""
-        return [
-            *self._notes.values(),
-            *self._archive.degraded(),
-            *self._runner.unrecorded(),
-            *self.models.degraded(),
-            *self.conversations.problems(),
-            *self.counsel.degraded(tenants),
-            *self._without_sandbox(),
-        ]
-
-    def _without_sandbox(self) -> list[str]:
-        """Why commands are refused, where a role could propose one."""
-        writes = any(status.role and status.kind != "extractive" for status in self.models.statuses())
-        trouble = self.approving.trouble if writes else ""
-        return [f"commands are refused: {trouble}"] if trouble else []
+        self.condition.note(topic, text)
 
     async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
         """The whole state at a glance; only of `tenants` when given."""
-        for name in tenants or ():
-            check_tenant_name(name)
-        counts = await self._archive.counts(tenants)
-        jobs = await asyncio.to_thread(self._runner.jobs.counts)
-        shown = self._archive.tenants() if tenants is None else list(tenants)
-        return Status(
-            pid=os.getpid(),
-            version=gaiad.__version__,
-            uptime_s=round(self.clock.monotonic() - self._started, 1),
-            home=str(self.place.home),
-            socket=str(self.place.socket),
-            url=self.place.url,
-            models=self.models.statuses(),
-            degraded=self.degraded(shown),
-            tenants=shown,
-            folders=[str(folder) for folder, tenant in self.folders if tenants is None or tenant in tenants],
-            jobs=jobs,
-            counters=self.metrics.counters(),
-            latencies={name: msgspec.structs.asdict(value) for name, value in self.metrics.latencies().items()},
-            memory_bytes=resident_bytes(os.getpid()),
-            **counts,
-        )
+        return await self.condition.status(tenants)
 
     async def doctor(self, call: Call) -> list[Check]:
         """What the daemon can say about itself; the command line adds what needs no daemon."""
-        return run_checks(self.place.home, self.place.socket, await self.status(call), self.models.last_words())
+        return await self.condition.doctor()
 
     # ------------------------------------------------------------------------------------------------ intake
 
     async def ingest(self, request: IngestRequest, call: Call) -> Job:
         """Start a job for paths, or store documents at once; the job holds the outcomes either way."""
         if request.documents:
-            return await self._ingest_documents(request, call)
+            return await read_documents(self._archive, self._runner.jobs, request, call)
         check_paths(request.paths)
         job = await self._runner.submit("ingest", call.tenant, {"paths": request.paths}, request.idempotency_key)
         return await self._runner.wait(job.job_id) if request.wait else job
-
-    async def _ingest_documents(self, request: IngestRequest, call: Call) -> Job:
-        jobs = self._runner.jobs
-        job = await asyncio.to_thread(
-            jobs.create, "ingest_documents", call.tenant, {}, len(request.documents), request.idempotency_key
-        )
-        if job.state != "queued":
-            return job
-        outcomes = await self._archive.ingest_documents(encoded(request.documents), call)
-        log = [msgspec.json.encode(outcome) for outcome in outcomes]
-        await asyncio.to_thread(jobs.progress, job.job_id, len(outcomes), len(outcomes), "", None, log)
-        await asyncio.to_thread(jobs.finish, job.job_id, "done")
-        return await asyncio.to_thread(jobs.get, job.job_id)
 
     async def outcomes(self, job_id: str, after: int, call: Call) -> list[IngestOutcome]:
         """Outcomes of an ingest job from number `after` + 1 on, as far as it came."""
@@ -330,12 +264,11 @@ class Service:
         assign(fresh.roles, fresh.models.known)
         rulebook(fresh.council)
         routing_of(fresh)
-        old, new = msgspec.to_builtins(self.config), msgspec.to_builtins(fresh)
-        changed = [f"{s}.{k}" for s in new for k in new[s] if new[s][k] != old[s][k]]
+        report = changes(self.config, fresh)
         self.config = fresh
         for apply in self.on_reload:
             apply(fresh)
-        return ReloadReport(changed=changed, restart_needed=[key for key in changed if not _applies_live(key)])
+        return report
 
     def config_values(self) -> dict[str, Any]:
         """The settings in force."""
@@ -350,23 +283,6 @@ class Service:
         report = await self._archive.sweep(folders, run.call)
         self.note("sweep", "; ".join(report["problems"][:3]))
         return report
-
-
-_LIVE = (
-    "search.",
-    "research.",
-    "memory.",
-    "daemon.log_level",
-    "daemon.log_format",
-    "intake.folders",
-    "access.uids",
-    *("models.memory_mib", "cognition."),
-    *("council.", "initiative.enabled", "initiative.daily_tokens", "shell.", "router.", "redaction."),
-)
-
-
-def _applies_live(key: str) -> bool:
-    return key.startswith(_LIVE)
 
 
 def _refuse_within(home: Path, directory: Path) -> None:
