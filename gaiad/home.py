@@ -115,7 +115,7 @@ def check_owned_directory(path: Path) -> None:
 
 
 class HomeLock:
-    """Held by the one daemon of a home, with its pid and socket inside; the system lets go of it when the process ends."""
+    """Held by the one daemon of a home, with its pid and socket inside; the system lets go of it at its end."""
 
     def __init__(self, home: Home) -> None:
         self._path = home.lock
