@@ -258,6 +258,10 @@ class Researching:
         """The whole text of a source of a run, as the archive has it now. Raises NotFound."""
         return await self._runs.source(research_id, source_id, call)
 
+    async def review(self, research_id: str, call: Call, *, done: bool = True) -> None:
+        """Tick a run to review off, or put it back. Raises NotFound, Conflict while it is under way."""
+        await self._runs.review(research_id, call, done=done)
+
     async def forget(self, research_id: str, call: Call) -> None:
         """Take a run out for good. Raises NotFound, Conflict while it is under way."""
         await self._runs.forget(research_id, call)

@@ -5,7 +5,10 @@ from gaiad.schemas import Output, ResearchResult, Tenant
 
 
 class RunRow(Output, frozen=True):
-    """One line about a kept run. `outcome` is the answer's status, "" when the run failed or was cancelled."""
+    """One line about a kept run. `outcome` is the answer's status, "" when the run failed or was cancelled.
+
+    `reviewed_at` says when somebody ticked it off (`gaiad research review --done`), "" when nobody did.
+    """
 
     research_id: str
     tenant: Tenant
@@ -17,6 +20,7 @@ class RunRow(Output, frozen=True):
     sources: int
     contradictions: int
     iterations: int
+    reviewed_at: str = ""
 
 
 class RunAccount(Output, frozen=True):

@@ -85,8 +85,12 @@ def _ended(found: "ResearchRun") -> str:
     score = found.payload.metadata.completeness_score
     return (
         f"It ended as {run.outcome}, confidence {run.confidence:.2f} ({found.result.confidence_band}), "
-        f"completeness {score:.2f}."
+        f"completeness {score:.2f}.{_reviewed(run)}"
     )
+
+
+def _reviewed(run: "RunRow") -> str:
+    return f" Reviewed {_minute(run.reviewed_at)} UTC." if run.reviewed_at else ""
 
 
 def _account(found: "ResearchRun") -> str:

@@ -18,6 +18,12 @@ class TenantBody(Input, frozen=True):
     tenant: str = DEFAULT_TENANT
 
 
+class ReviewBody(TenantBody, frozen=True):
+    """`done` false puts the run back on the list."""
+
+    done: bool = True
+
+
 async def start(exchange: Exchange) -> Reply:
     """Begin a run and name it; `GET /research/ID/events` follows it. It has the time of a request.
 
@@ -41,6 +47,15 @@ async def forget(exchange: Exchange) -> Reply:
     await exchange.shown(await exchange.service.research_runs.run(research_id, call))  # Withheld before it is gone
     await exchange.service.research_runs.forget(research_id, call)
     return {"research_id": research_id, "forgotten": True}
+
+
+async def review(exchange: Exchange) -> Reply:
+    """Tick a run off the list of those to review, or put it back."""
+    body = await exchange.body(ReviewBody)
+    call, research_id = exchange.call(body.tenant), exchange.request.match_info["research_id"]
+    await exchange.shown(await exchange.service.research_runs.run(research_id, call))  # Withheld before it is marked
+    await exchange.service.research_runs.review(research_id, call, done=body.done)
+    return {"research_id": research_id, "reviewed": body.done}
 
 
 async def _run(exchange: Exchange) -> ResearchRun:
@@ -110,6 +125,7 @@ def table() -> list[Route]:
         Route("POST", "/research/start", start, beside=True),
         Route("POST", f"{run}/cancel", cancel, beside=True),
         Route("POST", f"{run}/forget", forget, beside=True),
+        Route("POST", f"{run}/review", review, beside=True),
         Route("GET", "/research", list_runs, beside=True),
         Route("GET", run, show_run, beside=True),
         Route("GET", f"{run}/events", events, timed=False, beside=True),

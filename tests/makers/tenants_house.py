@@ -93,6 +93,7 @@ RULES = {
     "POST /research/start": Rule("packet", {"query": "When is it lit?", "filters": {"packet_ids": ["ID"]}}),
     "POST /research/{research_id}/cancel": Rule("run", body={}),
     "POST /research/{research_id}/forget": Rule("run", body={}),
+    "POST /research/{research_id}/review": Rule("run", body={}),
     "GET /research": QUERY,
     "GET /research/{research_id}": Rule("run", names="query"),
     "GET /research/{research_id}/events": Rule("run", names="query"),

@@ -23,6 +23,7 @@ from gaiad.research.payload.account import account_of
 from gaiad.research.payload.begun_runs import BEGUN_MIGRATION, Begun, BegunRuns, RunFiles, row_of
 from gaiad.research.payload.build import build_payload
 from gaiad.research.payload.material import Packet, choose_packets, whole_text
+from gaiad.research.payload.reviewed_runs import NOT_REVIEWED, REVIEWED_AT, REVIEWED_MIGRATION, ReviewedRuns
 from gaiad.research.trail import Trail
 from gaiad.run_schemas import ResearchRun, RunAccount, RunRow, SourceText
 from gaiad.schemas import PacketSummary, ResearchResult
@@ -52,9 +53,10 @@ CREATE TABLE run_sources (
     PRIMARY KEY (research_id, source_id)
 ) WITHOUT ROWID;
 """
-MIGRATIONS: list[Migration] = [MIGRATION_1, BEGUN_MIGRATION]
+MIGRATIONS: list[Migration] = [MIGRATION_1, BEGUN_MIGRATION, REVIEWED_MIGRATION]
 ID_PREFIX = "res"
 _LINE = "research_id, query, started_at, status, outcome, confidence, sources, contradictions, iterations"
+_ROW = f"{_LINE}, {REVIEWED_AT}"
 _TO_REVIEW = f"(outcome = 'PARTIAL' OR (outcome = 'SUCCESS' AND confidence < {MEDIUM_FROM}))"
 _FAST = 1  # zlib's level: most of what is gained, at a fraction of the time
 _log = get_logger("gaiad.research")
@@ -76,6 +78,7 @@ class KeptRuns:
         self._clock = clock
         self._ids = ids
         self.begun = BegunRuns(files, clock)
+        self._reviewed = ReviewedRuns(files, clock)
 
     def new_id(self) -> str:
         """Sorts by the time at which the run began."""
@@ -100,7 +103,7 @@ class KeptRuns:
         """The run as it was kept. Raises NotFound."""
 
         def select(connection: sqlite3.Connection) -> list[tuple[RunRow, bytes]]:
-            found = connection.execute(f"SELECT {_LINE}, body FROM runs WHERE research_id = ?", (research_id,))
+            found = connection.execute(f"SELECT {_ROW}, body FROM runs WHERE research_id = ?", (research_id,))
             return [(_line(call.tenant, row), bytes(row[-1])) for row in found]
 
         none: list[tuple[RunRow, bytes]] = []
@@ -135,6 +138,13 @@ class KeptRuns:
             raise Conflict(f"run {research_id} is under way; `gaiad research cancel {research_id}` breaks it off first")
         await self._files.write(call.tenant, lambda connection: _delete(connection, "research_id = ?", research_id))
 
+    async def review(self, research_id: str, call: Call, *, done: bool) -> None:
+        """Tick a run to review off, or put it back. Raises NotFound, Conflict while it is under way."""
+        run = await self.run(research_id, call)
+        if run.run.status == "in_progress":
+            raise Conflict(f"run {research_id} is under way; there is nothing to review yet")
+        await self._reviewed.mark(research_id, call, done=done)
+
     async def prune(self, tenant: str, days: int, most: int) -> int:
         """Take out the runs that are older than `days`, and of the rest all but the newest `most`; how many.
 
@@ -151,14 +161,15 @@ class KeptRuns:
         return await self._files.write(tenant, delete)
 
     async def newest(self, call: Call, limit: int, *, to_review: bool = False) -> list[RunRow]:
-        """The last runs, newest first; `to_review` those that are PARTIAL or answered with low confidence.
+        """The last runs, newest first; `to_review` those that are PARTIAL or answered with low confidence, but for what
+        is ticked off.
 
         What is under way stands among them, but is nothing to review yet.
         """
-        where = _TO_REVIEW if to_review else "1"
+        where = f"{_TO_REVIEW} AND {NOT_REVIEWED}" if to_review else "1"
 
         def select(connection: sqlite3.Connection) -> list[RunRow]:
-            query = f"SELECT {_LINE} FROM runs WHERE {where} ORDER BY research_id DESC LIMIT ?"
+            query = f"SELECT {_ROW} FROM runs WHERE {where} ORDER BY research_id DESC LIMIT ?"
             return [_line(call.tenant, row) for row in connection.execute(query, (limit,))]
 
         kept: list[RunRow] = await self._files.read(call.tenant, select, [])
@@ -241,6 +252,7 @@ class _Rows(msgspec.Struct, frozen=True):
 
 def _delete(connection: sqlite3.Connection, where: str, value: str) -> int:
     connection.execute(f"DELETE FROM run_sources WHERE {where}", (value,))
+    connection.execute(f"DELETE FROM reviewed_runs WHERE {where}", (value,))
     return connection.execute(f"DELETE FROM runs WHERE {where}", (value,)).rowcount
 
 
@@ -249,7 +261,7 @@ def _source_row(research_id: str, source_id: str, packet: PacketSummary) -> tupl
 
 
 def _line(tenant: str, row: Sequence[object]) -> RunRow:
-    names = _LINE.split(", ")
+    names = [*_LINE.split(", "), "reviewed_at"]
     return msgspec.convert(dict(zip(names, row, strict=False)) | {"tenant": tenant}, RunRow)
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gaiad.clock import FrozenClock
 from gaiad.config import load_config
-from gaiad.errors import NotFound, Unavailable
+from gaiad.errors import Conflict, NotFound, Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.ports import Call
@@ -85,6 +85,30 @@ async def test_doubtful_runs_are_to_be_reviewed_and_found_by_their_index(house: 
         return " ".join(str(row[-1]) for row in connection.execute(query))
 
     assert "runs_to_review" in await house.files.read("local", plan, "")
+
+
+async def test_a_run_that_was_reviewed_is_on_the_list_no_more_until_it_is_put_back(house: House) -> None:
+    doubtful, other = await house.ask(DOUBTFUL), await house.ask(DOUBTFUL)
+    await house.runs.review(doubtful.research_id, Call(), done=True)
+    house.clock.advance(60)
+    await house.runs.review(doubtful.research_id, Call(), done=True)  # a second time changes nothing
+    assert [row.research_id for row in await house.runs.newest(Call(), 9, to_review=True)] == [other.research_id]
+    assert [row.reviewed_at for row in await house.runs.newest(Call(), 9)] == ["", "2025-12-15T12:00:02Z"]
+    assert (await house.runs.run(doubtful.research_id, Call())).run.reviewed_at == "2025-12-15T12:00:02Z"
+    await house.runs.review(doubtful.research_id, Call(), done=False)
+    assert len(await house.runs.newest(Call(), 9, to_review=True)) == 2
+    await house.runs.review(other.research_id, Call(), done=True)
+    await house.runs.forget(other.research_id, Call())
+    with pytest.raises(NotFound):
+        await house.runs.review(other.research_id, Call(), done=True)
+    with pytest.raises(NotFound):
+        await house.runs.review(doubtful.research_id, Call("work"), done=True)
+
+
+async def test_a_run_under_way_cannot_be_reviewed(house: House) -> None:
+    begun = await house.runs.begun.begin(house.runs.new_id(), ResearchRequest(query=QUESTION), Call())
+    with pytest.raises(Conflict, match="nothing to review yet"):
+        await house.runs.review(begun.research_id, Call(), done=True)
 
 
 async def test_a_source_is_read_whole_and_says_when_it_was_revised(house: House) -> None:
@@ -205,6 +229,7 @@ async def test_a_file_of_before_runs_were_begun_is_brought_forward(house: House,
     await house.files.close()
     with sqlite3.connect(tmp_path / "research" / "local.db") as file:  # as the first version left it
         file.execute("DROP TABLE begun_runs")
+        file.execute("DROP TABLE reviewed_runs")
         file.execute("PRAGMA user_version = 1")
         (body,) = file.execute("SELECT body FROM runs").fetchone()
         old = json.loads(zlib.decompress(body))
