@@ -3,6 +3,7 @@
 Intervals (heartbeats, deadlines, latencies) use `monotonic`, which no clock change moves.
 """
 
+import functools
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Protocol
@@ -80,6 +81,12 @@ def to_iso(moment: datetime) -> str:
     utc = moment.astimezone(UTC)
     text = utc.isoformat(timespec="milliseconds" if utc.microsecond else "seconds")
     return text.replace("+00:00", "Z")
+
+
+@functools.lru_cache(maxsize=4096)
+def iso_of_ms(value: int) -> str:
+    """`to_iso` of a stored time: pages of a packet share theirs, and a search shows dozens of them."""
+    return to_iso(from_epoch_ms(value))
 
 
 def day_of(timestamp: str, zone: tzinfo) -> str:

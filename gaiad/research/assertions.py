@@ -138,10 +138,15 @@ def _is_year(quantity: Quantity) -> bool:
 
 def _telling(words: list[str]) -> list[str]:
     """The stems of the words that say what a sentence is about."""
-    table = disagreement_words()
-    idle = stop_words() | table.about_changes | table.hedges | table.negations
-    same = _same()
+    idle, same = _idle(), _same()
     return [same.get(word) or stem(word) for word in words if word not in idle and not word[0].isdigit()]
+
+
+@functools.cache
+def _idle() -> frozenset[str]:
+    """Words that do not say what a sentence is about."""
+    table = disagreement_words()
+    return frozenset(stop_words() | table.about_changes | table.hedges | table.negations)
 
 
 def _capitalised(sentence: str) -> list[str]:

@@ -6,6 +6,7 @@ page, less in the page's topic, in a neighbouring page, or by a synonym.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -52,7 +53,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
         """Stands nowhere in the archive, neither as it is nor spelled out nor by a synonym."""
         return self.frequency == 0
 
-    def said_in(self, text: set[str]) -> bool:
+    def said_in(self, text: AbstractSet[str]) -> bool:
         """Whether it stands among these stems, in any form."""
         return self.stem in text or not self.forms.isdisjoint(text)
 
@@ -219,11 +220,11 @@ def credits_of(page: Page, near: Iterable[Page], terms: Sequence[Term]) -> dict[
     """What each term earns in this page."""
     own = stems(page.text)
     header = stems(f"{page.topic} {page.speaker} {page.model}")
-    around = set().union(*(stems(other.text) for other in near))
+    around = frozenset().union(*(stems(other.text) for other in near))
     return {term.word: _credit(term, own, header, around) for term in terms}
 
 
-def _credit(term: Term, own: set[str], header: set[str], around: set[str]) -> float:
+def _credit(term: Term, own: AbstractSet[str], header: AbstractSet[str], around: AbstractSet[str]) -> float:
     options = (
         1.0 if _stands(term, own) else 0.0,
         IN_HEADER if _stands(term, header) else 0.0,
@@ -234,7 +235,7 @@ def _credit(term: Term, own: set[str], header: set[str], around: set[str]) -> fl
     return max(options)
 
 
-def _stands(term: Term, text: set[str]) -> bool:
+def _stands(term: Term, text: AbstractSet[str]) -> bool:
     return term.said_in(text) or (bool(term.meaning) and term.meaning <= text)
 
 

@@ -16,7 +16,9 @@ from constants.load import load
 from constants.word_forms import families
 
 # Numbers keep their points and versions their prefix (v2.0); an apostrophe inside a word is part of it.
-_WORD = re.compile(r"[^\W_]+(?:\.\d+)+|[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:(?:\.\d+)+|(?:['’][^\W_]+)*)")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:(?:\.[0-9]+)+|(?:'[A-Za-z0-9]+)*)")  # the same where all is ASCII, and faster
+_TEXTS_KEPT = 1024  # of one run some 300 are looked at, most of them twice; a page's stems are 2 to 8 KB
 _APOSTROPHE = re.compile(r"['’]")
 
 
@@ -73,9 +75,11 @@ def stem(word: str) -> str:
     return str(_stemmer().stemWord(word))
 
 
-def stems(text: str) -> set[str]:
+@functools.lru_cache(maxsize=_TEXTS_KEPT)
+def stems(text: str) -> frozenset[str]:
     """Every stem that stands in `text`, hyphenated words in their parts."""
-    return {_stem_as_written(match) for match in _WORD.findall(text)}
+    words = _ASCII_WORD if text.isascii() else _WORD
+    return frozenset(map(_stem_as_written, words.findall(text)))
 
 
 @functools.lru_cache(maxsize=65536)

@@ -21,6 +21,11 @@ def hits_of(connection: sqlite3.Connection, request: SearchRequest, found: Candi
     labels = labels_of(connection, {row.packet for row in rows.values()})
     wanted = needles(found.terms, request.phrases)
     matched = _matched_words(found.lexical, ranked.positions) if request.explain else []
+    near = searching.neighbours(connection, rows.values(), request.adjacent) if request.adjacent else {}
+    shown = {row.id: row for some in near.values() for row in some}
+    beside = {
+        page: _hit(row, 0.0, excerpt(row.text, wanted), [], None, [], labels[row.packet]) for page, row in shown.items()
+    }
     hits = []
     for number, page in enumerate(ids):
         row = rows.get(page)
@@ -35,7 +40,6 @@ def hits_of(connection: sqlite3.Connection, request: SearchRequest, found: Candi
         if request.explain:
             boosts = {name: float(part[number]) for name, part in ranked.parts.items() if part[number]}
             explanation = Explanation(retrievers=views, boosts=boosts, matched_terms=matched[number])
-        near = searching.neighbours(connection, row, request.adjacent) if request.adjacent else []
         hits.append(
             _hit(
                 row,
@@ -43,7 +47,7 @@ def hits_of(connection: sqlite3.Connection, request: SearchRequest, found: Candi
                 excerpt(row.text, wanted),
                 list(views),
                 explanation,
-                [_hit(other, 0.0, excerpt(other.text, wanted), [], None, [], labels[row.packet]) for other in near],
+                [beside[other.id] for other in near.get(page, ())],
                 labels[row.packet],
             )
         )

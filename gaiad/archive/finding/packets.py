@@ -12,7 +12,7 @@ from gaiad.archive.finding.labels import Labels as PacketLabels
 from gaiad.archive.finding.labels import labels_of
 from gaiad.archive.reading.derive import decode_canonical
 from gaiad.archive.storing.records import expand
-from gaiad.clock import from_epoch_ms, to_iso
+from gaiad.clock import iso_of_ms, to_iso
 from gaiad.errors import Conflict, NotFound
 from gaiad.schemas import Focus, PacketDetail, PacketFilter, PacketSummary, Page
 from gaiad.store.chunks import chunks, marks
@@ -100,7 +100,7 @@ def detail(connection: sqlite3.Connection, packet_id: str, hidden: Labels = ()) 
         integrity=[msgspec.to_builtins(finding) for finding in packet.findings],
         pages=_pages_of(connection, rowid, ()),
         source=source,
-        received_at=to_iso(from_epoch_ms(received_ms)),
+        received_at=iso_of_ms(received_ms),
         revisions=revisions,
     )
 
@@ -147,7 +147,7 @@ def _summary(row: tuple[Any, ...]) -> PacketSummary:
     return PacketSummary(
         packet_id=row[0],
         revision=row[1],
-        timestamp=to_iso(from_epoch_ms(row[2])),
+        timestamp=iso_of_ms(row[2]),
         topic=row[3],
         dialect=row[4],
         integrity=row[5],
@@ -177,7 +177,7 @@ def _page(row: tuple[Any, ...], labels: PacketLabels) -> Page:
         text=row[6],
         start=row[7],
         end=row[8],
-        timestamp=to_iso(from_epoch_ms(row[9])),
+        timestamp=iso_of_ms(row[9]),
         topic=row[10],
         speaker=row[11],
         model=row[12] or row[13],

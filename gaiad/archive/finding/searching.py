@@ -4,8 +4,9 @@
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from gaiad.archive.finding.filters import Mask, add_functions, packet_conditions
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.query_terms import QueryTerm
 from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
-from gaiad.clock import from_epoch_ms, to_iso
+from gaiad.clock import iso_of_ms
 from gaiad.errors import NotFound
 from gaiad.schemas import Filters
 from gaiad.store.chunks import chunks, marks
@@ -22,10 +23,14 @@ from gaiad.store.chunks import chunks, marks
 Scores = NDArray[np.float32]
 MAX_PEOPLE = 64
 _SUMMARY = section_code("summary")
-_ROW = (
+_COLUMNS = (
     "SELECT p.id, p.page_id, k.packet_id, k.session_id, p.text, p.timestamp_ms, k.topic, p.section, p.speaker,"
     " coalesce(nullif(k.current_model, ''), k.original_model), p.packet, p.sequence"
-    " FROM pages p JOIN packets k ON k.id = p.packet WHERE "
+)
+_ROW = f"{_COLUMNS} FROM pages p JOIN packets k ON k.id = p.packet WHERE "
+_AT_PLACES = (  # CROSS: place by place in the index of packet and sequence, which IN (VALUES ...) would scan whole
+    f"{_COLUMNS} FROM places CROSS JOIN pages p ON p.packet = places.packet AND p.sequence = places.sequence"
+    " JOIN packets k ON k.id = p.packet"
 )
 
 
@@ -48,7 +53,7 @@ class PageRow:
 
     @property
     def timestamp(self) -> str:
-        return to_iso(from_epoch_ms(self.timestamp_ms))
+        return iso_of_ms(self.timestamp_ms)
 
 
 def rows_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, PageRow]:
@@ -79,13 +84,21 @@ def ids_by_page_id(connection: sqlite3.Connection, page_ids: Sequence[str]) -> l
     return found
 
 
-def neighbours(connection: sqlite3.Connection, row: PageRow, reach: int) -> list[PageRow]:
-    """The pages up to `reach` steps before and after `row` in its packet, in reading order, without `row`."""
-    found = connection.execute(
-        f"{_ROW} p.packet = ? AND p.sequence BETWEEN ? AND ? AND p.sequence <> ? ORDER BY p.sequence",
-        (row.packet, row.sequence - reach, row.sequence + reach, row.sequence),
-    )
-    return [PageRow(*fields) for fields in found]
+def neighbours(connection: sqlite3.Connection, rows: Collection[PageRow], reach: int) -> dict[int, list[PageRow]]:
+    """By page id, the pages up to `reach` steps before and after it in its packet, in reading order, without itself."""
+    steps = [*range(-reach, 0), *range(1, reach + 1)]
+    known = {(row.packet, row.sequence): row for row in rows}
+    places = [(row.packet, row.sequence + step) for row in rows for step in steps]
+    for some in chunks([place for place in dict.fromkeys(places) if place not in known]):
+        pairs = ", ".join(["(?, ?)"] * len(some))
+        found = connection.execute(
+            f"WITH places (packet, sequence) AS (VALUES {pairs}) {_AT_PLACES}", [*chain.from_iterable(some)]
+        )
+        known.update({(row.packet, row.sequence): row for row in (PageRow(*fields) for fields in found)})
+    return {
+        row.id: [known[place] for step in steps if (place := (row.packet, row.sequence + step)) in known]
+        for row in rows
+    }
 
 
 def metadata_scores(
