@@ -7,7 +7,7 @@ import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
 from gaiad.cli.errors import FAILED, end
-from gaiad.cli.output import dim, plain, table, write_json
+from gaiad.cli.output import cut_line, dim, plain, table, write_json
 
 if TYPE_CHECKING:
     from gaiad.chat_schemas import PacketRecord, Rendering, Replay
@@ -120,14 +120,13 @@ def _rendering_text(found: "Rendering") -> str:
 
 def _row(record: "PacketRecord") -> tuple[str, ...]:
     packet = record.packet
-    prompt = " ".join(packet["user_prompt"].split())
     return (
         packet["packet_id"],
         packet["timestamp"][:19],
         packet["role"],
         f"{record.manifest['total_tokens']:,}",
         record.session_id,
-        prompt if len(prompt) <= 50 else f"{prompt[:49]}…",
+        cut_line(packet["user_prompt"], 50),
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
-from gaiad.cli.output import counted, plain, table, write_json
+from gaiad.cli.output import counted, cut_line, plain, table, write_json
 
 if TYPE_CHECKING:
     from gaiad.feedback_schemas import FeedbackRow
@@ -104,10 +104,5 @@ def reset(packet_id: str, query: str | None, everything: bool, tenant: str) -> N
 
 def feedback_text(found: "list[FeedbackRow]") -> str:
     """A row a verdict."""
-    rows = [(row.packet_id, row.verdict, row.at[:19].replace("T", " "), _cut(row.query)) for row in found]
+    rows = [(row.packet_id, row.verdict, row.at[:19].replace("T", " "), cut_line(row.query, _LONGEST)) for row in found]
     return table(rows, ("packet", "verdict", "said (UTC)", "asked")) if rows else "nothing was said of any packet yet"
-
-
-def _cut(text: str) -> str:
-    line = plain(text)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -34,6 +34,12 @@ def plain(text: str) -> str:
     return _UNSAFE.sub("", text)
 
 
+def cut_line(text: str, most: int) -> str:
+    """`text` as one safe line of at most `most` characters."""
+    line = " ".join(plain(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def colours(stream: Any = None) -> bool:
     """Whether to style what goes to `stream` (stdout)."""
     target = sys.stdout if stream is None else stream

@@ -10,11 +10,26 @@ import click
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
 from gaiad.cli.errors import FAILED, end
 from gaiad.cli.flags import filter_options, filters_from, user_zone
-from gaiad.cli.output import bold, counted, date_of, dim, plain, size, table, terminal_width, warn, wrap, write_json
+from gaiad.cli.output import (
+    bold,
+    counted,
+    cut_line,
+    date_of,
+    dim,
+    plain,
+    size,
+    table,
+    terminal_width,
+    warn,
+    wrap,
+    write_json,
+)
 from gaiad.errors import BadInput, DaemonUnreachable, GaiadError
 
 if TYPE_CHECKING:
     from gaiad.schemas import PacketDetail, PacketSummary, VerifyReport
+
+_LONGEST = 60
 
 
 @click.group(
@@ -62,7 +77,7 @@ def list_packets(tenant: str, quarantined: bool, **given: Any) -> None:
 
 
 def list_text(found: "list[PacketSummary]", zone: tzinfo) -> str:
-    """A line a packet; days are those of `zone`."""
+    """A line a packet, of a turn what was said in it; days are those of `zone`."""
     rows = [
         (
             packet.packet_id,
@@ -70,7 +85,7 @@ def list_text(found: "list[PacketSummary]", zone: tzinfo) -> str:
             packet.integrity,
             str(packet.pages),
             packet.dialect,
-            packet.topic,
+            packet.topic or cut_line(packet.summary, _LONGEST),
         )
         for packet in found
     ]

@@ -84,6 +84,8 @@ def search(query: tuple[str, ...], tenant: str, exit_status: bool, **given: Any)
     else:
         terms = query_terms(request.query, request.phrases)
         click.echo(response_text(response, terms, terminal_width(), user_zone()))
+        if request.mode == "hybrid" and only_near(response):
+            click.echo(dim("No page has any of these words; these are near in meaning."))
     if exit_status and not response.hits:
         end(NOT_FOUND)
 
@@ -97,6 +99,11 @@ def _mode(given: dict[str, Any], has_query: bool) -> Any:
     if any(given[name] for name in ("since", "until", "model", "topic", "tag", "metric")):
         return "metadata"
     raise click.UsageError("Missing QUERY: give words, or filters such as --topic, --phrase or --page")
+
+
+def only_near(response: "SearchResponse") -> bool:
+    """Whether what was found has the meaning of the words alone, not one of them."""
+    return bool(response.hits) and all(hit.retrievers == ["dense"] for hit in response.hits)
 
 
 def query_terms(query: str, phrases: list[str]) -> list[str]:
@@ -116,13 +123,18 @@ def hit_text(number: int, hit: "Hit", terms: list[str], width: int, zone: tzinfo
     """Rank, score, date and topic; packet and speaker; the excerpt; why, when explained."""
     matched = hit.explanation.matched_terms if hit.explanation else terms
     day = date_of(hit.timestamp, zone)
-    head = f"{number:>2}. {bold(plain(hit.topic) or '(no topic)')}  {day}  score {hit.score:.4f}"
+    head = f"{number:>2}. {bold(plain(hit.topic or _session_of(hit)))}  {day}  score {hit.score:.4f}"
     where = [f"[Packet: {hit.packet_id}]", hit.speaker, hit.section, f"page {hit.page_id}"]
     lines = [head, _INDENT + dim(plain("  ".join(part for part in where if part))), _excerpt(hit, matched, width)]
     if hit.explanation is not None:
         lines += [_INDENT + dim(line) for line in _explanation(hit)]
     lines += [_excerpt(neighbour, [], width, _INDENT + "| ") for neighbour in hit.adjacent]
     return "\n".join(lines)
+
+
+def _session_of(hit: "Hit") -> str:
+    """Where it was said, for what has no topic."""
+    return f"session {hit.session_id}" if hit.session_id else "(no topic)"
 
 
 def _excerpt(hit: "Hit", terms: list[str], width: int, indent: str = _INDENT) -> str:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gaiad.cli.output import bold, counted, dim, plain, table
+from gaiad.cli.output import bold, counted, cut_line, dim, plain, table
 from gaiad.ids import short
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ _OF_RESEARCH = ("PARTIAL", "NOT_FOUND", "CLARIFY")  # what the archive said; the
 def turn_row(turn: "TurnRecord") -> tuple[str, ...]:
     """One line of the list of turns."""
     stages = " ".join(stage.stage for stage in turn.stages)
-    message = " ".join(turn.message.split())
-    cut = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
-    return short(turn.turn_id), _time(turn.started_at), turn.depth, stages, turn.status, turn.session_id, cut
+    message = cut_line(turn.message, _LONGEST)
+    return short(turn.turn_id), _time(turn.started_at), turn.depth, stages, turn.status, turn.session_id, message
 
 
 def turn_text(turn: "TurnRecord") -> str:

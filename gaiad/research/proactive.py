@@ -6,6 +6,7 @@ Which candidate is shown, and that none is shown twice, is the turn's business.
 """
 
 import asyncio
+import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import tzinfo
 
@@ -33,6 +34,9 @@ BEARS_BY_WORDS = 0.65
 NEWS = 3
 """So many words of its own a page has to have beside those of the message: what only repeats it adds nothing."""
 _TITLE_CHARACTERS = 120
+_DATA = frozenset(("header", "behavior", "integrity"))
+"""Sections that tell of a packet, and nothing that was covered in it."""
+_ATTRIBUTES = re.compile(r"\([^()]*\)$", re.MULTILINE)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,9 +126,9 @@ def told(found: Candidate, zone: tzinfo) -> str:
 def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:
     """How much the page bears on the message, 0.0 when not enough.
 
-    What only asks, only repeats the message, or was written by a model of ours bears on nothing.
+    What only asks, only repeats the message, was written by a model of ours, or is data of a packet bears on nothing.
     """
-    if own_words(page) or (page.speaker == "user" and asks(page.text)) or _repeats(said, page):
+    if _is_data(page) or own_words(page) or (page.speaker == "user" and asks(page.text)) or _repeats(said, page):
         return 0.0
     standing = stems(f"{page.text} {page.topic}")
     covered = [own for own in said.weights if own in standing]
@@ -135,6 +139,12 @@ def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:
     nearness = ((_cosine(hit) or 0.0) - COSINE_FLOOR) / (COSINE_FULL - COSINE_FLOOR)
     score = LEXICAL_SHARE * lexical + (1.0 - LEXICAL_SHARE) * min(1.0, max(0.0, nearness))
     return score if telling and score >= BEARS else 0.0
+
+
+def _is_data(page: Page) -> bool:
+    """Whether nobody said it: fields of a packet, or elements that have attributes alone."""
+    words = max(len(line.split()) for line in _ATTRIBUTES.sub("", page.text).splitlines() or [""])
+    return page.section in _DATA or (page.section == "other" and words < NEWS)
 
 
 def _repeats(said: Weighed, page: Page) -> bool:

@@ -104,7 +104,8 @@ export class Archive {
 
   show(query, found) {
     const most = Math.max(...found.hits.map((hit) => hit.score), 0);
-    const words = found.hits.length ? `${counted(found.hits.length, "page")} in ${duration(found.took_ms)}` : `Nothing was found for “${query}”`;
+    const near = this.mode.value === "hybrid" && found.hits.every((hit) => hit.retrievers.join() === "dense") ? "; none has any of these words, they are near in meaning" : "";
+    const words = found.hits.length ? `${counted(found.hits.length, "page")} in ${duration(found.took_ms)}${near}` : `Nothing was found for “${query}”`;
     fill(this.told, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
     announce(words);
     fill(this.hits, found.hits.map((hit) => hitOf(hit, most)));

@@ -161,11 +161,18 @@ export class Research {
       this.result,
       el("header", { class: "result-head" }, el("span", { class: `verdict ${result.status === "SUCCESS" ? "verified" : "unverifiable"}` }, STATUS[result.status] ?? result.status), el("span", {}, `confidence ${result.confidence.toFixed(2)} (${result.confidence_band.toLowerCase()})`), el("span", {}, `${counted(result.iterations_used, "search", "searches")} of ${result.max_iterations}`), el("span", {}, `${result.engine} · ${duration(result.took_ms)}`)),
       answerOf(result),
-      result.note ? el("p", { class: "note" }, result.note) : null,
+      noted(result.note),
       result.suggestions.length ? el("ul", { class: "suggestions" }, result.suggestions.map((hint) => el("li", {}, hint))) : null,
       result.citations.length ? el("section", { class: "quotes" }, el("h2", { class: "label" }, "Quoted"), result.citations.map(quoted)) : null,
     );
   }
+}
+
+/** What is said below an answer; it names packets too. */
+function noted(note) {
+  const node = note ? el("div", { class: "note" }) : null;
+  if (node) showText(node, note, openPacket);
+  return node;
 }
 
 /** The text, whose citations open their packets at the quoted words. */

@@ -5,7 +5,7 @@ import { button, el, fill } from "./dom.js";
 import { tenant } from "./state.js";
 
 const ANYWHERE = "What did we decide last week, and what is still open?";
-const LOOKED_AT = 3; // the newest packets
+const LOOKED_AT = 100; // of the newest packets: what was said here has no topic and stands between them
 
 /** Its node; `put` takes the words of a try that is chosen. */
 export function welcome(put) {

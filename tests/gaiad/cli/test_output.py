@@ -15,6 +15,11 @@ def test_an_error_is_one_line_whatever_the_message_holds() -> None:
     assert one_line("a\nb\x1b[31m  c\u202e") == "a b [31m c"
 
 
+def test_a_line_is_cut_after_what_could_drive_the_terminal_is_gone() -> None:
+    assert output.cut_line("a\nb\x1b[31m  c", 10) == "a b[31m c"
+    assert output.cut_line("a\nb\x1b[31m  c", 5) == "a b[…"
+
+
 def test_wrapping_keeps_lines_lists_and_long_words() -> None:
     text = "one two three four\n\n- item that is long\n  deeper one two three\n" + "x" * 30
     assert output.wrap(text, 12).splitlines() == [

@@ -325,6 +325,20 @@ PAGE = {
 }
 
 
+@pytest.mark.parametrize(
+    ("retrievers", "flags", "said"),
+    [(["dense"], [], True), (["dense"], ["--mode", "dense"], False), (["bm25", "dense"], [], False)],
+)
+def test_search_says_when_no_page_has_the_words(
+    shell: Shell, api: Any, retrievers: list[str], flags: list[str], said: bool
+) -> None:
+    hits = [HIT | {"retrievers": ["dense"]}, HIT | {"retrievers": retrievers, "topic": ""}]
+    api.routes["POST /search"] = {"hits": hits, "took_ms": 1}
+    out = shell("search", *flags, "oak", "door")[1]
+    assert ("No page has any of these words" in out) is said
+    assert " 2. session s  2025-11-30" in out
+
+
 def test_packets_are_listed_and_shown(shell: Shell, api: Any) -> None:
     api.routes["POST /packets/list"] = {"packets": [SUMMARY]}
     api.routes["POST /packets/show"] = {
@@ -343,6 +357,8 @@ def test_packets_are_listed_and_shown(shell: Shell, api: Any) -> None:
     assert "Some text" not in text
     assert "Some text" in shell("packets", "show", "tp-1", "--pages")[1]
     assert json.loads(shell("packets", "list", "--json")[1]) == {"packets": [SUMMARY | {"summary": ""}]}
+    api.routes["POST /packets/list"] = {"packets": [SUMMARY | {"topic": "", "summary": f"What hums? {'x' * 60}"}]}
+    assert "  What hums? xxx" in shell("packets", "list")[1]
 
 
 def test_every_day_shown_is_that_of_the_persons_zone(shell: Shell, api: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ SAID = "The whining bearings of the sand mixer seize."
 COUNTS = {"whining": 1, "bearings": 3, "sand": 2, "mixer": 2, "seize": 1}
 
 
-def found(text, cosine=None, *, packet="tp-1", speaker="", topic="", session=""):
+def found(text, cosine=None, *, packet="tp-1", speaker="", topic="", session="", section="content"):
     retrievers = {} if cosine is None else {"dense": RetrieverScore(rank=1, score=cosine)}
     page = Page(
-        page_id=f"{packet}-0", packet_id=packet, session_id=session, sequence=0, section="content", path="", text=text,
+        page_id=f"{packet}-0", packet_id=packet, session_id=session, sequence=0, section=section, path="", text=text,
         start=0, end=len(text), timestamp="2025-11-03T09:00:00Z", topic=topic, speaker=speaker,
     )  # fmt: skip
     hit = Hit(
@@ -75,6 +75,15 @@ def test_what_only_asks_or_repeats_and_what_a_model_of_ours_wrote_bears_on_nothi
     repeated = found(f"{said}!", 0.9, packet="turn_3", speaker="user")
     stated = found(f"{said} whenever dust enters their housing.", 0.9, packet="turn_4", speaker="user")
     assert [name for name, _ in shown(asked, written, repeated, stated)] == ["turn_4"]
+
+
+def test_fields_of_a_packet_bear_on_nothing():
+    said = "The whining bearings of the sand mixer seize in winter, and dust enters their housing."
+    fields = "machines/mixer (bearings whining, sand dry, state seize)\nmachines/pump (state seize)"
+    assert shown(found(said, 0.9, section="header")) == []
+    assert shown(found(fields, 0.9, section="other")) == []
+    assert shown(found(fields, 0.9)) != []
+    assert shown(found(said, 0.9, section="other")) != []
 
 
 def test_a_packet_counts_once_by_its_best_page_and_the_best_is_first():
