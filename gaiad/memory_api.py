@@ -4,17 +4,17 @@ A part of the one door, `service`. Everything stays inside `call.tenant`; with `
 nothing else of the memory changes.
 """
 
-import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.storing.handed_over import must_be_labelled, only_new, session_id_of, session_turns
 from gaiad.clock import Clock
-from gaiad.config import Config
-from gaiad.errors import BadInput, Conflict, NotFound, Unavailable
+from gaiad.config import Config, ResearchConfig
+from gaiad.errors import BadInput, NotFound, Unavailable
 from gaiad.logs import get_logger
 from gaiad.memory_schemas import (
     PAGES_MOST,
@@ -25,26 +25,41 @@ from gaiad.memory_schemas import (
     IngestedSession,
     IngestSession,
     SessionTurn,
-    TurnMessage,
 )
 from gaiad.metrics import Metrics
 from gaiad.ports import Call, Tokenizer
 from gaiad.research.briefing import Draft, Found, briefing, draft, named_page
 from gaiad.research.briefing_archive import BriefingArchive
 from gaiad.research.loop import Researcher
+from gaiad.research.thinking.thinker import Thinker
 from gaiad.research.trail import Trail
 from gaiad.schemas import ResearchRequest
 
 _log = get_logger("gaiad.memory")
-_TOGETHER = 200  # turns in one packet at most: pages of a packet are each other's surroundings
 _PAGES_AT_ONCE = 1000
 _AGENT_SESSIONS = 200  # of the sessions last spoken in, those of the agent are preferred
 _PAGE_ID = re.compile(r"\b[0-9a-f]{16}-[0-9]{4,}\b")
 _OFF_FOR_S = 60.0
 
 
+class Runs(Protocol):
+    """What a briefing may use of the researcher beside its rules."""
+
+    def thinker(self, role: str) -> Thinker | None:
+        """The role's model to think with, None for the rules alone."""
+        ...
+
+    def new_id(self) -> str:
+        """The id of a run that begins."""
+        ...
+
+    def keep_later(self, trail: Trail, call: Call) -> None:
+        """Keep the run when there is time: nobody waits for it."""
+        ...
+
+
 class MemoryApi:
-    """`config` gives the settings in force, `tokenizer` what briefings are counted with."""
+    """`config` gives the settings in force, `tokenizer` what briefings are counted with, `runs` the researcher's."""
 
     def __init__(
         self,
@@ -53,12 +68,14 @@ class MemoryApi:
         metrics: Metrics,
         config: Callable[[], Config],
         tokenizer: Callable[[], Tokenizer],
+        runs: Callable[[], Runs],
     ) -> None:
         self._archive = archive
         self._clock = clock
         self._metrics = metrics
         self._config = config
         self._tokenizer = tokenizer
+        self._runs = runs
 
     def require_enabled(self) -> None:
         """Raise Unavailable while `memory.gam_enabled` is off (JIT: the routes answer 503)."""
@@ -75,12 +92,12 @@ class MemoryApi:
         """
         self.require_enabled()
         began = self._clock.monotonic()
-        session_id = _session_id(request)
+        session_id = session_id_of(request)
         known = await self._known(session_id, call)
-        fresh, repeated = _only_new(msgspec.structs.replace(request, session_id=session_id), known)
+        fresh, repeated = only_new(msgspec.structs.replace(request, session_id=session_id), known)
         turns = session_turns(fresh) if fresh.turns else []
         given = {turn.turn_id for turn in turns}
-        _must_be_labelled(request, [*repeated, *(turn for turn in known if turn.turn_id in given)])
+        must_be_labelled(request, [*repeated, *(turn for turn in known if turn.turn_id in given)])
         packet_ids = frozenset([*(turn.turn_id for turn in repeated), *await self._archive.remember_turns(turns, call)])
         memo = await self._archive.session_memo(session_id, call)
         pages = await self._pages(session_id, packet_ids, call)
@@ -111,7 +128,9 @@ class MemoryApi:
         return kept
 
     async def build_context(self, request: BuildContext, call: Call) -> BriefingContext:
-        """What the memory has for a request, within its budgets; nothing is kept of the run.
+        """What the memory has for a request, within its budgets, by rules or with the model of `memory.model`.
+
+        Its run is kept with `memory.keep_runs`, after the answer.
 
         Raises Unavailable while off and for mode dense without vectors, BadInput, DeadlineExceeded, Cancelled.
         """
@@ -121,14 +140,18 @@ class MemoryApi:
         began = self._clock.monotonic()
         named, unknown = await self._named(request, call)
         most = min(request.budgets.max_pages, PAGES_MOST)
-        drafted, looked = await self._drafted(request, most, call)
+        seen = _Seen(self._runs().new_id() if self._config().memory.keep_runs else "")
+        drafted, looked = await self._drafted(request, most, seen, call)
         pages = _together(named, drafted.pages)[:most]
         whole: Draft = msgspec.structs.replace(drafted, pages=tuple(pages), questions=(*unknown, *drafted.questions))
         page_ids = [page.page_id for page in pages]
         headers = await self._archive.page_headers(page_ids, call) if page_ids else []
         by_id = dict(zip(page_ids, headers, strict=True))
         built = await briefing(whole, by_id, request.budgets.max_output_tokens, self._tokenizer(), call)
-        self._account(built, looked, len(named), call, (self._clock.monotonic() - began) * 1000)
+        if seen.trail is not None and seen.trail.research_id:
+            self._runs().keep_later(seen.trail, call)
+        took_ms = (self._clock.monotonic() - began) * 1000
+        self._account(built, looked, len(named), seen.research_id, call, took_ms)
         return built
 
     async def _named(self, request: BuildContext, call: Call) -> tuple[list[Found], list[str]]:
@@ -141,7 +164,9 @@ class MemoryApi:
                 unknown.append(f"There is no page {page_id} in tenant {call.tenant}.")
         return named, unknown
 
-    async def _drafted(self, request: BuildContext, most: int, call: Call) -> tuple[Draft, BriefingArchive | None]:
+    async def _drafted(
+        self, request: BuildContext, most: int, seen: "_Seen", call: Call
+    ) -> tuple[Draft, BriefingArchive | None]:
         """What a research run has to tell, and the archive as it looked at it; None where there was nothing."""
         question = _PAGE_ID.sub(" ", request.request)
         if not question.strip():  # page ids alone
@@ -152,14 +177,17 @@ class MemoryApi:
             )
         except NotFound:  # a tenant that nothing was kept in yet
             return Draft(questions=(request.request,)), None
-        depth = min(request.budgets.max_reflection_depth, REFLECTIONS_MOST)
-        limits = msgspec.structs.replace(
-            self._config().research, max_iterations=depth, max_pages=most, max_sources=most
-        )
-        seen = _Seen()
-        researcher = Researcher(view, self._clock, limits, seen)
-        result = await researcher.research(ResearchRequest(query=question, tenant=call.tenant), call)
+        researcher = Researcher(view, self._clock, self._limits(request, most), seen)
+        role = self._config().memory.model
+        thinker = self._runs().thinker(role) if role else None
+        asked = ResearchRequest(query=question, tenant=call.tenant)
+        result = await researcher.research(asked, call, thinker=thinker)
+        assert seen.trail is not None
         return draft(seen.trail, result, view.hits, most), view
+
+    def _limits(self, request: BuildContext, most: int) -> ResearchConfig:
+        depth = min(request.budgets.max_reflection_depth, REFLECTIONS_MOST)
+        return msgspec.structs.replace(self._config().research, max_iterations=depth, max_pages=most, max_sources=most)
 
     async def _preferred(self, request: BuildContext, call: Call) -> list[str]:
         """The sessions whose pages rank higher: the one asked in, then those of the agent. Raises NotFound."""
@@ -173,7 +201,13 @@ class MemoryApi:
         return next((memo.names for memo in reversed(memos) if memo.names), [])
 
     def _account(
-        self, built: BriefingContext, view: BriefingArchive | None, named: int, call: Call, took_ms: float
+        self,
+        built: BriefingContext,
+        view: BriefingArchive | None,
+        named: int,
+        research_id: str,
+        call: Call,
+        took_ms: float,
     ) -> None:
         """JIT's metrics and a line for each run."""
         metrics = self._metrics
@@ -189,6 +223,7 @@ class MemoryApi:
             pages=built.pages_used,
             tokens=built.tokens_used,
             searches=view.searches if view else 0,
+            research_id=research_id,
             took_ms=round(took_ms, 2),
         )
 
@@ -201,98 +236,15 @@ def _together(named: Sequence[Found], found: Sequence[Found]) -> list[Found]:
 
 
 class _Seen:
-    """A Recorder that keeps the run for the briefing alone."""
+    """A Recorder that holds the run for the briefing."""
 
-    trail: Trail
+    def __init__(self, research_id: str) -> None:
+        self.research_id = research_id
+        self.trail: Trail | None = None
 
     def new_id(self) -> str:
-        return ""
+        return self.research_id
 
     async def keep(self, trail: Trail, call: Call) -> str:
         self.trail = trail
         return ""
-
-
-def _session_id(request: IngestSession) -> str:
-    return request.session_id or f"session_{_digest(msgspec.json.encode(request, order='sorted'))}"
-
-
-def _only_new(request: IngestSession, known: Sequence[SessionTurn]) -> tuple[IngestSession, Sequence[SessionTurn]]:
-    """The session without the turns it opens with that are all that is kept of it, and these; else it as it is."""
-    said = [(message.role, message.content) for turn in known for message in turn.messages]
-    if not said or [(turn.role, turn.content) for turn in request.turns[: len(said)]] != said:
-        return request, ()
-    before, new = request.turns[: len(said)], request.turns[len(said) :]
-    if new and not new[0].timestamp:  # it follows on
-        last = next((turn.timestamp for turn in reversed(before) if turn.timestamp), "")
-        new[0] = msgspec.structs.replace(new[0], timestamp=last)
-    return msgspec.structs.replace(request, turns=new), known
-
-
-def _must_be_labelled(request: IngestSession, known: Sequence[SessionTurn]) -> None:
-    """Raise Conflict when turns that are kept lack a label they are handed over with: nobody shall believe them so."""
-    for turn in known:
-        lacking = {*request.classification, *request.policy_tags} - {*turn.classification, *turn.policy_tags}
-        if lacking:
-            raise Conflict(
-                f"session {turn.session_id!r} is kept without the label {min(lacking)!r}, and what is kept keeps its"
-                " labels: hand over the new turns alone, or the whole under a new sessionId; what is kept can be hidden"
-                " by a label that it has (memory.exclude)"
-            )
-
-
-def session_turns(request: IngestSession) -> list[SessionTurn]:
-    """What the session becomes: its turns of one day together, for they are each other's surroundings.
-
-    Ids follow from what is said, so that the same session handed over again is known. Raises BadInput.
-    """
-    session_id = _session_id(request)
-    made = []
-    for began, messages in _groups(request):
-        words = msgspec.json.encode((session_id, messages), order="sorted")
-        made.append(
-            SessionTurn(
-                session_id=session_id,
-                turn_id=f"said_{_digest(words)}",
-                messages=messages,
-                started_at=began.isoformat() if began else "",
-                title=request.title,
-                description=request.description,
-                agent_id=request.agent_id,
-                classification=request.classification,
-                policy_tags=request.policy_tags,
-                session_metadata=request.metadata,
-            )
-        )
-    return made
-
-
-def _groups(request: IngestSession) -> Iterator[tuple[datetime | None, list[TurnMessage]]]:
-    """Turns of one UTC day, at most `_TOGETHER`, with the time of the first; those without a time follow on."""
-    began: datetime | None = None
-    group: list[TurnMessage] = []
-    for number, turn in enumerate(request.turns):
-        moment = _moment(turn.timestamp, number)
-        other_day = began is not None and moment is not None and moment.date() != began.date()
-        if group and (other_day or len(group) == _TOGETHER):
-            yield began, group
-            began, group = moment or began, []
-        began = began or moment
-        group.append(
-            TurnMessage(role=turn.role, content=turn.content, timestamp=turn.timestamp, metadata=turn.metadata)
-        )
-    yield began, group
-
-
-def _moment(timestamp: str, number: int) -> datetime | None:
-    if not timestamp:
-        return None
-    try:
-        moment = datetime.fromisoformat(timestamp)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise BadInput(f"turns[{number}].timestamp = {timestamp!r}: write it as 2025-11-30T15:45:00Z") from error
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]

@@ -24,6 +24,8 @@ from gaiad.ports import Call, Priority
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.begun_runs import ATTEMPTS, Begun
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
+from gaiad.research.thinking.thinker import Thinker
+from gaiad.research.trail import Trail
 from gaiad.run_events import Numbered, OnEvent, RunEvents, alone
 from gaiad.run_schemas import ResearchRun, RunRow, SourceText
 from gaiad.schemas import ErrorBody, ResearchRequest, ResearchResult
@@ -226,6 +228,21 @@ class Researching:
             self._asked.pop(name, None)
             events.end()
         return result
+
+    def thinker(self, role: str) -> Thinker | None:
+        """That of a role's model, with the bounds of the settings; None for the rules alone."""
+        return self._thinker_of(structs.replace(self._config, model=role))
+
+    def new_id(self) -> str:
+        """The id of a run that begins."""
+        return self._runs.new_id()
+
+    def keep_later(self, trail: Trail, call: Call) -> None:
+        """Keep a run that others made, when there is time; why it cannot be is logged."""
+        self._tasks.start(f"keep {trail.research_id}", self._kept(trail, call))
+
+    async def _kept(self, trail: Trail, call: Call) -> None:
+        await self._runs.keep(trail, call)
 
     async def follow(self, research_id: str, after: int, call: Call) -> AsyncGenerator[Numbered, None]:
         """The events of a run above number `after` until its end, `result` or `error`. Raises NotFound."""

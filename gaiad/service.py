@@ -94,7 +94,14 @@ class Service:
         self.models = models
         self.conversations = conversations
         self._runner = runner
-        self.memory = MemoryApi(archive, clock, metrics, lambda: self.config, lambda: models.tokenizer("prime"))
+        self.memory = MemoryApi(
+            archive,
+            clock,
+            metrics,
+            lambda: self.config,
+            lambda: models.tokenizer("prime"),
+            lambda: self.research_runs,
+        )
         self.condition = Condition(lambda: self.place, clock, archive, runner, models, metrics)
         self.also_backed_up: list[Callable[[], dict[str, DatabaseFile]]] = []
         self.on_reload: list[Callable[[Config], None]] = []

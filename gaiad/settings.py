@@ -230,6 +230,8 @@ class MemoryConfig(_Section, frozen=True):
     """JIT's memory API, and the labels of packets that a channel does not see (JIT, policy tags)."""
 
     gam_enabled: bool
+    model: Literal["", "prime", "lite", "codemind"]
+    keep_runs: bool
     exclude: dict[Reader, list[str]]
 
     def hidden_from(self, reader: Reader) -> tuple[Collection[str], Collection[str]]:

@@ -6,16 +6,20 @@ import msgspec
 import pytest
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.storing.handed_over import session_turns
 from gaiad.cli.config import setting_sources
 from gaiad.clock import FrozenClock
 from gaiad.config import Config, load_config
 from gaiad.errors import BadInput, ConfigError, Conflict, Unavailable
-from gaiad.memory_api import MemoryApi, session_turns
+from gaiad.memory_api import MemoryApi
 from gaiad.memory_schemas import BriefingContext, BuildContext, IngestedSession, IngestSession
 from gaiad.metrics import Metrics
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from gaiad.ports import Call
+from gaiad.research.thinking.thinker import Thinker
+from gaiad.research.trail import Trail
 from gaiad.schemas import SearchRequest
+from tests.gaiad.research.thinking.conftest import CLOCK, LIMITS, WRITE, Mind, no_plan, reply, sentences, sufficient
 
 TALK = [
     {"role": "user", "content": "When does the lantern at sea get its new lens?", "timestamp": "2025-11-27T09:30"},
@@ -25,13 +29,33 @@ TALK = [
 QUESTION = "When does the lantern get its new lens?"
 
 
+class Runs:
+    """The researcher's part: a thinker for a role, and runs that are kept."""
+
+    def __init__(self) -> None:
+        self.thinkers: dict[str, Thinker] = {}
+        self.kept: list[Trail] = []
+
+    def thinker(self, role: str) -> Thinker | None:
+        return self.thinkers[role]
+
+    def new_id(self) -> str:
+        return f"res_{len(self.kept) + 1}"
+
+    def keep_later(self, trail: Trail, call: Call) -> None:
+        self.kept.append(trail)
+
+
 class Memory:
     """The API as a caller of one tenant after another has it."""
 
     def __init__(self, archive: LocalArchive, clock: FrozenClock, config: Config) -> None:
         self.archive = archive
         self.metrics = Metrics()
-        self._api = MemoryApi(archive, clock, self.metrics, lambda: config, lambda: WordTokenizer(clock))
+        self.runs = Runs()
+        self._api = MemoryApi(
+            archive, clock, self.metrics, lambda: config, lambda: WordTokenizer(clock), lambda: self.runs
+        )
 
     async def ingest(self, tenant: str = "work", **fields: Any) -> IngestedSession:
         body = msgspec.convert({"tenantId": tenant, "turns": TALK, **fields}, IngestSession)
@@ -263,6 +287,35 @@ async def test_runs_are_counted_under_the_seeds_names(memory: Memory) -> None:
     assert counters["gam_context_tokens_out"] == built.tokens_used
     assert counters['gam_retrieval_hits_total{tool="bm25"}'] >= 1
     assert (latencies["gam_ingest_latency_ms"].count, latencies["gam_build_context_latency_ms"].count) == (1, 1)
+
+
+async def test_a_briefing_is_thought_by_the_model_that_the_setting_names(
+    archive: LocalArchive, clock: FrozenClock
+) -> None:
+    config = load_config(environment={"MEMORY_GAM_ENABLED": "1", "GAIAD_MEMORY__MODEL": "lite"})
+    memory = Memory(archive, clock, config)
+    written = ("The new lens comes on 12 December.", ["s1"])
+    mind = Mind([no_plan(), sufficient(), reply(WRITE, sentences(written))])
+    memory.runs.thinkers["lite"] = Thinker(mind, LIMITS, CLOCK, 8)
+    await memory.ingest()
+    built = await memory.build(QUESTION)
+    assert mind.asked == ["plan", "reflect", "write"]
+    assert built.executive_summary.startswith("The new lens comes on 12 December. [Packet: ")
+    assert built.evidence
+    assert memory.runs.kept == []
+
+
+async def test_a_briefing_s_run_is_kept_where_the_setting_says_so(archive: LocalArchive, clock: FrozenClock) -> None:
+    config = load_config(environment={"MEMORY_GAM_ENABLED": "1", "GAIAD_MEMORY__KEEP_RUNS": "true"})
+    memory = Memory(archive, clock, config)
+    await memory.ingest()
+    page = (await memory.ingest()).pages[1].id
+    await memory.build(QUESTION)
+    await memory.build(page)  # an id is no research
+    (trail,) = memory.runs.kept
+    assert (trail.research_id, trail.status, trail.tenant) == ("res_1", "complete", "work")
+    assert trail.result is not None
+    assert trail.result.citations
 
 
 @pytest.mark.parametrize(

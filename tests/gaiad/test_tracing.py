@@ -95,7 +95,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listening]:
 @pytest.fixture
 def memory(archive: LocalArchive, clock: FrozenClock) -> MemoryApi:
     config = load_config(environment={"MEMORY_GAM_ENABLED": "on"})
-    return MemoryApi(archive, clock, Metrics(), lambda: config, lambda: WordTokenizer(clock))
+    return MemoryApi(archive, clock, Metrics(), lambda: config, lambda: WordTokenizer(clock), lambda: None)
 
 
 def said(*contents: str) -> IngestSession:

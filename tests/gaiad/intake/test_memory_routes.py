@@ -66,7 +66,9 @@ async def api(
     runner = await start_listener(build_app(service, door, table()), listening.socket, 0.5)
     async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
         made = Api(session, door)
-        service.memory = MemoryApi(archive, clock, Metrics(), lambda: settings[made.on], lambda: WordTokenizer(clock))
+        service.memory = MemoryApi(
+            archive, clock, Metrics(), lambda: settings[made.on], lambda: WordTokenizer(clock), lambda: None
+        )
         yield made
     await runner.cleanup()
 
