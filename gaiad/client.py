@@ -8,17 +8,18 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, urlencode
+from typing import Any, Self
+from urllib.parse import quote
 
 from msgspec import structs
 
 from gaiad.chat_schemas import ChatRequest, PacketRecord, PersonaRow, Rendering, Replay
-from gaiad.connection import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection, ServerEvent
-from gaiad.council_schemas import CouncilStatus, SeedRecord, TurnRecord
+from gaiad.connection import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection, ServerEvent, query_of
+from gaiad.council_client import CouncilClient
 from gaiad.ingest_schemas import IngestOutcome, IngestRequest
 from gaiad.memory_schemas import MemoryPage, SessionSummary, SessionTurn
 from gaiad.model_schemas import GenerateBody
+from gaiad.run_client import RunClient
 from gaiad.schemas import (
     Output,
     PacketDetail,
@@ -31,9 +32,6 @@ from gaiad.schemas import (
     VerifyReport,
 )
 from gaiad.status_schemas import Check, Job, ModelStatus, ReloadReport, Status
-
-if TYPE_CHECKING:
-    from gaiad.run_schemas import ResearchRun, RunRow, SourceText
 
 
 class IngestAnswer(Output, frozen=True):
@@ -70,6 +68,8 @@ class Client:
 
     def __init__(self, home: Path | str | None = None, environment: Mapping[str, str] = os.environ) -> None:
         self._connection = Connection(str(home) if home else None, environment)
+        self.runs = RunClient(self._connection)
+        self.council = CouncilClient(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +95,7 @@ class Client:
 
     def status(self, tenant: str = "") -> Status:
         """The whole daemon, or with `tenant` that tenant's counts."""
-        return self._connection.call("GET", f"/status{_query(tenant=tenant)}", Status)
+        return self._connection.call("GET", f"/status{query_of(tenant=tenant)}", Status)
 
     def stop(self) -> dict[str, Any]:
         """Ask the daemon to stop; it answers before it has."""
@@ -125,42 +125,6 @@ class Client:
     def research(self, request: ResearchRequest) -> ResearchResult:
         return self._connection.call("POST", "/research", ResearchResult, request)
 
-    def research_run(self, research_id: str, tenant: str) -> "ResearchRun":
-        """A kept run with its answer and payload. Raises NotFound."""
-        from gaiad.run_schemas import ResearchRun
-
-        path = f"/research/{quote(research_id, safe='')}{_query(tenant=tenant)}"
-        return self._connection.call("GET", path, ResearchRun)
-
-    def start_research(self, request: ResearchRequest) -> str:
-        """Research that goes on by itself, also over a restart of the daemon; its id."""
-        return str(self._connection.call("POST", "/research/start", dict[str, str], request)["research_id"])
-
-    def cancel_research(self, research_id: str, tenant: str) -> bool:
-        """Break a started run off; False when it is at its end. Raises NotFound."""
-        path = f"/research/{quote(research_id, safe='')}/cancel"
-        return bool(self._connection.call("POST", path, dict[str, object], {"tenant": tenant})["cancelled"])
-
-    def forget_research(self, research_id: str, tenant: str) -> None:
-        """Take a kept run out for good. Raises NotFound, Conflict while it is under way."""
-        self._connection.call(
-            "POST", f"/research/{quote(research_id, safe='')}/forget", dict[str, object], {"tenant": tenant}
-        )
-
-    def research_runs(self, tenant: str, limit: int, *, to_review: bool = False) -> "list[RunRow]":
-        """The last ones, newest first; `to_review` those that are PARTIAL or answered with low confidence."""
-        from gaiad.run_schemas import RunRow
-
-        path = f"/research{_query(tenant=tenant, limit=str(limit), review='1' if to_review else '')}"
-        return self._connection.call("GET", path, dict[str, list[RunRow]])["runs"]
-
-    def research_source(self, research_id: str, source_id: str, tenant: str) -> "SourceText":
-        """The whole text of one source of a run."""
-        from gaiad.run_schemas import SourceText
-
-        names = f"{quote(research_id, safe='')}/sources/{quote(source_id, safe='')}"
-        return self._connection.call("GET", f"/research/{names}{_query(tenant=tenant)}", SourceText)
-
     def packets(self, request: PacketFilter) -> list[PacketSummary]:
         return self._connection.call("POST", "/packets/list", _Packets, request).packets
 
@@ -178,7 +142,7 @@ class Client:
         return self._connection.call("POST", "/packets/verify", VerifyReport, body, timeout_s=None)
 
     def quarantine(self, tenant: str) -> list[dict[str, Any]]:
-        answer = self._connection.call("GET", f"/quarantine{_query(tenant=tenant)}", dict[str, list[dict[str, Any]]])
+        answer = self._connection.call("GET", f"/quarantine{query_of(tenant=tenant)}", dict[str, list[dict[str, Any]]])
         return answer["quarantined"]
 
     def backup(self, directory: Path) -> dict[str, Any]:
@@ -247,43 +211,10 @@ class Client:
         body = {"session_id": session_id, "tenant": tenant, "limit": limit}
         return self._connection.call("POST", "/sessions/show", _SessionTurns, body).turns
 
-    def seeds(self, tenant: str, limit: int, state: str | None = None) -> list[SeedRecord]:
-        """Thoughts for later, newest first; only those in one state when it is given."""
-        body = {"tenant": tenant, "limit": limit, "state": state}
-        return self._connection.call("POST", "/council/seeds", dict[str, list[SeedRecord]], body)["seeds"]
-
     def session_pages(self, session_id: str, tenant: str, after: int, limit: int) -> list[MemoryPage]:
         """Pages of a session numbered above `after`, in order: JIT's header, memo and text."""
         body = {"session_id": session_id, "tenant": tenant, "after": after, "limit": limit}
         return self._connection.call("POST", "/sessions/pages", _SessionPages, body).pages
-
-    # ------------------------------------------------------------------------------------------------------- council
-
-    def council_status(self, tenant: str) -> CouncilStatus:
-        """Who is there, who can vote, what is voted on and what waits."""
-        return self._connection.call("POST", "/council/status", CouncilStatus, {"tenant": tenant})
-
-    def council_log(self, tenant: str, after: str, limit: int, *, heartbeats: bool) -> list[dict[str, Any]]:
-        """Envelopes of GCP 8.1, oldest first: the first `limit` after the message `after`, without it the last."""
-        body = {"tenant": tenant, "after": after, "limit": limit, "heartbeats": heartbeats}
-        return self._connection.call("POST", "/council/log", dict[str, list[dict[str, Any]]], body)["messages"]
-
-    def follow_council(self, tenant: str, after: str, limit: int, *, heartbeats: bool) -> Iterator[ServerEvent]:
-        """What is stored, then what is said: events `message` with an envelope; `following` stands between the two.
-
-        An event's id is where to go on after it.
-        """
-        body = {"tenant": tenant, "after": after, "limit": limit, "heartbeats": heartbeats}
-        return self._connection.stream("POST", "/council/log", body)
-
-    def turn(self, turn: str, tenant: str) -> TurnRecord:
-        """A turn by its id or the eight digits shown."""
-        return self._connection.call("POST", "/turns/show", TurnRecord, {"turn": turn, "tenant": tenant})
-
-    def turns(self, tenant: str, limit: int, session_id: str = "") -> list[TurnRecord]:
-        """The last ones, newest first."""
-        body = {"tenant": tenant, "limit": limit, "session_id": session_id}
-        return self._connection.call("POST", "/turns/list", dict[str, list[TurnRecord]], body)["turns"]
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
@@ -297,7 +228,7 @@ class Client:
 
     def jobs(self, tenant: str = "") -> list[Job]:
         """Newest first, of `tenant` or of all."""
-        return self._connection.call("GET", f"/jobs{_query(tenant=tenant)}", dict[str, list[Job]])["jobs"]
+        return self._connection.call("GET", f"/jobs{query_of(tenant=tenant)}", dict[str, list[Job]])["jobs"]
 
     def job(self, job_id: str, tenant: str = "") -> Job:
         return self._connection.call("GET", _job_path(job_id, tenant=tenant), Job)
@@ -322,11 +253,6 @@ class Client:
         """The steps of a research run as they happen; the last event is `result` with a ResearchResult."""
         return self._connection.stream("POST", "/research", request)
 
-    def follow_research(self, research_id: str, tenant: str, after: int = 0) -> Iterator[ServerEvent]:
-        """The events of a run above number `after`, until its last: `result` or `error`."""
-        path = f"/research/{quote(research_id, safe='')}/events{_query(tenant=tenant, after=str(after))}"
-        return self._connection.stream("GET", path, None)
-
     # ------------------------------------------------------------------------------------------------------- exchange
 
     def get(self, path: str) -> Any:
@@ -338,11 +264,5 @@ class Client:
         return self._connection.call("POST", path, object, body, timeout_s=None)
 
 
-def _query(**given: str) -> str:
-    """A query string of what is not ""; "" when nothing is left."""
-    kept = {name: value for name, value in given.items() if value}
-    return f"?{urlencode(kept)}" if kept else ""
-
-
 def _job_path(job_id: str, rest: str = "", **given: str) -> str:
-    return f"/jobs/{quote(job_id, safe='')}{rest}{_query(**given)}"
+    return f"/jobs/{quote(job_id, safe='')}{rest}{query_of(**given)}"

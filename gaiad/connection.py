@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -208,3 +209,9 @@ def _decode_data(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+
+
+def query_of(**given: str) -> str:
+    """A query string of what is not ""; "" when nothing is left."""
+    kept = {name: value for name, value in given.items() if value}
+    return f"?{urlencode(kept)}" if kept else ""

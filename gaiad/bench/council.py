@@ -103,7 +103,7 @@ def _take(daemon: BenchDaemon, number: int, message: str) -> Besides:
     started = time.perf_counter()
     done = [*daemon.client.chat_events(request)][-1].data
     wall_ms = (time.perf_counter() - started) * 1000
-    return besides(daemon.client.turn(done["turn_id"], DEFAULT_TENANT), wall_ms)
+    return besides(daemon.client.council.turn(done["turn_id"], DEFAULT_TENANT), wall_ms)
 
 
 def besides(turn: TurnRecord, wall_ms: float) -> Besides:

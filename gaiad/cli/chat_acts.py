@@ -97,10 +97,10 @@ def tell_why(conversation: Conversation, _rest: str) -> str:
     """Tell how the last answer came about, stage by stage."""
     with invocation().client() as client:
         if conversation.last is not None:
-            return turn_text(client.turn(conversation.last.turn_id, conversation.tenant))
+            return turn_text(client.council.turn(conversation.last.turn_id, conversation.tenant))
         if conversation.session_id:
-            for turn in so_far(lambda: client.turns(conversation.tenant, 1, conversation.session_id)):
-                return turn_text(client.turn(turn.turn_id, conversation.tenant))
+            for turn in so_far(lambda: client.council.turns(conversation.tenant, 1, conversation.session_id)):
+                return turn_text(client.council.turn(turn.turn_id, conversation.tenant))
     return _NO_ANSWER
 
 

@@ -43,7 +43,7 @@ def status(tenant: str) -> None:
     A role is ready, sleeping (its model was unloaded) or inactive (no heartbeat for 90 seconds).
     """
     with invocation().client() as client:
-        found = client.council_status(tenant)
+        found = client.council.status(tenant)
     if invocation().as_json:
         write_json(found)
     else:
@@ -68,7 +68,7 @@ def log(follow: bool, after: str, limit: int, heartbeats: bool | None, tenant: s
         messages = _followed(tenant, after, limit, shown)
     else:
         with invocation().client() as client:
-            messages = iter(client.council_log(tenant, after, limit, heartbeats=shown))
+            messages = iter(client.council.log(tenant, after, limit, heartbeats=shown))
     if invocation().as_json:
         for message in messages:
             write_json(message)
@@ -85,7 +85,7 @@ def _followed(tenant: str, after: str, limit: int, heartbeats: bool) -> Iterator
         reason = "the daemon ended the stream"
         try:
             with invocation().client() as client:
-                for event in client.follow_council(tenant, after, limit, heartbeats=heartbeats):
+                for event in client.council.follow(tenant, after, limit, heartbeats=heartbeats):
                     met, pause_s, after = True, _FIRST_PAUSE_S, event.id
                     if event.event == "message":
                         yield event.data

@@ -43,7 +43,7 @@ def start(question: tuple[str, ...], **given: Any) -> None:
     It is durable at once: what a stop or a crash of the daemon interrupts is run again at its next start.
     """
     with invocation().client() as client:
-        research_id = client.start_research(request_from(question, given))
+        research_id = client.runs.start(request_from(question, given))
     if invocation().as_json:
         write_json({"research_id": research_id})
         return
@@ -65,7 +65,7 @@ def follow(run: str, tenant: str) -> None:
 
     stopped = f"the daemon stopped; the run goes on at its next start: gaiad research follow {run}"
     with invocation().client() as client:
-        events = client.follow_research(run, tenant)
+        events = client.runs.follow(run, tenant)
         if invocation().as_json:
             result_of(_written(events), stopped)
             return
@@ -91,7 +91,7 @@ def cancel(run: str, tenant: str) -> None:
     from gaiad.errors import Conflict
 
     with invocation().client() as client:
-        cancelled = client.cancel_research(run, tenant)
+        cancelled = client.runs.cancel(run, tenant)
     if not cancelled:
         raise Conflict(f"run {run} is at its end already; `gaiad research show {run}` tells it")
     if invocation().as_json:
@@ -109,7 +109,7 @@ def forget(run: str, tenant: str) -> None:
     Packets stay. Old runs go by themselves: research.keep_runs_days, research.keep_runs_max.
     """
     with invocation().client() as client:
-        client.forget_research(run, tenant)
+        client.runs.forget(run, tenant)
     if invocation().as_json:
         write_json({"research_id": run, "forgotten": True})
     else:
@@ -145,7 +145,7 @@ def show(run: str, payload: bool, tenant: str) -> None:
     ID is what `gaiad ask --json` gives as research_id.
     """
     with invocation().client() as client:
-        found = client.research_run(run, tenant)
+        found = client.runs.show(run, tenant)
     if payload:
         write_json(found.payload)
     elif invocation().as_json:
@@ -164,7 +164,7 @@ def show_source(run: str, source: str, tenant: str) -> None:
     The payload holds the first 10,000 characters of it.
     """
     with invocation().client() as client:
-        found = client.research_source(run, source, tenant)
+        found = client.runs.source(run, source, tenant)
     if invocation().as_json:
         write_json(found)
         return
@@ -175,7 +175,7 @@ def show_source(run: str, source: str, tenant: str) -> None:
 
 def _listed(limit: int, tenant: str, *, to_review: bool, none: str) -> None:
     with invocation().client() as client:
-        found = client.research_runs(tenant, limit, to_review=to_review)
+        found = client.runs.newest(tenant, limit, to_review=to_review)
     if invocation().as_json:
         write_json({"runs": found})
     else:

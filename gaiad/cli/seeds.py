@@ -26,7 +26,7 @@ def seeds(state: str | None, limit: int, tenant: str) -> None:
     roles vote. Nothing is ever executed. Switch it off with initiative.enabled.
     """
     with invocation().client() as client:
-        found = client.seeds(tenant, limit, state)
+        found = client.council.seeds(tenant, limit, state)
     if invocation().as_json:
         write_json({"seeds": found})
     else:

@@ -25,7 +25,7 @@ def turns() -> None:
 def list_turns(session_id: str, limit: int, tenant: str) -> None:
     """List turns, the newest first."""
     with invocation().client() as client:
-        found = client.turns(tenant, limit, session_id)
+        found = client.council.turns(tenant, limit, session_id)
     if invocation().as_json:
         write_json({"turns": found})
     else:
@@ -42,7 +42,7 @@ def show(turn: str, tenant: str) -> None:
     ID is the turn's id or the eight digits shown; `gaiad cognition show` shows the packets named here.
     """
     with invocation().client() as client:
-        found = client.turn(turn, tenant)
+        found = client.council.turn(turn, tenant)
     if invocation().as_json:
         write_json(found)
     else:

@@ -234,9 +234,9 @@ def test_the_same_question_again_quotes_the_packet_and_not_the_first_answer(clie
 def test_that_nothing_was_found_of_the_time_asked_about_is_said_and_kept_with_the_run(client: Client) -> None:
     answer = say(client, "What did we decide last week about governance?")
     assert "nothing was found last week; what was found is from another time" in answer.notes
-    kept = client.turn(answer.turn_id, "local")
+    kept = client.council.turn(answer.turn_id, "local")
     assert (kept.notes, kept.history) == (answer.notes, answer.history)
-    run = client.research_run(answer.history.research_id, "local")
+    run = client.runs.show(answer.history.research_id, "local")
     sources = "\n\nSources: [Packet: tp-20251130-032210]"
     assert run.result.answer.count(sources) == 1
     assert run.result.answer.replace(sources, "") == answer.answer

@@ -120,7 +120,7 @@ class Living:
     def turn(self, depth: str = "") -> Any:
         request = ChatRequest(message="When does the tram go?", session_id="s", depth=depth)  # type: ignore[arg-type]
         answer = list(self.client.chat_events(request))[-1].data
-        record = self.client.turn(answer["turn_id"], "local")
+        record = self.client.council.turn(answer["turn_id"], "local")
         first = next(row for row in record.stages if row.stage == "act")
         packet = self.client.post("/cognition/show", {"packet": first.packet_id})
         return answer, record, packet

@@ -80,7 +80,7 @@ async def test_an_answer_on_discord_is_scrubbed_and_the_memory_keeps_it_whole(se
 
 
 def delivered(daemon, turn_id):
-    found = msgspec.to_builtins(daemon.client.turn(turn_id, "local"))["deliveries"]
+    found = msgspec.to_builtins(daemon.client.council.turn(turn_id, "local"))["deliveries"]
     return found if found and all(one["state"] == "delivered" for one in found) else None
 
 

@@ -193,7 +193,7 @@ def test_the_councils_log_is_scrubbed_and_its_json_stays_json(daemon: BenchDaemo
     votes = [one for one in log.json["messages"] if one["type"] == "VOTE"]
     assert json.loads(votes[0]["content"])["reason"] == "It is for\n[e-mail]"
     assert votes[0]["redacted"]
-    whole = daemon.client.council_log("local", "", 100, heartbeats=False)
+    whole = daemon.client.council.log("local", "", 100, heartbeats=False)
     assert [one["full_id"] for one in whole if one["type"] == "VOTE"] == [one["full_id"] for one in votes]
 
 

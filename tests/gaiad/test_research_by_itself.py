@@ -87,20 +87,20 @@ def test_a_run_that_was_promised_comes_to_its_end_though_the_daemon_is_killed(
 ) -> None:
     home = tmp_path / "h"
     daemon = filled(home, make_packet)
-    promised = [daemon.client.start_research(ResearchRequest(query=QUESTION)) for _ in range(8)]
+    promised = [daemon.client.runs.start(ResearchRequest(query=QUESTION)) for _ in range(8)]
     os.kill(daemon.status()["pid"], signal.SIGKILL)
     daemon.stop()
     as_a_crash_leaves_it(home, "res_1", attempts=1)
     as_a_crash_leaves_it(home, "res_2", attempts=ATTEMPTS)
     again = BenchDaemon(home, SETTINGS)
     try:
-        told = list(again.client.follow_research("res_1", "local"))
+        told = list(again.client.runs.follow("res_1", "local"))
         assert [event.event for event in told][:2] == ["started", "resumed"]
         assert told[-1].data["status"] == "SUCCESS"
         for research_id in promised:
-            *_, last = again.client.follow_research(research_id, "local")
+            *_, last = again.client.runs.follow(research_id, "local")
             assert (last.event, last.data["status"], last.data["research_id"]) == ("result", "SUCCESS", research_id)
-        rows = {row.research_id: row for row in again.client.research_runs("local", 100)}
+        rows = {row.research_id: row for row in again.client.runs.newest("local", 100)}
         assert {rows[one].status for one in (*promised, "res_1")} == {"complete"}
         assert rows["res_2"].status == "failed"
         assert run(program, "gaiad", ["research", "show", "res_2", "--home", str(home)]) == 0
@@ -126,7 +126,7 @@ def test_a_run_is_begun_followed_shown_and_forgotten(shell: Any, daemon: BenchDa
     for verb in ("follow", "cancel", "forget", "show"):
         assert shell("research", verb, research_id)[0] == 3
     with pytest.raises(NotFound):
-        daemon.client.cancel_research("res_none", "local")
+        daemon.client.runs.cancel("res_none", "local")
 
 
 def test_a_program_reads_the_events_of_a_run_line_by_line(shell: Any) -> None:
@@ -167,5 +167,5 @@ def test_on_a_terminal_ask_tells_it_unless_it_shall_not(shell: Any, monkeypatch:
 def test_what_nobody_may_look_at_is_not_there_to_forget(daemon: BenchDaemon) -> None:
     research_id = daemon.client.research(ResearchRequest(query=QUESTION)).research_id
     with pytest.raises(NotFound):
-        daemon.client.forget_research(research_id, "work")
-    assert daemon.client.research_run(research_id, "local").run.research_id == research_id
+        daemon.client.runs.forget(research_id, "work")
+    assert daemon.client.runs.show(research_id, "local").run.research_id == research_id

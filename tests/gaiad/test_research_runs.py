@@ -49,7 +49,7 @@ def shell(daemon: BenchDaemon, capsys: pytest.CaptureFixture[str], *arguments: s
 
 def test_an_answer_names_its_run_and_the_run_holds_the_answer(daemon: BenchDaemon, asked: ResearchResult) -> None:
     assert asked.research_id.startswith("res_")
-    kept = daemon.client.research_run(asked.research_id, "local")
+    kept = daemon.client.runs.show(asked.research_id, "local")
     assert kept.result == msgspec.structs.replace(asked)
     assert kept.run.query == QUESTION
     assert kept.run.outcome == asked.status
@@ -100,16 +100,16 @@ def test_the_payload_alone_is_the_seeds(
 def test_the_rest_of_a_long_source_is_fetched_by_its_id(
     daemon: BenchDaemon, asked: ResearchResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sources = daemon.client.research_run(asked.research_id, "local").payload.sources
+    sources = daemon.client.runs.show(asked.research_id, "local").payload.sources
     long = next(source for source in sources if source.content_length > 10_000)
-    whole = daemon.client.research_source(asked.research_id, long.source_id, "local")
+    whole = daemon.client.runs.source(asked.research_id, long.source_id, "local")
     assert len(whole.content) == whole.content_length == long.content_length
     assert whole.content.startswith(long.content)
     assert not whole.changed
     code, out = shell(daemon, capsys, "research", "source", asked.research_id, long.source_id)
     assert (code, out.rstrip("\n")) == (0, whole.content.rstrip("\n"))
     with pytest.raises(NotFound, match="has no source 'src_099'"):
-        daemon.client.research_source(asked.research_id, "src_099", "local")
+        daemon.client.runs.source(asked.research_id, "src_099", "local")
 
 
 def test_runs_are_listed_newest_first_and_the_doubtful_ones_to_review(
@@ -118,52 +118,52 @@ def test_runs_are_listed_newest_first_and_the_doubtful_ones_to_review(
     one_packet = Filters(packet_ids=["TP-1"])
     partial = daemon.client.research(ResearchRequest(query="How did the council evolve?", filters=one_packet))
     assert partial.status == "PARTIAL"
-    newest = daemon.client.research_runs("local", 2)
+    newest = daemon.client.runs.newest("local", 2)
     assert [row.research_id for row in newest] == [partial.research_id, asked.research_id]
     listed = json.loads(shell(daemon, capsys, "research", "list", "--json", "--limit", "1")[1])["runs"]
     assert [row["research_id"] for row in listed] == [partial.research_id]
-    doubtful = daemon.client.research_runs("local", 50, to_review=True)
+    doubtful = daemon.client.runs.newest("local", 50, to_review=True)
     assert [row.research_id for row in doubtful] == [partial.research_id]
     code, out = shell(daemon, capsys, "research", "review", "--tenant", "nobody")
     assert (code, out) == (0, "nothing to review: no run is PARTIAL or of low confidence\n")
 
 
 def test_a_turn_of_a_chat_keeps_its_run_and_a_rendering_keeps_none(daemon: BenchDaemon, asked: ResearchResult) -> None:
-    before = len(daemon.client.research_runs("local", 1000))
+    before = len(daemon.client.runs.newest("local", 1000))
     daemon.client.render_packet(ChatRequest(message=QUESTION, session_id="s"))
-    assert len(daemon.client.research_runs("local", 1000)) == before
+    assert len(daemon.client.runs.newest("local", 1000)) == before
     list(daemon.client.chat_events(ChatRequest(message=QUESTION, session_id="s")))
-    assert len(daemon.client.research_runs("local", 1000)) == before + 1
+    assert len(daemon.client.runs.newest("local", 1000)) == before + 1
 
 
 def test_a_run_can_be_followed_by_its_id(daemon: BenchDaemon, asked: ResearchResult) -> None:
     told = list(daemon.client.research_events(ResearchRequest(query=QUESTION)))
     research_id = told[0].data["research_id"]
-    assert [event.event for event in told][:3] == ["started", "searching", "found"]
+    assert [event.event for event in told][:3] == ["started", "searching", "planned"]
     assert told[-1].data["research_id"] == research_id
-    again = list(daemon.client.follow_research(research_id, "local"))
+    again = list(daemon.client.runs.follow(research_id, "local"))
     assert [(event.event, event.data) for event in again] == [(event.event, event.data) for event in told]
     assert [event.id for event in again] == [str(number) for number in range(1, len(told) + 1)]
-    rest = list(daemon.client.follow_research(research_id, "local", after=len(told) - 1))
+    rest = list(daemon.client.runs.follow(research_id, "local", after=len(told) - 1))
     assert [event.event for event in rest] == ["result"]
     with pytest.raises(NotFound):
-        list(daemon.client.follow_research("res_none", "local"))
+        list(daemon.client.runs.follow("res_none", "local"))
     with pytest.raises(NotFound):
-        list(daemon.client.follow_research(research_id, "work"))
+        list(daemon.client.runs.follow(research_id, "work"))
 
 
 def test_of_a_run_of_long_ago_the_end_is_told(daemon: BenchDaemon, asked: ResearchResult) -> None:
     for _ in range(TOLD_AGAIN + 2):
         daemon.client.research(ResearchRequest(query="Tell me about that thing"))
-    (event,) = daemon.client.follow_research(asked.research_id, "local")
+    (event,) = daemon.client.runs.follow(asked.research_id, "local")
     assert (event.event, event.data["research_id"]) == ("result", asked.research_id)
 
 
 def test_what_is_not_there_is_not_found(daemon: BenchDaemon, asked: ResearchResult) -> None:
     with pytest.raises(NotFound, match="`gaiad research list` shows the newest"):
-        daemon.client.research_run("res_nothing", "local")
+        daemon.client.runs.show("res_nothing", "local")
     with pytest.raises(NotFound):
-        daemon.client.research_run(asked.research_id, "work")
+        daemon.client.runs.show(asked.research_id, "work")
     with pytest.raises(BadInput, match="give a number from 1 to 1000"):
         daemon.client.get("/research?limit=many")
     with pytest.raises(BadInput, match="review='yes'"):
@@ -176,6 +176,6 @@ def test_a_backup_holds_the_runs_and_a_restore_brings_them_back(
     daemon.client.backup(tmp_path / "b")
     later: Any = daemon.client.research(ResearchRequest(query=QUESTION))
     daemon.client.restore(tmp_path / "b")
-    assert daemon.client.research_run(asked.research_id, "local").run.query == QUESTION
+    assert daemon.client.runs.show(asked.research_id, "local").run.query == QUESTION
     with pytest.raises(NotFound):
-        daemon.client.research_run(later.research_id, "local")
+        daemon.client.runs.show(later.research_id, "local")

@@ -49,7 +49,7 @@ def say(daemon: BenchDaemon, message: str) -> str:
 
 
 def turns(daemon: BenchDaemon) -> set[str]:
-    return {turn.turn_id for turn in daemon.client.turns("local", 100)}
+    return {turn.turn_id for turn in daemon.client.council.turns("local", 100)}
 
 
 def open_seeds(daemon: BenchDaemon) -> int:

@@ -69,7 +69,7 @@ def test_an_answer_is_the_models_words_on_verified_quotes(daemon: BenchDaemon) -
     assert (result.status, result.engine) == ("SUCCESS", "script")
     assert result.answer == f"It is wired in series with both valves. [Packet: {citation.packet_id}]"
     assert "wired in series with the supply of both valves" in citation.quote
-    kept = daemon.client.research_run(result.research_id, "local")
+    kept = daemon.client.runs.show(result.research_id, "local")
     assert kept.account.model_calls == 3
     assert kept.account.prompt_tokens > 0
     assert "script wrote the sentences; rules held each against the quotes it names." in limits(kept)
@@ -93,6 +93,6 @@ def test_without_the_setting_the_rules_answer(daemon: BenchDaemon) -> None:
 
 def test_chat_keeps_to_its_own_way_of_looking_things_up(daemon: BenchDaemon) -> None:
     [*daemon.client.chat_events(ChatRequest(message=QUESTION))]
-    newest = daemon.client.research_runs("local", 1)[0]
-    kept = daemon.client.research_run(newest.research_id, "local")
+    newest = daemon.client.runs.newest("local", 1)[0]
+    kept = daemon.client.runs.show(newest.research_id, "local")
     assert kept.account.model_calls == 0

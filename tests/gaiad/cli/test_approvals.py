@@ -162,7 +162,7 @@ def test_from_a_wish_to_a_verified_file(home: Path, capsys: pytest.CaptureFixtur
         for verb in ("approve", "deny"):
             assert gaiad(home, verb, approval["id"]) == 1
             assert "approved already and verified" in capsys.readouterr().err
-        turn = daemon.client.turn(made["continuation"], "local")
+        turn = daemon.client.council.turn(made["continuation"], "local")
         assert [stage.stage for stage in turn.stages] == ["verify"]
         assert gaiad(home, "audit", "verify") == 0
         daemon.client.backup(home.parent / "backup")

@@ -148,10 +148,10 @@ def test_ctrl_c_ends_the_answer_and_not_the_program(talk: Any, client: Client) -
     here.say("/quit")
     assert here.end() == 0
     deadline = time.monotonic() + 60
-    while client.turns("local", 2, "stop")[-1].status == "RUNNING":
+    while client.council.turns("local", 2, "stop")[-1].status == "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert [turn.status for turn in client.turns("local", 2, "stop")] == ["SUCCESS", "CANCELLED"]
+    assert [turn.status for turn in client.council.turns("local", 2, "stop")] == ["SUCCESS", "CANCELLED"]
     assert "word399" not in here.seen
 
 
@@ -330,7 +330,7 @@ def test_persona_depth_and_session_are_chosen_with_completion(talk: Any, client:
     here.wait("/sources [NUMBER]")
     here.say("/quit")
     assert here.end() == 0
-    (turn,) = client.turns("local", 5, "first")
+    (turn,) = client.council.turns("local", 5, "first")
     assert (turn.persona, turn.depth) == ("brief", "full")
 
 

@@ -159,7 +159,7 @@ def test_the_log_is_followed_over_a_restart_of_a_real_daemon(tmp_path: Path) -> 
             daemon.stop()
             daemon = BenchDaemon(home, SETTINGS)
             after = [json.loads(reader.stdout.readline()) for _ in range(6)]
-            stored = daemon.client.council_log("local", "", 1000, heartbeats=True)
+            stored = daemon.client.council.log("local", "", 1000, heartbeats=True)
         finally:
             reader.send_signal(signal.SIGINT)
             _, errors = reader.communicate(timeout=60)
