@@ -6,6 +6,7 @@ are averaged, weighted by tokens: nothing is cut off. A more urgent request stop
 
 import ctypes
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaiad.models.child.bindings import library
+from gaiad.models.child.crowding import Crowding
 from gaiad.models.child.inbox import Inbox, Job
 from gaiad.models.child.llama import (
     ABORTED,
@@ -54,11 +56,13 @@ class EmbedEngine:
             raise ModelFileError(f"its window of {trained} tokens leaves no room for text; choose another model")
         self._aim = max(1, load.batch_tokens)
         capacity = max(self._aim, self._window)
+        threads = load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS)
+        self._crowding = Crowding(threads)
         self._context = open_embedding_context(
             self._model,
             tokens=capacity,
             sequences=MAX_SEQUENCES,
-            threads=load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS),
+            threads=threads,
             pooling=_pooling(self._model),
             abort=self.interrupt,
         )
@@ -146,6 +150,16 @@ class EmbedEngine:
 
     def _compute(self) -> int:
         """llama.cpp's status."""
+        tokens = self._batch.handle.n_tokens
+        threads = self._crowding.threads(tokens)
+        library.llama_set_n_threads(self._context, threads, threads)
+        began, own = time.perf_counter(), time.process_time()
+        status = self._encode()
+        if status != ABORTED:
+            self._crowding.note(threads, tokens, time.perf_counter() - began, time.process_time() - own)
+        return status
+
+    def _encode(self) -> int:
         if self._memory:
             library.llama_memory_clear(self._memory, False)
             return int(library.llama_decode(self._context, self._batch.handle))
