@@ -6,7 +6,8 @@ compare do not disagree.
 
 import functools
 import re
-from datetime import UTC, datetime, tzinfo
+from calendar import isleap
+from datetime import UTC, date, datetime, tzinfo
 
 import msgspec
 
@@ -209,8 +210,14 @@ def _when(since: datetime, until: datetime, text: str) -> When:
     first, end = since.date(), until.date()
     if not year and not relative:
         later = end.year - first.year
-        first, end = first.replace(year=_SAME_YEAR), end.replace(year=_SAME_YEAR + later)
+        first, end = first.replace(year=_SAME_YEAR), _in_year(end, _SAME_YEAR + later)
     return When(first.isoformat(), end.isoformat(), text, year, relative)
+
+
+def _in_year(day: date, year: int) -> date:
+    """The same day of another year; 1 March for a 29 February that the year has not."""
+    leap = day.month == 2 and day.day == 29
+    return date(year, 3, 1) if leap and not isleap(year) else day.replace(year=year)
 
 
 def _strictly_inside(inner: When, outer: When) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 
 from gaiad.clock import Clock
 from gaiad.config import ResearchConfig
-from gaiad.errors import BadInput, GaiadError
+from gaiad.errors import BadInput
 from gaiad.ports import Archive, Call
 from gaiad.research.one_run import Run
 from gaiad.research.partial import Listens, Partials
@@ -82,7 +82,7 @@ class Researcher:
         run = Run(self._archive, self._clock, limits, request, call, tell, passed_over, trail, steps, partials)
         try:
             answer = await run.answer()
-        except (asyncio.CancelledError, GaiadError) as error:
+        except (asyncio.CancelledError, Exception) as error:
             await keep_broken_off(recorder, trail, error, call, goes_on=goes_on)
             raise
         took_ms = round((self._clock.monotonic() - started) * 1000, 3)

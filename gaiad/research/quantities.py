@@ -15,6 +15,7 @@ from gaiad.research.words import normalise, stem, stop_words
 
 ROUGHLY = 0.15  # "about 40" is 34 to 46
 _MULTIPLES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+_MOST_DECIMALS = 300  # a float has hardly a smaller last digit
 _TIGHT_UNIT = re.compile(r"(?<=\d)(?=(?:ms|km|kg|mm|cm|mb|gb|kb|mib|gib|ml|min|h|s|m|g|l)\b)")
 
 
@@ -112,7 +113,9 @@ def _quantity(match: re.Match[str], before: str) -> Quantity | None:
     if phrase := _ends_with(words, table.at_least):
         return Quantity(value, math.inf, unit, f"{phrase} {text}")
     decimals = len(match["low"].partition(".")[2]) if match["low"][0].isdigit() else 0
-    return Quantity(value, value, unit, text, factor * _MULTIPLES.get(match["low_times"], 1) / 10**decimals)
+    return Quantity(
+        value, value, unit, text, factor * _MULTIPLES.get(match["low_times"], 1) / 10.0 ** min(decimals, _MOST_DECIMALS)
+    )
 
 
 def _ends(match: re.Match[str], words: str) -> tuple[float, float] | None:

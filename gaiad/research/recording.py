@@ -47,8 +47,11 @@ async def keep_broken_off(
     if recorder is None or trail.parameters is None or (goes_on and isinstance(error, asyncio.CancelledError)):
         return
     cancelled = isinstance(error, asyncio.CancelledError | Cancelled)
-    trail.broke_off(
-        "cancelled" if cancelled else "failed",
-        error.message if isinstance(error, GaiadError) else "the caller went away",
-    )
+    trail.broke_off("cancelled" if cancelled else "failed", _why(error))
     await recorder.keep(trail, call)
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "the caller went away"
+    return error.message if isinstance(error, GaiadError) else f"unexpected {type(error).__name__}"

@@ -90,3 +90,17 @@ async def test_a_run_that_broke_off_is_kept_and_one_that_never_began_is_not(arch
         await researcher.research(ResearchRequest(query=QUESTION), Call(deadline=-1.0))
     (trail,) = keeper.kept
     assert (trail.status, trail.error) == ("failed", "the call's deadline passed")
+
+
+async def test_a_run_that_broke_off_by_a_mistake_in_here_is_kept_as_failed(
+    archive: Any, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(*_: object, **__: object) -> None:
+        raise OverflowError("date value out of range")
+
+    monkeypatch.setattr("gaiad.research.one_run.select", mistaken)
+    keeper = Keeper()
+    with pytest.raises(OverflowError):
+        await Researcher(archive, clock, CONFIG, keeper).research(ResearchRequest(query=QUESTION), Call())
+    (trail,) = keeper.kept
+    assert (trail.status, trail.error) == ("failed", "unexpected OverflowError")
