@@ -164,6 +164,7 @@ def _tie(ground: Ground, service: Service, parts: _Parts) -> None:
         research.file,
     )
     service.research_runs = research
+    service.condition.research = research.ids_under_way
     service.approving = approving
     service.condition.also += [lambda _: conversations.problems(), service.counsel.degraded]
     service.condition.also.append(lambda _: _without_sandbox(parts.models, approving))

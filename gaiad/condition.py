@@ -30,7 +30,7 @@ class Condition:
     """What is wrong is noted here by topic; the parts say their own when asked.
 
     `place` gives where the daemon is now. `also` are parts that are opened later: each tells, of these tenants, what is
-    wrong or waits for a person's word.
+    wrong or waits for a person's word. `research` gives the ids of the runs under way there, once it is opened.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Condition:
         self._started = clock.monotonic()
         self._notes: dict[str, str] = {}
         self.also: list[Callable[[Sequence[str]], list[str]]] = []
+        self.research: Callable[[Sequence[str]], list[str]] = lambda _: []
         self.folders: list[tuple[Path, str]] = []
 
     def note(self, topic: str, text: str) -> None:
@@ -90,6 +91,7 @@ class Condition:
             tenants=shown,
             folders=[str(folder) for folder, tenant in self.folders if tenants is None or tenant in tenants],
             jobs=jobs,
+            research=self.research(shown),
             counters=self._metrics.counters(),
             latencies={name: msgspec.structs.asdict(value) for name, value in self._metrics.latencies().items()},
             memory_bytes=resident_bytes(os.getpid()),

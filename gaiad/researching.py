@@ -6,7 +6,7 @@ a run is either under way there or at its end, by one commit.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +41,7 @@ TOLD_AGAIN = 64
 """Runs whose events are still in memory; of those before only the end is told."""
 _FOLDER = "research"
 _BROKEN_OFF = "it was broken off"
+_AGAIN = "from its beginning: what its rounds had found is searched for again, and what was told of it counts no more"
 StartedRun = Callable[[ResearchRequest, Call, str], Awaitable[ResearchResult]]
 _Name = tuple[str, str]  # tenant and id
 
@@ -80,6 +81,14 @@ class Researching:
     def under_way(self) -> int:
         """How many runs go on by themselves."""
         return len(self._started)
+
+    def ids_under_way(self, tenants: Collection[str]) -> list[str]:
+        """All runs of these tenants that are not at their end, also those that somebody waits for; oldest first.
+
+        `cancel` breaks off any of them.
+        """
+        names = {*self._beginning, *self._started, *self._asked}
+        return sorted(research_id for tenant, research_id in names if tenant in tenants)
 
     # ------------------------------------------------------------------------------------ runs that go on by themselves
 
@@ -138,8 +147,8 @@ class Researching:
         self._started[(call.tenant, begun.research_id)] = _Started(call, begun)
         events = self._begin(call.tenant, begun.research_id)
         events.add("started", {"research_id": begun.research_id})
-        if resumed:  # from its beginning: what was told of it before counts no more
-            events.add("resumed", {"research_id": begun.research_id, "began_at": begun.started_at})
+        if resumed:
+            events.add("resumed", {"research_id": begun.research_id, "began_at": begun.started_at, "note": _AGAIN})
         self._tasks.start(begun.research_id, self._by_itself(begun, call, run))
 
     async def _by_itself(self, begun: Begun, call: Call, run: StartedRun) -> None:

@@ -48,7 +48,7 @@ class ModelStatus(Output, frozen=True):
 
 
 class Status(Output, frozen=True):
-    """What `gaiad status` shows. `queue` is pages waiting for a vector."""
+    """What `gaiad status` shows. `queue` is pages waiting for a vector, `research` the ids of the runs under way."""
 
     pid: int
     version: str
@@ -66,6 +66,7 @@ class Status(Output, frozen=True):
     tenants: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     jobs: dict[str, int] = field(default_factory=dict)
+    research: list[str] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     latencies: dict[str, Any] = field(default_factory=dict)
     memory_bytes: int = 0

@@ -21,7 +21,7 @@ def event_text(name: str, data: dict[str, Any], width: int) -> str:
     """The lines of one event, "" when there is nothing to tell. Pure."""
     match name:
         case "resumed":
-            return "Interrupted by the end of the daemon; begun again"
+            return "Interrupted by the end of the daemon; begun again from its beginning"
         case "interrupted":
             return "The daemon stops; the run goes on at its next start"
         case "searching":

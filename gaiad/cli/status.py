@@ -51,6 +51,7 @@ def status_text(status: "Status") -> str:
         *(("watching" if not number else "", folder) for number, folder in enumerate(status.folders)),
         *((f"model {model.role}", _model(model)) for model in status.models),
         *(("jobs", _jobs(status.jobs)) for _ in list(status.jobs)[:1]),
+        *(("research", _research(status.research)) for _ in status.research[:1]),
     ]
     head = f"{bold('gaiad')} {status.version} runs as pid {status.pid} for {duration(status.uptime_s)}"
     reasons = [f"{warn('degraded:')} {plain(reason)}" for reason in status.degraded]
@@ -70,3 +71,7 @@ def _model(model: "ModelStatus") -> str:
 
 def _jobs(jobs: dict[str, int]) -> str:
     return ", ".join(f"{number:,} {state}" for state, number in jobs.items() if number) or "none"
+
+
+def _research(under_way: list[str]) -> str:
+    return f"{counted(len(under_way), 'run')} under way: {', '.join(under_way)}"

@@ -111,11 +111,13 @@ async def test_a_run_that_somebody_waits_for_can_be_broken_off(researching: Rese
     )
     await until(lambda: len(told) == 2)
     research_id = told[0][1]["research_id"]
+    assert (researching.ids_under_way(["local"]), researching.ids_under_way(["work"])) == ([research_id], [])
     with pytest.raises(NotFound):
         await researching.cancel(research_id, Call("work"))
     assert await researching.cancel(research_id, Call("local"))
     with pytest.raises(Cancelled):
         await asyncio.wait_for(asking, 60)
+    assert researching.ids_under_way(["local"]) == []
     assert not await researching.cancel(research_id, Call("local"))
 
 
@@ -137,6 +139,7 @@ async def test_more_than_so_many_at_once_are_refused_until_one_ends(researching:
 
 async def test_a_run_under_way_is_listed_and_shown_and_cannot_be_forgotten(researching: Researching) -> None:
     research_id = await begin(researching, Call("local"))
+    assert researching.ids_under_way(["local"]) == [research_id]
     (row,) = await researching.newest(Call("local"), 9)
     assert (row.research_id, row.status, row.outcome, row.query) == (research_id, "in_progress", "", "who?")
     assert await researching.newest(Call("local"), 9, to_review=True) == []

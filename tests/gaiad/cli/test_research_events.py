@@ -13,7 +13,7 @@ from gaiad.errors import Unavailable
     ("name", "data", "text"),
     [
         ("started", {"research_id": "res_1"}, ""),
-        ("resumed", {"research_id": "res_1"}, "Interrupted by the end of the daemon; begun again"),
+        ("resumed", {"research_id": "res_1"}, "Interrupted by the end of the daemon; begun again from its beginning"),
         ("interrupted", {"research_id": "res_1"}, "The daemon stops; the run goes on at its next start"),
         ("searching", {"iteration": 1, "query": "float switch", "refinements": []}, "Searching: float switch"),
         (
