@@ -22,8 +22,12 @@ PAGES = 8
 async def plan_seeds(archive: Archive, session_id: str, question: str, call: Call) -> list[str]:
     """Memo texts for a plan, the most useful first, `MOST_TOKENS` together at most by a cautious estimate.
 
+    A turn has the labels of what it is given, and these lines are not among it: what any channel does not see is left
+    out, as whatever is written from the plan may be read on another channel.
+
     [] when nothing is remembered. Raises DeadlineExceeded, Cancelled, and what the archive's search raises.
     """
+    call = call.without(call.guarded, ())
     try:
         own = await archive.session_memos(session_id, call)
         found = await _matching(archive, session_id, question, call)

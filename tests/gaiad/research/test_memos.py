@@ -7,9 +7,9 @@ from gaiad.ports import Call
 from gaiad.research.memos import MOST_TOKENS, plan_seeds
 
 
-def turn(session, number, said):
+def turn(session, number, said, **labels):
     messages = [TurnMessage(role="user", content=said), TurnMessage(role="assistant", content="Noted.")]
-    return SessionTurn(session_id=session, turn_id=f"{session}-{number}", messages=messages)
+    return SessionTurn(session_id=session, turn_id=f"{session}-{number}", messages=messages, **labels)
 
 
 @pytest.fixture
@@ -65,3 +65,14 @@ async def test_a_question_without_words_gets_the_latest_memo_alone(filled, call,
 @pytest.mark.parametrize("tenant", ["local", "elsewhere"])
 async def test_where_nothing_is_remembered_there_are_no_seeds(archive, tenant):
     assert await plan_seeds(archive, "nobody", "walnuts?", Call(tenant=tenant)) == []
+
+
+@pytest.mark.parametrize("session", ["vault", "new"])
+async def test_what_some_channel_does_not_see_seeds_no_plan_on_any(filled, call, session):
+    said = "We decided to hide the walnuts of Zenobia Quarles in the vault."
+    await filled.remember_turns([turn("vault", 1, said, policy_tags=["secret"])], call)
+    question = "Where did Zenobia Quarles hide the walnuts?"
+    assert any("Zenobia" in seed for seed in await plan_seeds(filled, session, question, call))
+    seeds = await plan_seeds(filled, session, question, call.without((), ["secret"]))
+    assert seeds
+    assert not [seed for seed in seeds if "Zenobia" in seed]
