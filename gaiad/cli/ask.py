@@ -25,6 +25,19 @@ def question_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(0, 5),
             help="Most rounds of search and reflection; 0 is the setting research.max_iterations.",
         ),
+        click.option(
+            "--max-pages",
+            default=0,
+            type=click.IntRange(0, 32),
+            help="Most pages quoted; 0 is the setting research.max_pages.",
+        ),
+        click.option(
+            "--max-output-tokens",
+            default=0,
+            metavar="N",
+            type=click.IntRange(min=0),
+            help="Cut the answer to so many tokens, at a whole quote; 0 is no limit.",
+        ),
         filter_options,
         tenant_option,
     ]
@@ -108,6 +121,8 @@ def request_from(words: tuple[str, ...], given: dict[str, Any]) -> "ResearchRequ
         query=_question(words),
         tenant=given["tenant"],
         max_iterations=given["max_iterations"],
+        max_pages=given["max_pages"],
+        max_output_tokens=given["max_output_tokens"],
         filters=filters_from(given),
         now=moment(given["now"], user_zone()) if given["now"] else "",
     )

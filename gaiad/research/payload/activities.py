@@ -43,6 +43,8 @@ def _activity(number: int, search: Search, created: list[str]) -> Activity:
 def _described(search: Search) -> str:
     if isinstance(search.request, PacketFilter):
         return "List the packets that the filters let through"
+    if search.request.mode == "page_id":
+        return f"Look up by their ids the pages {', '.join(search.request.page_ids)}"
     order = {"relevance": "", "earliest": ", earliest first", "latest": ", latest first"}[search.request.order]
     return f'Search the pages for "{search.request.query}" ({search.request.mode}{order})'
 

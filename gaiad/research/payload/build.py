@@ -9,6 +9,7 @@ from datetime import tzinfo
 
 from gaiad.clock import to_iso
 from gaiad.payload_schemas import IterationRecord, ResearchAgentPayload, ResearchMetadata, ResearchPlan
+from gaiad.research.hops import parts
 from gaiad.research.payload.closing import close
 from gaiad.research.payload.comparing import compare_sources, comparison_records, contradiction_records
 from gaiad.research.payload.facts import find_facts
@@ -55,9 +56,12 @@ def build_payload(trail: Trail, packets: Mapping[str, Packet], zone: tzinfo) -> 
 
 
 def _questions(trail: Trail) -> list[str]:
-    """The question, and one for each side of a comparison."""
-    subjects = trail.parameters.subjects if trail.parameters else ()
-    return [trail.request.query, *(f"What is said of {subject}?" for subject in subjects)]
+    """The question, and one for each side of a comparison, or for each of several that it holds."""
+    if trail.parameters is None:
+        return [trail.request.query]
+    sides = [f"What is said of {subject}?" for subject in trail.parameters.subjects]
+    held = [] if sides else [f"{part}?" for part in parts(trail.parameters.search_text)]
+    return list(dict.fromkeys([trail.request.query, *sides, *held]))
 
 
 def _metadata(ground: Ground, iterations: Sequence[IterationRecord], contradictions: int) -> ResearchMetadata:
@@ -80,7 +84,8 @@ def _plan(ground: Ground) -> ResearchPlan:
     parameters = trail.parameters
     refinements = list(trail.rounds[-1].refinements) if trail.rounds else []
     initial = _initial_plan(parameters)
-    terms = [one.query for one in trail.rounds if one.query]
+    searched = [action.query for one in trail.rounds for action in one.plan]
+    terms = [query for query in (*(one.query for one in trail.rounds), *searched) if query]
     return ResearchPlan(
         initial_plan=initial,
         current_plan="; then ".join([initial, *refinements]),

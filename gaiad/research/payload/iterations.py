@@ -89,12 +89,13 @@ def _gaps(trail: Trail, one: Round) -> list[str]:
 
 
 def _answered(ground: Ground, one: Round) -> list[str]:
-    """The research questions that this round answers; the first is the question itself."""
+    """The research questions that this round answers; the first is the question itself, and what it holds is answered
+    with it."""
     trail = ground.trail
     result = trail.result if _is_last(trail, one) else None
     whole = result.status == "SUCCESS" if result else bool(one.reflection and one.reflection.is_sufficient)
-    found = ground.questions[:1] if whole else []
     subjects = trail.parameters.subjects if trail.parameters else ()
+    found = (ground.questions[:1] if subjects else list(ground.questions)) if whole else []
     for subject, question in zip(subjects, ground.questions[1:], strict=False):
         if any(names_subject(item, subject) for item in one.selected):
             found.append(question)

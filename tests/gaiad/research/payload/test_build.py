@@ -66,6 +66,22 @@ async def test_packets_that_agree_corroborate_each_other(memory: Any, page: Any,
     assert "src_002 says the same" in payload.sources[0].reliability_reasoning
 
 
+async def test_a_question_that_holds_two_leaves_both_as_research_questions(
+    memory: Any, page: Any, make_payload: Any
+) -> None:
+    question = "When was the council founded and who chose the valve?"
+    pages = [page(FOUNDED.format("12 October 2025"), "tp-1"), page("Mara chose the valve of the council.", "tp-2")]
+    payload = await make_payload(memory(pages), question)
+    assert payload.plan.research_questions == [
+        question,
+        "When was the council founded?",
+        "who chose the valve?",
+    ]
+    assert "who chose the valve" in payload.plan.search_terms
+    for one in payload.iterations:
+        assert one.questions_answered in ([], payload.plan.research_questions)
+
+
 async def test_what_is_not_found_is_a_gap_and_no_finding(memory: Any, page: Any, make_payload: Any) -> None:
     payload = await make_payload(memory([page("A pump hums.")]), "Which committee chose the valve in March 2024?")
     assert payload.synthesis.findings == []

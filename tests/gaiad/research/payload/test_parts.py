@@ -82,6 +82,13 @@ async def test_an_activity_shows_what_was_asked_beyond_the_usual(memory: Any, pa
     assert activity.result_summary == "Pages: 1, of packets: 1, new sources: 0"
 
 
+async def test_a_look_up_by_ids_names_them(memory: Any, page: Any, make_trail: Any) -> None:
+    trail = await make_trail(memory([page("The council was founded on 12 October 2025.")]), QUESTION)
+    (search,) = trail.searches
+    search.request = replace(search.request, mode="page_id", query="", page_ids=["p-1", "p-2"])
+    assert activities([search], [])[0].description == "Look up by their ids the pages p-1, p-2"
+
+
 def test_completeness_is_the_weighted_mean_and_nothing_without_sources() -> None:
     assert sum(WEIGHTS.values()) == pytest.approx(1.0)
     nothing = measure(answered=0.0, kind="factual", sources=[], facts=[], pairs=[], confidence=0.0)
