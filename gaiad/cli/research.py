@@ -124,15 +124,28 @@ def list_runs(limit: int, tenant: str) -> None:
     _listed(limit, tenant, to_review=False, none="no research yet; ask something: gaiad ask QUESTION")
 
 
-@research.command("review", cls=Verb, example="gaiad research review --limit 5")
+@research.command("review", cls=Verb, example="gaiad research review --done RUN")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many.")
+@click.option("--done", multiple=True, metavar="ID", help="Tick a run off: it was looked at. May be given again.")
+@click.option("--again", multiple=True, metavar="ID", help="Put a run that was ticked off back on the list.")
 @tenant_option
-def review(limit: int, tenant: str) -> None:
+def review(limit: int, done: tuple[str, ...], again: tuple[str, ...], tenant: str) -> None:
     """List the runs to look at again: PARTIAL, or of low confidence.
 
     Low is below 0.5. What was not found at all (NOT_FOUND) has no answer to look at and is not listed.
     """
-    _listed(limit, tenant, to_review=True, none="nothing to review: no run is PARTIAL or of low confidence")
+    if not done and not again:
+        _listed(limit, tenant, to_review=True, none="nothing to review: no run is PARTIAL or of low confidence")
+        return
+    with invocation().client() as client:
+        for run in done:
+            client.runs.review(run, tenant)
+        for run in again:
+            client.runs.review(run, tenant, done=False)
+    if invocation().as_json:
+        write_json({"done": done, "again": again})
+    else:
+        click.echo("\n".join([*(f"ticked off {run}" for run in done), *(f"put back {run}" for run in again)]))
 
 
 @research.command("show", cls=Verb, example="gaiad research show RUN --payload | jq '.contradictions'")

@@ -124,6 +124,13 @@ def test_runs_are_listed_newest_first_and_the_doubtful_ones_to_review(
     assert [row["research_id"] for row in listed] == [partial.research_id]
     doubtful = daemon.client.runs.newest("local", 50, to_review=True)
     assert [row.research_id for row in doubtful] == [partial.research_id]
+    done = ("research", "review", "--done", partial.research_id)
+    assert shell(daemon, capsys, *done) == (0, f"ticked off {partial.research_id}\n")
+    assert daemon.client.runs.newest("local", 50, to_review=True) == []
+    assert "Reviewed 20" in shell(daemon, capsys, "research", "show", partial.research_id)[1]
+    code, out = shell(daemon, capsys, "research", "review", "--again", partial.research_id)
+    assert (code, out) == (0, f"put back {partial.research_id}\n")
+    assert daemon.client.runs.newest("local", 50, to_review=True) == doubtful
     code, out = shell(daemon, capsys, "research", "review", "--tenant", "nobody")
     assert (code, out) == (0, "nothing to review: no run is PARTIAL or of low confidence\n")
 
