@@ -229,6 +229,11 @@ def request_words() -> frozenset[str]:
     return frozenset(_table().request_words)
 
 
+def is_role(name: str) -> bool:
+    """Whether a speaker's name is that of a role (user, assistant), behind which anybody may be."""
+    return name.lower() in _table().roles
+
+
 def _expanded(keywords: tuple[str, ...], meanings: list[str]) -> tuple[str, ...]:
     extra = [word for meaning in meanings for word in meaning.split() if word not in stop_words()]
     extra += [other for word in keywords for other in synonyms(word)]
