@@ -129,6 +129,11 @@ class Exchange:
         return {tenant for tenant in (of_record, *asked) if tenant and tenant != HOUSE} or {DEFAULT_TENANT}
 
     @property
+    def sees_all(self) -> bool:
+        """Whether nothing is kept from this caller's channel (`memory.exclude`)."""
+        return not self._hidden
+
+    @property
     def _hidden(self) -> Collection[str]:
         """The labels of packets that this caller does not see."""
         return self._reads[0]

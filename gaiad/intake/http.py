@@ -246,7 +246,7 @@ def table() -> list[Route]:
         Route("POST", "/ingest", ingest),
         Route("GET", "/jobs", list_jobs),
         Route("GET", job, show_job),
-        Route("GET", f"{job}/outcomes", job_outcomes),
+        Route("GET", f"{job}/outcomes", job_outcomes, beside=True),
         Route("POST", f"{job}/cancel", cancel_job),
         Route("POST", "/search", search),
         Route("POST", "/research", research, plain=True, beside=True),

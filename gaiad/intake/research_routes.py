@@ -8,7 +8,7 @@ from contextlib import aclosing
 from gaiad.errors import BadInput, NotFound
 from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, last_event_id
-from gaiad.run_schemas import ResearchRun
+from gaiad.run_schemas import ResearchRun, RunRow
 from gaiad.schemas import DEFAULT_TENANT, Input, ResearchRequest
 
 _LIMIT, _MOST = 20, 1000
@@ -69,6 +69,15 @@ async def _run(exchange: Exchange) -> ResearchRun:
     raise NotFound(f"no run is called {research_id!r}; `gaiad research list` shows the newest")
 
 
+async def _withhold(exchange: Exchange) -> None:
+    """Raise Withheld before anything is told of a run that the caller may not see; one not kept yet names nothing."""
+    try:
+        run = await _run(exchange)
+    except NotFound:
+        return
+    await exchange.shown(run)
+
+
 async def show_run(exchange: Exchange) -> Reply:
     return await _run(exchange)
 
@@ -78,6 +87,7 @@ async def events(exchange: Exchange) -> Reply:
 
     Goes on after `Last-Event-ID`. Of an older run only the end is told.
     """
+    await _withhold(exchange)
     research_id, after = exchange.request.match_info["research_id"], last_event_id(exchange.request) or 0
     for tenant in await exchange.tenants():
         try:
@@ -93,6 +103,7 @@ async def events(exchange: Exchange) -> Reply:
 
 async def show_source(exchange: Exchange) -> Reply:
     """The whole text of one source: the payload holds its first 10,000 characters."""
+    await _withhold(exchange)
     run, source_id = (await _run(exchange)).run, exchange.request.match_info["source_id"]
     return await exchange.service.research_runs.source(run.research_id, source_id, exchange.call(run.tenant))
 
@@ -108,7 +119,18 @@ async def list_runs(exchange: Exchange) -> Reply:
         for tenant in await exchange.tenants()
         for row in await runs.newest(exchange.call(tenant), limit, to_review=review == "1")
     ]
-    return {"runs": sorted(found, key=lambda row: row.research_id, reverse=True)[:limit]}
+    newest = sorted(found, key=lambda row: row.research_id, reverse=True)[:limit]
+    return {"runs": newest if exchange.sees_all else [row for row in newest if await _may_see(exchange, row)]}
+
+
+async def _may_see(exchange: Exchange, row: RunRow) -> bool:
+    """A row does not say what its run was made of; the run does."""
+    call = exchange.call(row.tenant)
+    try:
+        await exchange.shown(await exchange.service.research_runs.run(row.research_id, call))
+    except NotFound:
+        return False
+    return True
 
 
 def _limit(text: str) -> int:

@@ -110,9 +110,25 @@ def test_search_and_research_find_it_on_the_command_line_alone(daemon: BenchDaem
     assert (asked.status, CANARY in words(asked)) == (200, False)
     kept = page.get(f"/research/{answered['research_id']}")
     assert (kept.status, CANARY in words(kept)) == (404, False)
+    for more in ("/events", "/sources/src_001"):
+        told = page.get(f"/research/{answered['research_id']}{more}")
+        assert (told.status, "tp-" in words(told), QUESTION[:-1] in words(told)) == (404, False, False), more
+    listed = {run["research_id"] for run in page.get("/research").json["runs"]}
+    assert (asked.json["research_id"] in listed, answered["research_id"] in listed) == (True, False)
     assert page.post(f"/research/{answered['research_id']}/forget").status == 404
     assert daemon.client.get(f"/research/{answered['research_id']}")["result"]["status"] == "SUCCESS"
     assert page.get(f"/research/{asked.json['research_id']}").status == 200
+
+
+def test_what_became_of_a_hidden_file_is_told_to_the_command_line_alone(daemon: BenchDaemon, page: Page) -> None:
+    document = {
+        "name": "vault-plan.json",
+        "content": '{"packet_id": "tp-vault-plan", "tags": ["secret"], "content": "x"}',
+    }
+    job = daemon.client.post("/ingest", {"documents": [document], "wait": True})["job"]["job_id"]
+    (told,) = daemon.client.get(f"/jobs/{job}/outcomes")["outcomes"]
+    assert (told["packet_id"], told["outcome"]) == ("tp-vault-plan", "accepted")
+    assert page.get(f"/jobs/{job}/outcomes").json == {"outcomes": []}
 
 
 def test_packets_and_sessions_are_as_if_it_were_not_there(daemon: BenchDaemon, page: Page) -> None:

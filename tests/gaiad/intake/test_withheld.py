@@ -15,7 +15,7 @@ OF_THE_ARCHIVE = (
 )  # fmt: skip
 OF_NO_PACKET = (
     "/backup", "/config", "/config/reload", "/doctor", "/generate", "/healthz", "/ingest", "/metrics", "/personas",
-    "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/cancel", "/jobs/{job_id}/outcomes", "/quarantine", "/reindex",
+    "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/cancel", "/quarantine", "/reindex",
     "/models", "/models/load", "/models/pin", "/models/unload", "/restore", "/stability", "/status", "/stop", "/sweep",
     "/rfc/list", "/rfc/merge", "/rfc/propose", "/rfc/review", "/rfc/show", "/rfc/vote",
 )  # fmt: skip
