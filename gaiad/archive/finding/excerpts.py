@@ -56,6 +56,8 @@ def common_prefix(one: str, other: str) -> str:
 
 def excerpt(text: str, wanted: Sequence[Needle] = (), width: int = EXCERPT_CHARS) -> str:
     """About `width` characters around the most distinct matches, on one line, "…" where something was cut off."""
+    if len(text) <= width:
+        return " ".join(text.split())
     start, end = best_window(text, wanted, width)
     while start > 0 and not _BREAK.match(text[start - 1]) and start < end and not _BREAK.match(text[start]):
         start += 1

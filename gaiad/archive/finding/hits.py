@@ -10,6 +10,7 @@ from gaiad.archive.finding.excerpts import excerpt, needles
 from gaiad.archive.finding.labels import Labels, labels_of
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.ranked import Candidates, Ranked
+from gaiad.archive.finding.surroundings import counts_at
 from gaiad.archive.storing.catalogue import Positions
 from gaiad.schemas import Explanation, Hit, RetrieverScore, SearchRequest
 
@@ -58,7 +59,7 @@ def _matched_words(lexical: LexicalScores, positions: Positions) -> list[list[st
     """The query's words that stand on each page, sorted."""
     words: list[set[str]] = [set() for _ in positions]
     for term in lexical.terms:
-        for number in np.flatnonzero(np.isin(positions, term.positions)).tolist():
+        for number in np.flatnonzero(counts_at(term, positions)).tolist():
             words[number].add(term.word)
     return [sorted(found) for found in words]
 

@@ -31,7 +31,7 @@ def window_scores(terms: Sequence[TermPages], catalogue: Catalogue, positions: P
     length = (catalogue.length[where] * there).reshape(shape).sum(axis=0)
     mean = float(length.mean())
     for term in terms:
-        counts = (_counts(term, where) * there).reshape(shape).sum(axis=0)
+        counts = (counts_at(term, where) * there).reshape(shape).sum(axis=0)
         total += term_scores(counts, length, mean, term.weight)
     return total
 
@@ -69,7 +69,7 @@ def _beside(catalogue: Catalogue, positions: Positions, step: int) -> tuple[Posi
     return where, there
 
 
-def _counts(term: TermPages, positions: Positions) -> Scores:
+def counts_at(term: TermPages, positions: Positions) -> Scores:
     """The term's count in each of the pages, 0 where it does not stand."""
     found = np.zeros(len(positions), np.float32)
     if len(term.positions):
