@@ -5,6 +5,7 @@ Beside the labelled questions, a hundred about people and things that stand nowh
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -22,12 +23,14 @@ from gaiad.bench.retrieval_data import Collection, conversation_files, fingerpri
 from gaiad.clock import SystemClock
 from gaiad.config import Config, ResearchConfig, load_config
 from gaiad.errors import BadInput
-from gaiad.ports import Archive, Call
+from gaiad.ports import Archive, Call, Embedder
 from gaiad.research.loop import Researcher
 from gaiad.schemas import ResearchRequest
 
 THRESHOLDS = (0.0, 0.4, 0.6, 0.8, 0.9, 1.0)
 """Of `[research] citation_threshold`, for the curve; the configured one is measured besides."""
+AT_ONCE = 2
+"""Conversations under way: searches of one wait for the embedding worker, and the other has the processor."""
 
 
 def run_answers(sources: Sequence[Path], *, as_json: bool) -> None:
@@ -76,20 +79,40 @@ class Outcome:
         self.rows: dict[float, list[Answered]] = {}
         self.left_out = 0
 
+    def add(self, other: "Outcome") -> None:
+        self.left_out += other.left_out
+        for at, rows in other.rows.items():
+            self.rows.setdefault(at, []).extend(rows)
+
 
 async def _run(collections: Sequence[Collection], config: Config) -> Outcome:
+    """Some conversations at a time, their answers in order: while one waits for its vectors another is asked."""
+    turns = asyncio.Semaphore(AT_ONCE)
     outcome = Outcome()
-    configured = config.research.citation_threshold
     async with own_embedder(config) as embedder:
-        for collection in collections:
-            async with filled(collection, config, embedder) as one:
-                archive = AskedOnce(one.archive)
-                questions = labelled(collection) + await _unknown(archive, outcome)
-                for at in sorted({configured, *THRESHOLDS}, key=lambda value: value != configured):
-                    settings = msgspec.structs.replace(config.research, citation_threshold=at)
-                    asked = questions if at == configured else [one for one in questions if one.single]
-                    rows = outcome.rows.setdefault(at, [])
-                    rows += [row async for row in _answers(archive, asked, settings)]
+
+        async def in_turn(collection: Collection) -> Outcome:
+            async with turns:
+                return await _asked(collection, config, embedder)
+
+        for one in await asyncio.gather(*(in_turn(collection) for collection in collections)):
+            outcome.add(one)
+    return outcome
+
+
+async def _asked(collection: Collection, config: Config, embedder: Embedder | None) -> Outcome:
+    """One conversation's answers; says on stderr when it is at its end, for all of them take minutes."""
+    began, outcome = time.perf_counter(), Outcome()
+    configured = config.research.citation_threshold
+    async with filled(collection, config, embedder) as one:
+        archive = AskedOnce(one.archive)
+        questions = labelled(collection) + await _unknown(archive, outcome)
+        for at in sorted({configured, *THRESHOLDS}, key=lambda value: value != configured):
+            settings = msgspec.structs.replace(config.research, citation_threshold=at)
+            asked = questions if at == configured else [one for one in questions if one.single]
+            outcome.rows[at] = [row async for row in _answers(archive, asked, settings)]
+    took_s = time.perf_counter() - began
+    print(f"{collection.name}: {len(questions)} questions asked in {took_s:.0f} s", file=sys.stderr)
     return outcome
 
 
