@@ -1,6 +1,10 @@
-"""The council's last words to the person, where an answer alone does not say how the turn ended (GCP 6, 8.4)."""
+"""The council's last words to the person, where an answer alone does not say how the turn ended (GCP 6, 8.4).
+
+What a command did that did not stand up to verification is undone here too, for the words tell of it.
+"""
 
 from council.course import End
+from gaiad.errors import GaiadError
 from gaiad.turn.executed import Executed, command_line, how_it_ended
 from gaiad.turn.story import Story
 
@@ -34,6 +38,19 @@ def closing_words(end: End, story: Story, undone: str = "") -> str:
         return words
     story.notes.append(words)
     return ""
+
+
+async def undone(end: End, story: Story) -> str:
+    """After a command that did not stand up to verification: what became of its work directory."""
+    executed = story.executed
+    if end.ending != "reverted" or executed is None:
+        return ""
+    try:
+        why_not = await executed.revert()
+    except GaiadError as error:
+        why_not = error.message
+    where = executed.approval.work
+    return f"{where} could not be put back: {why_not}." if why_not else f"{where} is as it was before it ran."
 
 
 def _question(end: End, story: Story) -> str:

@@ -17,38 +17,33 @@ from council.roles import Role, assign_stage
 from council.stage_output import Outcome, read_output
 from council.stages import (
     Command,
-    Form,
     Marker,
     Plan,
     RefinedPlan,
     Verification,
     plan_text,
-    stage_form,
     verification_text,
 )
 from gaiad.clock import Clock
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
-from gaiad.generation import Sampling
-from gaiad.models.pool.pooled_model import PooledModel
 from gaiad.ports import Call
 from gaiad.turn.acting import RESPONSE, Acting
 from gaiad.turn.also import STATUSES
-from gaiad.turn.closing import closing_words
+from gaiad.turn.closing import closing_words, undone
 from gaiad.turn.company import Company
 from gaiad.turn.minutes import Minutes
-from gaiad.turn.pacing import pace_of
 from gaiad.turn.quoting import is_quoting, quote
 from gaiad.turn.remembering import Keeper
-from gaiad.turn.stage_call import CUT, Pace, StageCall, request_of
-from gaiad.turn.stage_packets import Meta, StagePackets
+from gaiad.turn.stage_call import CUT, StageCall
+from gaiad.turn.stage_packets import StagePackets
+from gaiad.turn.stage_start import StageStart
 from gaiad.turn.story import FAILED, Story, Told, as_event
 from gaiad.turn.watching import watch
+from gaiad.turn.written import Written
 from prompts.packet import WorkItem
 
 Event = tuple[str, object]
 MEMO = "MEMO"
-_SHORTEST_REPLY = 16
-_LAST_COUNTS = ("PLAN", "RESPONSE", "INTERRUPT")  # of each, only the last one written is work for the next stage
 
 
 class Done(NamedTuple):
@@ -87,16 +82,15 @@ class CouncilTurn:
         acted_by: Role | None = None,
     ) -> None:
         self._company = company
-        self._packets = packets
         self._keeper = keeper
         self._story = story
         self._minutes = minutes
         self._rules = story.rules
         self._course = Course(story.choice.depth, story.rules, acted_by)
-        self._chain = story.rules.stages.chains[story.choice.depth]
         self._clock = clock
         self._call = call
-        self._work = [WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else [*work]
+        self._start = StageStart(packets, story, minutes, clock, call)
+        self._written = Written([WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else work)
         self._done = Done("lost")
         self._errors: list[GaiadError] = []
 
@@ -117,7 +111,7 @@ class CouncilTurn:
                 if isinstance(step, Task) and self._minutes.waiting:
                     step = self._course.await_approval(self._minutes.what_waits(), self._minutes.seats())
             self._end(step)
-            if words := closing_words(step, story, await self._undone(step)):
+            if words := closing_words(step, story, await undone(step, story)):
                 yield "delta", {"text": story.show(words)}
             if await self._surface():
                 yield "also", story.also
@@ -142,18 +136,6 @@ class CouncilTurn:
             story.notes.append(f"no earlier packet was looked for: {beside.trouble}")
         return story.also is not None
 
-    async def _undone(self, end: End) -> str:
-        """After a command that did not stand up to verification: what became of its work directory."""
-        executed = self._story.executed
-        if end.ending != "reverted" or executed is None:
-            return ""
-        try:
-            why_not = await executed.revert()
-        except GaiadError as error:
-            why_not = error.message
-        where = executed.approval.work
-        return f"{where} could not be put back: {why_not}." if why_not else f"{where} is as it was before it ran."
-
     def _end(self, end: End) -> None:
         """Raises when there is nothing to be said but that it could not be done; what was shown in part is void."""
         self._story.ended(structs.replace(end, reduced_quorum=end.reduced_quorum or self._minutes.reduced()))
@@ -167,20 +149,20 @@ class CouncilTurn:
 
     async def _stage(self, task: Task) -> AsyncGenerator[Event, None]:
         """One stage call from its packet to its record; sets `_done`."""
-        task = self._with_commands(task)
+        task = self._start.with_commands(task)
         names, began = self._story.gathered.names, self._clock.monotonic()
         self._company.room.step(names.turn_id, task.stage, task.role, self._story.choice.depth)
         yield "stage", {"stage": task.stage, "role": task.role, "why": task.why}
         stage: StageCall | None = None
         try:
-            stage = await self._open(task, began)
+            stage = await self._start.open(task, self._written.items, began)
             yield "packet", self._story.sizes(stage)
             doing = self._act(stage) if task.stage == "act" else self._think(stage)
             async with aclosing(doing) as events:
                 async for event in events:
                     yield event
         except GaiadError as error:
-            if isinstance(error, Cancelled) or (stage is None and self._is_the_messages(error, task)):
+            if isinstance(error, Cancelled) or (stage is None and self._start.is_the_messages(error, task)):
                 raise
             self._errors.append(error)
             self._done = Done("lost", 0 if stage is None else stage.tokens)
@@ -190,56 +172,9 @@ class CouncilTurn:
                 self._minutes.called(stage)
         yield "stage_done", self._story.stages[-1]
 
-    def _is_the_messages(self, error: GaiadError, task: Task) -> bool:
-        """Whether no packet can be made because of what was said, which is no role's fault."""
-        acts = assign_stage(self._rules.roles, "act", self._minutes.seats())
-        same = acts is not None and self._packets.window_of(acts.role) == self._packets.window_of(task.role)
-        return isinstance(error, BadInput) and (task.stage == "act" or (same and not self._story.stages))
-
-    def _with_commands(self, task: Task) -> Task:
-        """Who may ask for a command is told how; a repair is told what to repair."""
-        entry = self._rules.stages.stages[task.stage]
-        if not self._minutes.may_execute or task.task_instruction != entry.task_instruction:
-            return task
-        return structs.replace(task, task_instruction=entry.with_commands or task.task_instruction)
-
-    async def _open(self, task: Task, began: float) -> StageCall:
-        """The packet, and the model that will be asked. Raises as StagePackets.stage."""
-        entry = self._rules.stages.stages[task.stage]
-        reserve = 0 if task.stage == "act" else entry.max_tokens
-        built, model = await self._packets.stage(task, self._work, self._meta(task), reserve, self._call)
-        self._story.base = self._packets.newest
-        limit = built.manifest.reserve_tokens
-        if model.window:
-            limit = min(limit, model.window - built.manifest.total_tokens)
-        if limit < _SHORTEST_REPLY and task.stage != "act":
-            raise Unavailable(f"{model.name}: its context leaves {limit} tokens to the stage {task.stage}", 60.0)
-        form = self._form(task, model, max(limit, _SHORTEST_REPLY))
-        asked = request_of(built, form, limit, self._sampling(task), self._story.request.seed)
-        return StageCall(task, built, model, asked, began, self._clock)
-
-    def _form(self, task: Task, model: PooledModel, max_tokens: int) -> Form:
-        """Only a GGUF can be held to blocks; a remote model to a schema, and others are read as they write."""
-        form = stage_form(task.stage, max_tokens, may_execute=self._minutes.may_execute)
-        return form if model.kind == "gguf" else Form()
-
-    def _meta(self, task: Task) -> Meta:
-        """What GCP's meta header says of this call; nothing at all for the first one of an ordinary turn."""
-        retries = sum(row.stage == task.stage for row in self._story.stages)
-        risk = "high" if task.action == "high_risk" else self._story.risk
-        return Meta(self._story.confidence, None if risk == "low" else risk, retries or None)
-
-    def _sampling(self, task: Task) -> Sampling:
-        own, wanted = self._rules.roles.roles[task.role].sampling, self._story.request.temperature
-        return own if task.stage != "act" or wanted is None else structs.replace(own, temperature=wanted)
-
-    def _pace(self, stage: StageCall) -> Pace:
-        now = self._clock.monotonic()
-        return pace_of(stage.task.stage, self._chain, now, self._call.deadline or now)
-
     async def _think(self, stage: StageCall) -> AsyncGenerator[Event, None]:
         """Plan, Refine, Verify: the whole reply is read at its end. Raises as StageCall.pieces; DeadlineExceeded."""
-        async with aclosing(stage.pieces(self._call, self._pace(stage))) as pieces:
+        async with aclosing(stage.pieces(self._call, self._start.pace(stage))) as pieces:
             async for _ in pieces:
                 pass
         task = stage.task
@@ -274,7 +209,7 @@ class CouncilTurn:
         observer = self._watch(stage)
         acting = Acting(stage, observer, self._story.citable(), self._allowed())
         try:
-            async with aclosing(acting.texts(self._call, self._pace(stage))) as texts:
+            async with aclosing(acting.texts(self._call, self._start.pace(stage))) as texts:
                 async for text in texts:
                     yield "delta", {"text": self._story.show(text)}
         finally:
@@ -321,12 +256,12 @@ class CouncilTurn:
             _refuse_unended(stage)
         self._done = Done(outcome, stage.tokens)
         self._story.stages.append(stage.record(outcome))
-        self._set_work(RESPONSE, self._story.shown, stage.task.role)
+        self._written.add(RESPONSE, self._story.shown, stage.task.role)
         for seed in acting.seeds:
             yield "block", as_event(self._story.block("THOUGHT_SEED", seed, stage.task.role))
         await self._minutes.acted(stage, outcome, acting)
         for one in await self._considered(commands, stage) if commands else ():
-            self._set_work("EXECUTE", one.told, stage.task.role)
+            self._written.add("EXECUTE", one.told, stage.task.role)
             yield "vote", one.vote
 
     async def _considered(self, commands: list[Command], stage: StageCall) -> list[Considered]:
@@ -345,20 +280,13 @@ class CouncilTurn:
         found = assign_stage(self._rules.roles, "observe", self._minutes.seats())
         role = found.role if found else stage.task.role
         self._story.shown = ""
-        self._set_work(RESPONSE, acting.shown, stage.task.role)
+        self._written.add(RESPONSE, acting.shown, stage.task.role)
         await self._minutes.interrupted(stage, reason, role)
         return self._wrote("INTERRUPT", reason, role)
 
     def _wrote(self, marker: str, text: str, role: str) -> Told:
-        self._set_work(marker, text, role)
+        self._written.add(marker, text, role)
         return self._story.block(marker, text, role)
-
-    def _set_work(self, marker: str, text: str, role: str) -> None:
-        """For the stages to come."""
-        if marker in _LAST_COUNTS:
-            self._work = [item for item in self._work if item.marker != marker]
-        if text.strip():
-            self._work.append(WorkItem(marker=marker, text=text, role=role))
 
 
 def _refuse_unended(stage: StageCall) -> None:

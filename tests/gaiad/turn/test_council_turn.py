@@ -417,7 +417,7 @@ async def test_thoughts_for_later_are_kept_and_not_part_of_the_answer(open_house
 
 async def test_the_observing_model_reads_along_and_stops_an_answer(open_house):
     words = " ".join(f"word{number}" for number in range(600))
-    says = roles(answer=[reply(f"RESPONSE: {words}", ACTS, delay_ms=3.0, chunk_characters=40)])
+    says = roles(answer=[reply(f"RESPONSE: {words}", ACTS, delay_ms=20.0, chunk_characters=40)])
     says["lite"].insert(0, reply('{"interrupt": true, "reason": "it only counts"}', "Read this part of a response"))
     async with open_house(says) as house:
         answer, turn = await house.say(MESSAGE)
