@@ -39,6 +39,8 @@ LENGTH = (
     "(?=before|prior|leading|after|following))?"
 )
 """How long before or after something, as `the week` and `two days`."""
+_USUAL_YEARS = (1100, 8900)
+"""999 years, the most that a question can name, before and after their days there are days still."""
 _SIDES = "|".join(("no later than", *_BEFORE, *_AFTER, "since", "until", "till", "up to", "by", "starting"))
 _PERIODS = (
     rf"\b(?:between|from) (?P<a>{ANY}) ?{_TO} ?(?P<b>{ANY})",
@@ -96,11 +98,23 @@ def length_named(groups: dict[str, str | None]) -> timedelta | None:
 
 
 def _resolve(match: re.Match[str], today: date, latest: date | None) -> tuple[date | None, date | None] | None:
+    """The days that the words name; None for none, and for days that are hardly meant (0001-01-01, 9999-12-31)."""
     groups = match.groupdict()
     if "b" in groups:
-        return _range(groups["a"], groups["b"], today, latest)
+        span = _range(groups["a"], groups["b"], today, latest)
+        return span if span and _usual(span) else None
     days = read_days(groups["a"], today, latest)
-    return _side(groups["side"], days, length_named(groups)) if days and groups.get("side") else days
+    if days is None or not _usual(days):
+        return None
+    if not groups.get("side"):
+        return days
+    ends = _side(groups["side"], days, length_named(groups))
+    return ends if _usual(ends) else None
+
+
+def _usual(days: tuple[date | None, date | None]) -> bool:
+    """Whether zones and searches that are widened have days for them, too."""
+    return all(_USUAL_YEARS[0] <= day.year <= _USUAL_YEARS[1] for day in days if day)
 
 
 def find_periods(text: str, now: datetime, zone: tzinfo, newest: datetime | None = None) -> list[Period]:
@@ -127,6 +141,14 @@ def find_periods(text: str, now: datetime, zone: tzinfo, newest: datetime | None
     return sorted(found, key=lambda period: period.start)
 
 
+def moved(moment: datetime, by: timedelta) -> datetime | None:
+    """`moment + by`, None (open) where the calendar has no such time."""
+    try:
+        return moment + by
+    except OverflowError:
+        return None
+
+
 def hull(periods: list[Period]) -> tuple[datetime | None, datetime | None]:
     """The smallest span that holds all periods; (None, None) for none. An open side stays open.
 
@@ -136,8 +158,8 @@ def hull(periods: list[Period]) -> tuple[datetime | None, datetime | None]:
         return None, None
     starts = [period.since for period in periods]
     ends = [period.until for period in periods]
-    if len(periods) == 2 and None in starts + ends and _one_open_each(periods):
-        return next(s for s in starts if s), next(e for e in ends if e)
+    if len(periods) == 2 and _one_open_each(periods):
+        return _bounded(next(p for p in periods if p.since), next(p for p in periods if p.until))
     if inside := _inside(periods):
         return inside
     first = None if None in starts else min(s for s in starts if s)
@@ -148,6 +170,19 @@ def hull(periods: list[Period]) -> tuple[datetime | None, datetime | None]:
 def _one_open_each(periods: list[Period]) -> bool:
     """`after March and before June`: two half-open periods that bound one span."""
     return {(p.since is None, p.until is None) for p in periods} == {(True, False), (False, True)}
+
+
+def _bounded(after: Period, before: Period) -> tuple[datetime | None, datetime | None]:
+    """`since November until February`: the November before that February. What no year mends bounds nothing."""
+    since, until = after.since, before.until
+    if since and until and since >= until and _is_yearless(after) and _is_yearless(before):
+        since = since.replace(year=since.year - 1, day=min(since.day, 28) if since.month == 2 else since.day)
+    return (since, until) if since and until and since < until else (None, None)
+
+
+def _is_yearless(period: Period) -> bool:
+    text = period.text.lower()
+    return bool(re.search(MONTH, text)) and not re.search(YEAR, text)
 
 
 def _inside(periods: list[Period]) -> tuple[datetime, datetime] | None:

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from gaiad.ports import Archive, Call
-from gaiad.research.dates import LENGTH, Period, length_named
+from gaiad.research.dates import LENGTH, Period, length_named, moved
 from gaiad.research.query import plain_question, request_words
 from gaiad.research.words import content_words, cut, expand_initials, stem, stems, stop_words
 from gaiad.schemas import Facets, Filters, PacketFilter, PacketSummary
@@ -184,9 +184,9 @@ async def _span(archive: Archive, name: Name, call: Call) -> _Span | None:
 def _period(mention: Mention, spans: Sequence[_Span], question: str) -> Period:
     since, until = _bounds(mention.side, spans)
     if mention.length and mention.side == "before" and until:
-        since = until - mention.length
+        since = moved(until, -mention.length)
     elif mention.length and mention.side == "after" and since:
-        until = since + mention.length
+        until = moved(since, mention.length)
     return Period(
         since=since,
         until=until,
@@ -201,7 +201,7 @@ def _bounds(side: Side, spans: Sequence[_Span]) -> tuple[datetime | None, dateti
     """`before` and `after` leave the packets themselves out, `since`, `until` and `between` do not."""
     first, last = min(span.first for span in spans), max(span.last for span in spans)
     if side in ("before", "until"):
-        return None, first if side == "before" else last + _INSTANT
+        return None, first if side == "before" else moved(last, _INSTANT)
     if side == "between":
-        return first, last + _INSTANT
-    return (first if side == "since" else last + _INSTANT), None
+        return first, moved(last, _INSTANT)
+    return (first if side == "since" else moved(last, _INSTANT)), None

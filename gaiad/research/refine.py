@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 
 from gaiad.clock import to_iso
+from gaiad.research.dates import moved
 from gaiad.research.evidence import Evidence
 from gaiad.research.hops import bridge, parts
 from gaiad.research.query import SearchParameters
@@ -135,8 +136,8 @@ def _with_wider_dates(attempt: Attempt, days: int) -> Attempt:
     since, until, margin = attempt.parameters.since, attempt.parameters.until, timedelta(days=days)
     wider = msgspec.structs.replace(
         attempt.parameters,
-        since=since - margin if since else None,
-        until=until + margin if until else None,
+        since=moved(since, -margin) if since else None,
+        until=moved(until, margin) if until else None,
     )
     return _step(attempt, f"{EXPAND_DATES}: {days} days on both sides", parameters=wider)
 

@@ -46,7 +46,8 @@ def told_then(timestamp: str, parameters: SearchParameters) -> bool:
     since, until = parameters.since, parameters.until
     if since is None or until is None or until - since > SHORT_PERIOD:
         return False
-    return since <= datetime.fromisoformat(timestamp) < until + TOLD_WITHIN
+    moment = datetime.fromisoformat(timestamp)
+    return since <= moment and moment - until < TOLD_WITHIN
 
 
 def of_that_time(parameters: SearchParameters, evidence: Sequence[Evidence]) -> list[Evidence]:

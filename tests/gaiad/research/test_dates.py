@@ -1,6 +1,6 @@
 """Dates in words against a clock that stands at Monday 15 December 2025, 12:00 UTC."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.clock import FrozenClock
-from gaiad.research.dates import find_periods, hull, read_days
+from gaiad.research.dates import find_periods, hull, moved, read_days
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 
@@ -58,6 +58,11 @@ def days(text: str) -> tuple[str, str]:
         ("before 2025-11-01", "", "2025-11-01"),
         ("until 5 May 2025", "", "2025-05-06"),
         ("after March and before June", "2025-04-01", "2025-06-01"),
+        ("after November and before March", "2024-12-01", "2025-03-01"),
+        ("since November until February", "2024-11-01", "2025-03-01"),
+        ("after June 2026 and before March 2026", "", ""),
+        ("since 2026 but before 2025", "", ""),
+        ("from 2024 on, until 9999-12-30", "2024-01-01", "2025-01-01"),
         ("in 2025", "2025-01-01", "2026-01-01"),
         ("in early 2025", "2025-01-01", "2025-05-02"),
         ("in late 2025", "2025-09-02", "2026-01-01"),
@@ -165,6 +170,20 @@ def test_a_quarter_without_its_year_is_not_in_the_future() -> None:
     assert (period.since, period.until) == (datetime(2025, 10, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
     (period,) = find_periods("in Q1", datetime(2026, 2, 10, tzinfo=UTC), UTC)
     assert period.since == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize(
+    "text", ["on 0001-01-01", "on 9999-12-30", "999 years before 0500-01-01", "999 years after 9500-01-01"]
+)
+def test_days_at_the_calendars_ends_are_not_meant(text: str, zone: str) -> None:
+    assert find_periods(text, CLOCK.now(), ZoneInfo(zone)) == []
+
+
+def test_no_time_beyond_the_calendar_is_open() -> None:
+    first = datetime.min.replace(tzinfo=UTC)
+    assert moved(first, timedelta(days=-1)) is None
+    assert moved(first, timedelta(days=1)) == first + timedelta(days=1)
 
 
 def test_an_unknown_expression_is_none() -> None:
