@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gaiad.cli.output import counted, plain
+from gaiad.cli.output import counted, milliseconds, plain
 from gaiad.cli.research_layout import SEARCHING, SYNTHESIZING, found_line
 from gaiad.cli.turn_story import looked_back_line, role_name
 from gaiad.ids import short
@@ -113,7 +113,7 @@ def footer_lines(answer: "ChatAnswer") -> list[str]:
     if answer.depth_why:
         lines.append(_depth(answer))
     took = sum(answer.timings.values())
-    lines.append(f"Engine: {answer.engine or 'none'} ({took:.0f} ms) | Session: {answer.session_id}")
+    lines.append(f"Engine: {answer.engine or 'none'} ({milliseconds(took)}) | Session: {answer.session_id}")
     return [" ".join(plain(line).split()) for line in lines]
 
 

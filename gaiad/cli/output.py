@@ -128,6 +128,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"
 
 
+def milliseconds(ms: float) -> str:
+    """A short time for people, in seconds from one second on."""
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 packet`, `2 packets`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -3,7 +3,7 @@
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
-from gaiad.cli.output import date_of, plain, wrap
+from gaiad.cli.output import date_of, milliseconds, plain, wrap
 
 if TYPE_CHECKING:
     from gaiad.schemas import Citation, ResearchResult
@@ -62,7 +62,7 @@ def source_lines(result: "ResearchResult", zone: tzinfo) -> str:
 def engine_line(result: "ResearchResult") -> str:
     """What made the answer, how long it took, and where its trail is."""
     trail = f"; gaiad research show {result.research_id}" if result.research_id else ""
-    return f"Engine: {result.engine} ({result.took_ms:.0f} ms){trail}"
+    return f"Engine: {result.engine} ({milliseconds(result.took_ms)}){trail}"
 
 
 def one_line(text: str) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
-from gaiad.cli.output import counted, plain, wrap
+from gaiad.cli.output import counted, milliseconds, plain, wrap
 
 if TYPE_CHECKING:
     from gaiad.payload_schemas import IterationRecord, SourceRecord
@@ -104,7 +104,7 @@ def _account(found: "ResearchRun") -> str:
     return (
         f"It took {counted(took.rounds, 'round')}, {took.searches:,} {'search' if took.searches == 1 else 'searches'}, "
         f"{counted(took.pages_found, 'page')} found, {quoted}; {model}; "
-        f"an answer of at most {counted(took.answer_tokens, 'token')}; {took.took_ms:.0f} ms."
+        f"an answer of at most {counted(took.answer_tokens, 'token')}; {milliseconds(took.took_ms)}."
     )
 
 

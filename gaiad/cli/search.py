@@ -9,7 +9,19 @@ import click
 from gaiad.cli.command import Verb, invocation, tenant_option
 from gaiad.cli.errors import NOT_FOUND, end
 from gaiad.cli.flags import filter_options, filters_from, user_zone
-from gaiad.cli.output import bold, counted, date_of, dim, emphasise, plain, terminal_width, warn, wrap, write_json
+from gaiad.cli.output import (
+    bold,
+    counted,
+    date_of,
+    dim,
+    emphasise,
+    milliseconds,
+    plain,
+    terminal_width,
+    warn,
+    wrap,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from gaiad.schemas import Hit, SearchResponse
@@ -115,7 +127,7 @@ def response_text(response: "SearchResponse", terms: list[str], width: int, zone
     """All hits for people, then how many and how long it took; days are those of `zone`."""
     blocks = [f"{warn('degraded:')} {plain(reason)}" for reason in response.degraded]
     blocks += [hit_text(number, hit, terms, width, zone) for number, hit in enumerate(response.hits, 1)]
-    blocks.append(dim(f"{counted(len(response.hits), 'hit')} in {response.took_ms:.0f} ms"))
+    blocks.append(dim(f"{counted(len(response.hits), 'hit')} in {milliseconds(response.took_ms)}"))
     return "\n\n".join(blocks)
 
 

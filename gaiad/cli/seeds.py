@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, invocation, tenant_option
-from gaiad.cli.output import plain, table, terminal_width, write_json
+from gaiad.cli.output import cut_line, table, terminal_width, write_json
 
 if TYPE_CHECKING:
     from gaiad.council_schemas import SeedRecord
@@ -43,15 +43,9 @@ def seeds_text(found: "list[SeedRecord]", width: int) -> str:
             seed.state,
             seed.changed_at[:16].replace("T", " "),
             short(seed.turn_id),
-            _cut(seed.text, room),
-            _cut(seed.reason, room),
+            cut_line(seed.text, room),
+            cut_line(seed.reason, room),
         )
         for seed in found
     ]
     return table(rows, ("state", "since (UTC)", "turn", "thought", "why")) if rows else "no thoughts for later yet"
-
-
-def _cut(text: str, most: int) -> str:
-    """The text on one line of at most `most` characters."""
-    line = plain(" ".join(text.split()))
-    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gaiad.cli.output import bold, counted, cut_line, dim, plain, table
+from gaiad.cli.output import bold, counted, cut_line, dim, milliseconds, plain, table
 from gaiad.ids import short
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def _stage(stage: "StageRecord") -> str:
     did = _DID.get(stage.stage, f"did the stage {stage.stage}")
     sure = f", confidence {stage.confidence:g}" if stage.confidence is not None else ""
     why = f" ({stage.why})" if stage.why else ""
-    line = f"{role_name(stage.role)}{instead} {did}{why}: {stage.verdict}{sure}, {_seconds(stage.ms)}{_tokens(stage)}"
+    line = (
+        f"{role_name(stage.role)}{instead} {did}{why}: {stage.verdict}{sure}, {milliseconds(stage.ms)}{_tokens(stage)}"
+    )
     packet = f"; packet {short(stage.packet_id)}" if stage.packet_id else ""
     return "\n".join([f"{line}{packet}", *(f"    {note}" for note in stage.notes)])
 
@@ -140,7 +142,3 @@ def role_name(role: str) -> str:
 
 def _time(at: str) -> str:
     return at[:19].replace("T", " ")
-
-
-def _seconds(ms: float) -> str:
-    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"

@@ -75,7 +75,7 @@ class LookingBack:
         why = history_need(asked, facets, self._clock.now(), self._clock.zone)
         needed = bool(why)
         if quotes_only:  # it reads no history
-            why, standing = why or "a model without weights can only quote", frozenset()
+            why, standing = why or "without a model that writes an answer is quotes", frozenset()
         elif not why:
             known = await familiar(self._archive, asked, standing, call)
             why = f"speaks of what the archive holds: {', '.join(known)}" if known else ""

@@ -18,7 +18,7 @@ from gaiad.models.tokens.word_tokenizer import WordTokenizer, count_words, cut_w
 from gaiad.ports import Call
 from gaiad.status_schemas import ModelStatus
 
-NOTHING_FITS = "Nothing in the text I was given answers this; as a model without weights I can only quote."
+NOTHING_FITS = "Nothing in the text I was given answers this, and without a model that writes I can only quote."
 _MOST_QUOTES = 8
 _FINGERPRINT = "extractive:1"
 _CITATION = re.compile(r"\[\s*packet\s*:", re.IGNORECASE)

@@ -82,3 +82,7 @@ def test_a_job_is_looked_at_within_milliseconds_first_and_a_few_times_a_second_l
     assert times[0] < 0.01
     assert sum(times[:4]) < 0.05
     assert times[-1] == 0.25
+
+
+def test_a_short_time_is_in_seconds_from_one_second_on() -> None:
+    assert [output.milliseconds(ms) for ms in (0.4, 999, 1000, 17795)] == ["0 ms", "999 ms", "1.0 s", "17.8 s"]
