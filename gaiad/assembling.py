@@ -30,7 +30,7 @@ from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.identity_keys import owner_folder
 from gaiad.loading import open_embedder, open_pool
 from gaiad.metrics import Metrics
-from gaiad.opening import open_conversations
+from gaiad.opening import Around, Ready, open_conversations
 from gaiad.ports import Embedder
 from gaiad.researching import Researching, open_research
 from gaiad.restoring import Restorer
@@ -95,23 +95,9 @@ async def _open(ground: Ground) -> tuple[_Parts, str]:
     research = open_research(stack, root, config.research, clock, archive, thinking_with(pool, clock))
     convened = await open_council(stack, root, config, clock, pool, hub, audit, rulebook(config.council).roles)
     approving = await open_approvals(stack, root, config.shell, audit, hub, clock, os.environ)
-    conversations, deliberation = await open_conversations(
-        stack,
-        root,
-        config,
-        clock,
-        archive,
-        research.researcher,
-        pool,
-        embedder,
-        ground.metrics,
-        identity,
-        convened,
-        hub,
-        ground.schedule,
-        os.environ,
-        approving,
-    )
+    around = Around(root, config, clock, ground.metrics, hub, ground.schedule, os.environ)
+    ready = Ready(archive, research.researcher, pool, embedder, identity, convened, approving)
+    conversations, deliberation = await open_conversations(stack, around, ready)
     models = Models(root, pool, embedder, ground.metrics)
     return _Parts(audit, runner, models, archive, research, convened, approving, conversations, deliberation), trouble
 

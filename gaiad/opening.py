@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -43,74 +44,105 @@ _FOLDER = "cognition"
 _log = get_logger("gaiad.cognition")
 
 
-async def open_conversations(
-    stack: AsyncExitStack,
-    home: Path,
-    config: Config,
-    clock: Clock,
-    archive: Archive,
-    researcher: Researcher,
-    pool: ModelPool,
-    embedder: Embedder | None,
-    metrics: Metrics,
-    identity: Identity,
-    convened: Convened,
-    hub: EventHub,
-    scheduler: Scheduler,
-    environment: Mapping[str, str],
-    approvals: Approvals,
-) -> tuple[Conversations, Deliberation]:
+class Around(NamedTuple):
+    """Where conversations are opened, by which settings, and what runs beside them."""
+
+    home: Path
+    config: Config
+    clock: Clock
+    metrics: Metrics
+    hub: EventHub
+    scheduler: Scheduler
+    environment: Mapping[str, str]
+
+
+class Ready(NamedTuple):
+    """What they stand on, opened before."""
+
+    archive: Archive
+    researcher: Researcher
+    pool: ModelPool
+    embedder: Embedder | None
+    identity: Identity
+    convened: Convened
+    approvals: Approvals
+
+
+async def open_conversations(stack: AsyncExitStack, around: Around, ready: Ready) -> tuple[Conversations, Deliberation]:
     """Registry, cognition log, assembler, council and turns. Raises ConfigError when the stack fits no packet."""
     check_all()
+    config, clock, pool = around.config, around.clock, ready.pool
     routing = routing_of(config)
-    registry = RegistryWatch(home, identity)
-    for problem in registry.problems:
-        _log.warning("registry file not used", file=problem.file, line=problem.line, problem=problem.message)
+    registry = _registry(around.home, ready.identity)
     models = {name: pool.model(name) for name in assign(config.roles, config.models.known)[1]}
     measured = Fitting(registry, models, pool.roles.values(), config.cognition)
     stack.push_async_callback(measured.stop)
     await measured.start()
-    log = CognitionLog(home / _FOLDER, clock)
+    log = CognitionLog(around.home / _FOLDER, clock)
     stack.push_async_callback(log.close)
-    keeper = Keeper(archive, log, clock)
+    keeper = Keeper(ready.archive, log, clock)
     stack.push_async_callback(keeper.close)
-    assembler = Assembler(
-        config=config.cognition,
-        archive=archive,
-        researcher=researcher,
-        registry=registry,
-        pool=pool,
-        embedder=embedder,
-        clock=clock,
-        keeper=keeper,
-        report=lambda overrun: _report(overrun, metrics),
-    )
-    ids = IdMaker(clock)
+    assembler, ids = _assembler(around, ready, registry, keeper), IdMaker(clock)
     speaker = RoleSpeaker(assembler, keeper, ids, rulebook(config.council).roles)
-    deliberation = await open_deliberation(
-        stack,
-        home,
-        environment,
-        config,
-        clock,
-        convened,
-        hub,
-        speaker,
-        archive,
-        scheduler,
-        (registry.registry.identity_text(),),
-        fitting(_tokenizers(models), lambda: config.cognition.mtu),
-        approvals,
-    )
-    readying = Readying(models.values(), deliberation.company.rules, config.cognition.reserve_tokens)
+    deliberation = await _deliberation(stack, around, ready, speaker, registry, models)
+    rules = deliberation.company.rules
+    readying = Readying(models.values(), rules, config.cognition.reserve_tokens)
     stack.push_async_callback(readying.stop)
     readying.start()
     ahead = ReadAhead()
     stack.push_async_callback(ahead.stop)
     history_turns = config.cognition.history_turns
-    taker = TurnTaker(assembler, archive, keeper, deliberation.company, ids, clock, history_turns, ahead)
-    memory = config.memory
-    return Conversations(taker, assembler, archive, log, pool, metrics, measured, routing, memory), deliberation
+    taker = TurnTaker(assembler, ready.archive, keeper, deliberation.company, ids, clock, history_turns, ahead)
+    conversations = Conversations(
+        taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory
+    )
+    return conversations, deliberation
+
+
+def _registry(home: Path, identity: Identity) -> RegistryWatch:
+    registry = RegistryWatch(home, identity)
+    for problem in registry.problems:
+        _log.warning("registry file not used", file=problem.file, line=problem.line, problem=problem.message)
+    return registry
+
+
+def _assembler(around: Around, ready: Ready, registry: RegistryWatch, keeper: Keeper) -> Assembler:
+    return Assembler(
+        config=around.config.cognition,
+        archive=ready.archive,
+        researcher=ready.researcher,
+        registry=registry,
+        pool=ready.pool,
+        embedder=ready.embedder,
+        clock=around.clock,
+        keeper=keeper,
+        report=lambda overrun: _report(overrun, around.metrics),
+    )
+
+
+async def _deliberation(
+    stack: AsyncExitStack,
+    around: Around,
+    ready: Ready,
+    speaker: RoleSpeaker,
+    registry: RegistryWatch,
+    models: dict[str, PooledModel],
+) -> Deliberation:
+    return await open_deliberation(
+        stack,
+        around.home,
+        around.environment,
+        around.config,
+        around.clock,
+        ready.convened,
+        around.hub,
+        speaker,
+        ready.archive,
+        around.scheduler,
+        (registry.registry.identity_text(),),
+        fitting(_tokenizers(models), lambda: around.config.cognition.mtu),
+        ready.approvals,
+    )
 
 
 def _tokenizers(models: dict[str, PooledModel]) -> dict[str, Tokenizer]:
