@@ -12,7 +12,18 @@ import msgspec
 
 from gaiad.research.query import SearchParameters
 from gaiad.research.sentences import split
-from gaiad.research.words import content_words, expand_initials, forms, normalise, rarity, stem, stems, synonyms
+from gaiad.research.words import (
+    content_words,
+    expand_initials,
+    forms,
+    has_letter,
+    is_letter,
+    normalise,
+    rarity,
+    stem,
+    stems,
+    synonyms,
+)
 from gaiad.schemas import Hit, Page
 
 IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
@@ -267,6 +278,9 @@ def union(evidence: Iterable[Evidence]) -> dict[str, float]:
 
 def speaks_of(text: str, subject: str) -> bool:
     """Whether `text` names the thing compared, by its words or by what its initials stand for."""
+    *_, last = subject.split()
+    if is_letter(last) and not has_letter(text, last):
+        return False
     standing = stems(text)
     words = content_words(subject) or [normalise(subject)]
     if {stem(word) for word in words} <= standing:

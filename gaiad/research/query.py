@@ -16,7 +16,7 @@ from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, recognise
 from gaiad.research.metric_words import find_metrics, without_metrics
-from gaiad.research.words import content_words, cut, expand_initials, stop_words, synonyms
+from gaiad.research.words import content_words, cut, expand_initials, is_letter, stop_words, synonyms
 from gaiad.schemas import Facets, Focus, MetricRange
 
 Kind = Literal["factual", "evolution", "comparative", "conceptual", "listing"]
@@ -42,7 +42,7 @@ _SUBJECTS = (
     r"\bcompar\w+\s+how\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:\w+(?:ed|led|ought|aid|aw|ent|ook|ell)|handle|see|view|think|feel|approach|describe)\b",
     r"\bhow\s+(?:do|did|does)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+differ\b",
     r"\b(?:do|does|did)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+have in common\b",
-    r"(?P<a>[\w.-]+(?:\s[\w.-]+)?)\s+(?:vs\.?|versus)\s+(?P<b>[\w.-]+)",
+    r"(?P<a>[\w.-]+(?:\s[\w.-]+)?)\s+(?:vs\.?|versus)\s+(?P<b>[\w.-]+(?:\s[a-z]\b)?)",
 )
 
 
@@ -252,17 +252,18 @@ def _subjects(question: str) -> tuple[str, ...]:
     for pattern in _SUBJECTS:
         match = re.search(pattern, question, flags=re.IGNORECASE)
         if match:
-            return tuple(_bare_subject(match[group]) for group in ("a", "b"))
+            first, second = (_bare_subject(match[group]) for group in ("a", "b"))
+            return (first, second) if first and second and first.lower() != second.lower() else ()
     return ()
 
 
 def _bare_subject(text: str) -> str:
-    """The name in `GAM architecture` is GAM; without a name all words but articles."""
-    names = [word for word in text.strip(" \"'").split() if word[:1].isupper() and word.lower() not in stop_words()]
-    if names:
-        return " ".join(names)
-    words = [word for word in text.strip(" \"'").split() if word.lower() not in ("how", "the", "a", "an")]
-    return " ".join(words)
+    """The name in `GAM architecture` is GAM, `plan A` keeps its letter; without a name all words but articles."""
+    said = text.strip(" \"'").split()
+    if said and is_letter(said[-1]):
+        return " ".join([*(word for word in said[-2:-1] if word.lower() not in stop_words()), said[-1]])
+    names = [word for word in said if word[:1].isupper() and word.lower() not in stop_words()]
+    return " ".join(names or [word for word in said if word.lower() not in ("how", "the", "a", "an")])
 
 
 def _ambiguous(parameters: SearchParameters) -> str:

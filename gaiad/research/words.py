@@ -62,6 +62,17 @@ def cut(text: str) -> list[Word]:
     return [Word(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
 
 
+def is_letter(word: str) -> bool:
+    """Whether a word is a capital alone, as in `plan A`: it names, and is no article."""
+    return len(word) == 1 and word.isupper() and word != "I"
+
+
+def has_letter(text: str, letter: str) -> bool:
+    """Whether the capital `letter` stands alone in `text`; an `A` that begins a sentence is an article."""
+    names_a = r"(?<=\w )A\b|\bA(?= (?:is|was|and|or|vs)\b|[,:;)])"
+    return bool(re.search(names_a if letter == "A" else rf"\b{letter}\b", text))
+
+
 @functools.lru_cache(maxsize=1)
 def _stemmer() -> Stemmer.Stemmer:
     return Stemmer.Stemmer("porter")

@@ -117,6 +117,14 @@ def test_quoted_phrases_are_kept_as_written() -> None:
         ("How do Gemini and Claude differ on retrieval?", ("Gemini", "Claude")),
         ("Compare Gemini with Claude on latency", ("Gemini", "Claude")),
         ("What do RAG and GAM have in common?", ("RAG", "GAM")),
+        ("Compare A and B for me please.", ("A", "B")),
+        ("What is the difference between A and B?", ("A", "B")),
+        ("Which did we prefer for the river, A vs B?", ("A", "B")),
+        ("Compare plan A and plan B", ("plan A", "plan B")),
+        ("Which is better, plan A vs plan B?", ("plan A", "plan B")),
+        ("Compare A bridge and the Tunnel", ("bridge", "Tunnel")),
+        ("Compare the and a", ()),
+        ("Compare GAM and the GAM", ()),
     ],
 )
 def test_the_two_sides_of_a_comparison(text: str, subjects: tuple[str, str]) -> None:

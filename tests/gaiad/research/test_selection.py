@@ -179,6 +179,20 @@ async def test_a_comparison_puts_both_sides_side_by_side_and_admits_a_side_that_
     assert "anything about spray irrigation" in one.missing_aspects
 
 
+@pytest.mark.parametrize("question", ["Compare plan A and plan B", "What is the difference between A and B?"])
+async def test_two_things_that_only_a_letter_tells_apart_are_compared(memory: Any, page: Any, question: str) -> None:
+    tunnel = page("Plan A is the tunnel under the river; it costs nine million.", "tp-1")
+    bridge = page("Plan B is a bridge over the river; it costs four million.", "tp-2")
+    result = await told(memory, question, tunnel, bridge)
+    first, second = result.answer.split("\n\n")[:2]
+    assert first.split(":")[0].endswith("A")
+    assert "tunnel" in first
+    assert "bridge" not in first
+    assert second.split(":")[0].endswith("B")
+    assert "bridge" in second
+    assert "tunnel" not in second
+
+
 async def test_a_concept_merges_the_threads_that_packets_share(memory: Any, page: Any) -> None:
     result = await told(
         memory,
