@@ -28,18 +28,25 @@ class ExactRows:
     def appended(self, ids: Ids, vectors: Vectors) -> "ExactRows":
         """These rows and more; what readers of the old view see does not move. One appender at a time."""
         total = self.count + len(ids)
-        matrix, all_ids, alive = self.matrix, self.ids, self.alive
-        if total > len(all_ids):
-            capacity = max(total, int(total * _GROWTH), _FIRST_ROWS)
-            matrix = np.empty((capacity, matrix.shape[1]), np.float32)
-            all_ids, alive = np.zeros(capacity, np.int64), np.zeros(capacity, np.bool_)
-            matrix[: self.count] = self.matrix[: self.count]
-            all_ids[: self.count] = self.ids[: self.count]
-            alive[: self.count] = self.alive[: self.count]
-        matrix[self.count : total] = vectors
-        all_ids[self.count : total] = ids
-        alive[self.count : total] = True
-        return ExactRows(matrix, all_ids, alive, total)
+        if total > len(self.ids):
+            return self.with_room(max(int(total * _GROWTH), _FIRST_ROWS) - self.count).appended(ids, vectors)
+        self.matrix[self.count : total] = vectors
+        self.ids[self.count : total] = ids
+        self.alive[self.count : total] = True
+        return ExactRows(self.matrix, self.ids, self.alive, total)
+
+    def with_room(self, more: int) -> "ExactRows":
+        """The same rows with room for `more`: whoever appends many by and by spares himself a copy of all, and the
+        memory for it."""
+        capacity = self.count + more
+        if capacity <= len(self.ids):
+            return self
+        matrix = np.empty((capacity, self.matrix.shape[1]), np.float32)
+        ids, alive = np.zeros(capacity, np.int64), np.zeros(capacity, np.bool_)
+        matrix[: self.count] = self.matrix[: self.count]
+        ids[: self.count] = self.ids[: self.count]
+        alive[: self.count] = self.alive[: self.count]
+        return ExactRows(matrix, ids, alive, self.count)
 
     def bury(self, ids: Ids) -> int:
         """Mark the rows of `ids` dead; how many were alive."""

@@ -86,8 +86,8 @@ class VectorIndex:
             parts, covered = self._load_file(connection, version)
         except (vector_file.BrokenIndex, OSError) as error:
             self.problems.append(f"vector index of {self._tenant.name}: {error}; rebuilt from the database")
-        rows = parts.rows
         missing = np.setdiff1d(live, covered, assume_unique=True)
+        rows = parts.rows.with_room(len(missing))
         for ids, matrix in vectors.read_vectors(connection, self._space, missing, self.dimension):
             rows = rows.appended(ids, matrix)
         self._parts = Parts(rows, parts.base)

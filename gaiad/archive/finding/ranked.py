@@ -211,7 +211,7 @@ def _dense_parts(
     scaled = ranking.above_mean(cosines)
     everywhere = np.zeros(len(catalogue), np.float32)
     everywhere[positions] = scaled
-    return cosines, scaled, ranking.smooth(everywhere, *links)[positions]
+    return cosines, scaled, ranking.smooth_at(everywhere, positions, *links)
 
 
 def _substance(catalogue: Catalogue, positions: Positions) -> Scores:

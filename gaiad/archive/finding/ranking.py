@@ -85,6 +85,22 @@ def smooth(scores: Scores, link_1: Scores, link_2: Scores, share_1: float, share
     return smoothed
 
 
+def smooth_at(
+    scores: Scores, positions: Positions, link_1: Scores, link_2: Scores, share_1: float, share_2: float
+) -> Scores:
+    """What `smooth` makes of the pages at `positions`, to the last bit; its cost follows them and not the archive."""
+    smoothed = scores[positions]
+    for step, links, share in ((1, link_1, share_1), (2, link_2, share_2)):
+        if share and len(scores) > step:
+            later = np.flatnonzero(positions >= step)
+            before = positions[later] - step
+            smoothed[later] += np.float32(share) * links[before] * scores[before]
+            earlier = np.flatnonzero(positions < len(scores) - step)
+            own = positions[earlier]
+            smoothed[earlier] += np.float32(share) * links[own] * scores[own + step]
+    return smoothed
+
+
 def best_positions(scores: Scores, count: int) -> Positions:
     """Positions of the `count` highest scores above 0, best first, the earlier page first among equals."""
     positive = np.flatnonzero(scores > 0)

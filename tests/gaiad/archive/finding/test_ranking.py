@@ -120,6 +120,20 @@ def test_smoothing_adds_neighbours_of_the_same_packet_only(rows):
         assert found[n] == pytest.approx(scores[n] + near, rel=1e-4, abs=1e-4)
 
 
+@given(
+    st.lists(st.tuples(st.floats(0, 10, width=32), st.integers(0, 9)), min_size=1, max_size=40),
+    st.sampled_from([(0.5, 0.25), (0.0, 0.3), (0.0, 0.0)]),
+    st.data(),
+)
+def test_smoothing_some_pages_gives_them_the_same_as_smoothing_all_to_the_last_bit(rows, shares, data):
+    rows = sorted(rows, key=lambda row: row[1])
+    scores, packet = np.array([row[0] for row in rows], np.float32), [row[1] for row in rows]
+    links = [np.array([packet[n] == packet[n + step] for n in range(len(rows) - step)], np.float32) for step in (1, 2)]
+    positions = np.array(sorted(data.draw(st.sets(st.integers(0, len(rows) - 1)))), np.int64)
+    found = ranking.smooth_at(scores, positions, *links, *shares)
+    assert np.array_equal(found, ranking.smooth(scores, *links, *shares)[positions])
+
+
 def test_unknown_cosines_say_nothing():
     assert ranking.above_mean(np.array([np.nan, np.nan], np.float32)).tolist() == [0, 0]
     assert ranking.above_mean(np.array([0.2, np.nan, 0.8], np.float32)).tolist() == pytest.approx([0, 0, 1])
