@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gaiad.archive.dense.exact_rows import best, nearest
+from gaiad.archive.dense.exact_rows import ExactRows, best, nearest
 
 ROWS, DIMENSION, COUNT = 57, 8, 7
 
@@ -29,3 +29,16 @@ def test_equals_of_different_pieces_come_by_their_id_and_fewer_than_asked_for_ar
     assert [found.tolist() for found in nearest(pieces, row, 2)] == [[4, 9]]
     assert [found.tolist() for found in nearest(pieces, row, 10)] == [[4, 9, 6]]
     assert [found.tolist() for found in nearest([], row, 10)] == [[]]
+
+
+def test_rows_with_room_are_the_same_rows_and_take_more_without_moving() -> None:
+    rows, more = ExactRows.of(np.arange(3), made(4, 3)), made(5, 4)
+    rows.bury(np.array([1]))
+    roomy = rows.with_room(4)
+    grown = roomy.appended(np.arange(10, 14), more)
+    assert np.shares_memory(roomy.matrix, grown.matrix)
+    ids, matrix = grown.live()
+    assert ids.tolist() == [0, 2, 10, 11, 12, 13]
+    assert np.array_equal(matrix, np.concatenate((made(4, 3)[[0, 2]], more)))
+    assert roomy.count == rows.count == 3
+    assert roomy.with_room(2) is roomy
