@@ -89,12 +89,17 @@ def iso_of_ms(value: int) -> str:
     return to_iso(from_epoch_ms(value))
 
 
+def moment_of(timestamp: str) -> datetime:
+    """The moment of an ISO 8601 time; one that names no zone is UTC. Raises ValueError for any other text."""
+    moment = datetime.fromisoformat(timestamp.strip())
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def day_of(timestamp: str, zone: tzinfo) -> str:
     """The day of a stored time in `zone` as `2025-11-30`, "" for none; a time that names no zone is UTC."""
     if not timestamp:
         return ""
-    moment = datetime.fromisoformat(timestamp)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone).date().isoformat()
+    return moment_of(timestamp).astimezone(zone).date().isoformat()
 
 
 def to_epoch_ms(moment: datetime) -> int:

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from gaiad.clock import to_iso
+from gaiad.clock import moment_of, to_iso
+from gaiad.errors import BadInput
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import cite
 from gaiad.research.evidence import Term
@@ -44,16 +45,30 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listing_filters(parameters: SearchParameters, flags: Filters) -> Filters:
-    """The question's period, models and metric ranges as exact filters, within the user's own flags."""
-    since = to_iso(parameters.since) if parameters.since else ""
-    until = to_iso(parameters.until) if parameters.until else ""
+    """The question's period, models and metric ranges as exact filters, within the user's own flags.
+
+    Raises BadInput for a flag that is no time.
+    """
+    since = [to_iso(parameters.since) if parameters.since else "", flags.since]
+    until = [to_iso(parameters.until) if parameters.until else "", flags.until]
+    try:
+        latest_since = max(filter(None, since), key=moment_of, default="")
+        first_until = min(filter(None, until), key=moment_of, default="")
+    except ValueError as error:
+        remedy = "write them as 2025-11-30 or 2025-11-30T15:45:00Z"
+        raise BadInput(f"since = {flags.since!r}, until = {flags.until!r}: not both are times; {remedy}") from error
     return msgspec.structs.replace(
         flags,
-        since=max(since, flags.since),
-        until=min(filter(None, (until, flags.until)), default=""),
+        since=latest_since,
+        until=first_until,
         models=flags.models or list(parameters.models),
         metrics=[*flags.metrics, *parameters.metrics],
     )
+
+
+def _is_empty(filters: Filters) -> bool:
+    """Whether the span ends before it begins."""
+    return bool(filters.since and filters.until) and moment_of(filters.since) > moment_of(filters.until)
 
 
 def topic_words(parameters: SearchParameters) -> list[str]:
@@ -82,6 +97,8 @@ async def list_matching(
     Raises what the archive raises.
     """
     filters = listing_filters(parameters, flags)
+    if _is_empty(filters) and not _is_empty(flags):  # flags that contradict themselves are refused by the archive
+        return Listing(packets=(), leads={}, total=0)
     topic = [term for term in terms if term.word in topic_words(parameters)]
     degraded: tuple[str, ...] = ()
     latest_first, open_ended = parameters.order == "latest", False

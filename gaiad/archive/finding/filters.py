@@ -6,7 +6,6 @@ without regard to case in any script; models and topics match on a part of the n
 
 import re
 import sqlite3
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from gaiad.archive.finding.hidden import hidden_rows
 from gaiad.archive.finding.query_terms import Stemmer, quote
 from gaiad.archive.storing.catalogue import Catalogue, section_code
-from gaiad.clock import to_epoch_ms
+from gaiad.clock import moment_of, to_epoch_ms
 from gaiad.errors import BadInput
 from gaiad.schemas import Filters, Focus
 
@@ -34,10 +33,9 @@ def parse_time(value: str, name: str) -> int | None:
     if not value:
         return None
     try:
-        moment = datetime.fromisoformat(value.strip())
+        return to_epoch_ms(moment_of(value))
     except ValueError as error:
         raise BadInput(f"{name} = {value!r}: not a time; write it as 2025-11-30 or 2025-11-30T15:45:00Z") from error
-    return to_epoch_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def check_filters(filters: Filters) -> None:

@@ -7,10 +7,12 @@ import pytest
 
 from gaiad.clock import FrozenClock
 from gaiad.config import load_config
+from gaiad.errors import BadInput
 from gaiad.ports import Call
 from gaiad.research import listing
 from gaiad.research.loop import Researcher
-from gaiad.schemas import ResearchRequest
+from gaiad.research.query import process_query
+from gaiad.schemas import Facets, Filters, ResearchRequest
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 CONFIG = load_config((), {}).research
@@ -52,6 +54,32 @@ async def test_the_latest_come_first_and_are_not_the_ones_left_out(ask: Any, mon
     assert min(times) > max(packet.timestamp for packet in every.sources)
     assert "newest first" in latest.answer
     assert "oldest first" in every.answer
+
+
+@pytest.mark.parametrize(
+    ("flags", "since", "until"),
+    [
+        (Filters(), "2025-11-01T00:00:00Z", "2025-12-01T00:00:00Z"),
+        (Filters(since="20240101"), "2025-11-01T00:00:00Z", "2025-12-01T00:00:00Z"),
+        (Filters(until="20251110"), "2025-11-01T00:00:00Z", "20251110"),
+        (Filters(since="2025-11-01T05:00:00+12:00"), "2025-11-01T00:00:00Z", "2025-12-01T00:00:00Z"),
+        (Filters(since="2025-11-01T05:00:00-12:00"), "2025-11-01T05:00:00-12:00", "2025-12-01T00:00:00Z"),
+    ],
+)
+def test_the_flags_narrow_the_questions_period_however_they_are_written(flags: Filters, since: str, until: str) -> None:
+    parameters = process_query("Show me all conversations from November 2025", Facets(packets=1, pages=1), NOW, UTC)
+    filters = listing.listing_filters(parameters, flags)
+    assert (filters.since, filters.until) == (since, until)
+
+
+async def test_flags_beside_the_questions_period_list_nothing_and_bad_ones_are_refused(ask: Any) -> None:
+    question = "Show me all conversations from November"
+    assert (await ask(question)).status == "SUCCESS"
+    beside = await ask(question, filters=Filters(until="2025-10-01"))
+    assert (beside.status, beside.sources) == ("NOT_FOUND", [])
+    for wrong in (Filters(until="soon"), Filters(since="2025-11-20", until="2025-11-10")):
+        with pytest.raises(BadInput, match="until"):
+            await ask(question, filters=wrong)
 
 
 async def test_a_list_by_topic_holds_every_packet_that_speaks_of_it(memory: Any, page: Any) -> None:
