@@ -1,15 +1,14 @@
 """Opens the researcher at the start, with the files its runs are kept in: one a tenant, under `<home>/research`.
 
-A run that goes on by itself is durable from its start: what a stop or a crash interrupts is run again from its request,
-under the same id, at the next start. The jobs table does not know of runs: a question belongs to its tenant's file, and
-a run is either under way there or at its end, by one commit.
+Every run can be followed by its id while it is under way, whoever waits for it; runs that nobody waits for are
+`ongoing_runs`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -20,9 +19,10 @@ from gaiad.errors import Cancelled, GaiadError, Unavailable
 from gaiad.ids import IdMaker
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.logs import get_logger
-from gaiad.ports import Call, Priority
+from gaiad.ongoing_runs import BROKEN_OFF, Name, OngoingRuns, StartedRun
+from gaiad.ports import Call
 from gaiad.research.loop import Researcher
-from gaiad.research.payload.begun_runs import ATTEMPTS, Begun
+from gaiad.research.payload.begun_runs import Begun
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
 from gaiad.research.thinking.thinker import Thinker
 from gaiad.research.trail import Trail
@@ -40,15 +40,6 @@ AT_ONCE = 16
 TOLD_AGAIN = 64
 """Runs whose events are still in memory; of those before only the end is told."""
 _FOLDER = "research"
-_BROKEN_OFF = "it was broken off"
-_AGAIN = "from its beginning: what its rounds had found is searched for again, and what was told of it counts no more"
-StartedRun = Callable[[ResearchRequest, Call, str], Awaitable[ResearchResult]]
-_Name = tuple[str, str]  # tenant and id
-
-
-class _Started(NamedTuple):
-    call: Call
-    begun: Begun
 
 
 class Researching:
@@ -65,10 +56,9 @@ class Researching:
         self._tasks = TaskGroup("research")
         self._config = config
         self._clock = clock
-        self._started: dict[_Name, _Started] = {}
-        self._asked: dict[_Name, Call] = {}  # of runs that somebody waits for
-        self._events: dict[_Name, RunEvents] = {}
-        self._beginning: dict[_Name, asyncio.Task[None]] = {}
+        self._asked: dict[Name, Call] = {}  # of runs that somebody waits for
+        self._events: dict[Name, RunEvents] = {}
+        self._ongoing = OngoingRuns(self._runs, clock, self._tasks, AT_ONCE, self._begin)
         self._thinker_of = thinker_of
         self.researcher = Researcher(archive, clock, config, self._runs)
 
@@ -80,38 +70,21 @@ class Researching:
     @property
     def under_way(self) -> int:
         """How many runs go on by themselves."""
-        return len(self._started)
+        return self._ongoing.under_way
 
     def ids_under_way(self, tenants: Collection[str]) -> list[str]:
         """All runs of these tenants that are not at their end, also those that somebody waits for; oldest first.
 
         `cancel` breaks off any of them.
         """
-        names = {*self._beginning, *self._started, *self._asked}
+        names = {*self._ongoing.names, *self._asked}
         return sorted(research_id for tenant, research_id in names if tenant in tenants)
 
     # ------------------------------------------------------------------------------------ runs that go on by themselves
 
     async def start(self, request: ResearchRequest, call: Call, run: StartedRun) -> str:
-        """Have `run(request, call, research_id)` go on by itself, durable when this returns; its id.
-
-        It begins also when the caller goes away meanwhile: a row without a run would wait for the next start (a call
-        that was cancelled ends it at once). Raises Unavailable when too many are under way, or it cannot be written.
-        """
-        if len(self._started) + len(self._beginning) >= AT_ONCE:
-            raise Unavailable(f"{AT_ONCE} research runs are under way; wait for one to end, or stop one")
-        research_id = self._runs.new_id()
-        beginning = self._tasks.start(f"begin {research_id}", self._begun(research_id, request, call, run))
-        self._beginning[(call.tenant, research_id)] = beginning
-        await asyncio.shield(beginning)
-        return research_id
-
-    async def _begun(self, research_id: str, request: ResearchRequest, call: Call, run: StartedRun) -> None:
-        try:
-            begun = await self._runs.begun.begin(research_id, request, call)
-            self._go_on(begun, call, run)
-        finally:
-            del self._beginning[(call.tenant, research_id)]
+        """Have `run(request, call, research_id)` go on by itself; its id. Raises as OngoingRuns."""
+        return await self._ongoing.start(request, call, run)
 
     async def resume(self, run: StartedRun, limit_s: float) -> list[str]:
         """Go on with what a stop or a crash interrupted, each for at most `limit_s`; what cannot be, in words."""
@@ -119,54 +92,11 @@ class Researching:
         for tenant in await asyncio.to_thread(self._files.tenants):
             try:
                 for begun in await self._runs.begun.all(Call(tenant)):
-                    await self._resume(begun, tenant, run, limit_s)
+                    await self._ongoing.resume(begun, tenant, run, limit_s)
             except GaiadError as error:
                 _log.error("research_not_resumed", tenant=tenant, error=error.message)
                 trouble.append(f"research of tenant {tenant} was not gone on with: {error.message}")
         return trouble
-
-    async def _resume(self, begun: Begun, tenant: str, run: StartedRun, limit_s: float) -> None:
-        deadline = self._clock.monotonic() + limit_s
-        call = Call(tenant, deadline, Priority.BACKGROUND).without(begun.hidden, begun.guarded)
-        if begun.cancelled:
-            await self._runs.break_off(begun, Cancelled(_BROKEN_OFF), call)
-        elif begun.unreadable:
-            why = f"this gaiad cannot read what was asked ({begun.unreadable}); ask again: gaiad ask QUESTION"
-            _log.error("research_not_resumed", tenant=tenant, research_id=begun.research_id, error=why)
-            await self._runs.break_off(begun, GaiadError(why), call)
-        elif begun.attempts >= ATTEMPTS:
-            tried = f"the daemon ended in the middle of it {begun.attempts} times; ask again: gaiad ask QUESTION"
-            await self._runs.break_off(begun, GaiadError(tried), call)
-        else:
-            await self._runs.begun.count_attempt(begun.research_id, call, 1)
-            asked = structs.replace(begun.request, now=begun.request.now or begun.started_at)  # "yesterday" as of then
-            _log.info("research_resumed", research_id=begun.research_id)
-            self._go_on(structs.replace(begun, request=asked), call, run, resumed=True)
-
-    def _go_on(self, begun: Begun, call: Call, run: StartedRun, *, resumed: bool = False) -> None:
-        self._started[(call.tenant, begun.research_id)] = _Started(call, begun)
-        events = self._begin(call.tenant, begun.research_id)
-        events.add("started", {"research_id": begun.research_id})
-        if resumed:
-            events.add("resumed", {"research_id": begun.research_id, "began_at": begun.started_at, "note": _AGAIN})
-        self._tasks.start(begun.research_id, self._by_itself(begun, call, run))
-
-    async def _by_itself(self, begun: Begun, call: Call, run: StartedRun) -> None:
-        try:
-            await run(begun.request, call, begun.research_id)
-        except GaiadError as error:
-            _log.info("research_ended", research_id=begun.research_id, code=error.code)  # its last event says why
-        finally:
-            del self._started[(call.tenant, begun.research_id)]
-
-    async def _broke_off(self, begun: Begun, error: BaseException, call: Call) -> tuple[str, object]:
-        """What becomes of a begun run that came to no answer, and what is told of it last."""
-        if isinstance(error, asyncio.CancelledError):  # a stop in order: the next start goes on, and this did not count
-            await self._runs.begun.count_attempt(begun.research_id, call, -1)
-            return "interrupted", {"research_id": begun.research_id}
-        known = error if isinstance(error, GaiadError) else GaiadError(_body(error).message)
-        await self._runs.break_off(begun, known, call)
-        return "error", _body(error)
 
     async def cancel(self, research_id: str, call: Call) -> bool:
         """Break off a run that was started, or that somebody waits for; False when it is at its end.
@@ -174,11 +104,7 @@ class Researching:
         Raises NotFound for one that never was, Unavailable when its end cannot be written.
         """
         name = (call.tenant, research_id)
-        if name in self._beginning:
-            await asyncio.wait([self._beginning[name]])
-        if (started := self._started.get(name)) is not None:
-            await self._runs.begun.cancel(research_id, call)
-            started.call.cancel()
+        if await self._ongoing.cancel(name, call):
             return True
         if (asked := self._asked.get(name)) is not None:
             asked.cancel()
@@ -191,7 +117,7 @@ class Researching:
 
     async def _let_go(self, begun: Begun, call: Call) -> bool:
         """End a run that nothing goes on with: its end could not be kept, or it came with a restored backup."""
-        why_not = await self._runs.break_off(begun, Cancelled(_BROKEN_OFF), call)
+        why_not = await self._runs.break_off(begun, Cancelled(BROKEN_OFF), call)
         if why_not:
             raise Unavailable(f"the end of run {begun.research_id} cannot be kept: {why_not}")
         return True
@@ -207,8 +133,8 @@ class Researching:
         """
         research_id = research_id or self._runs.new_id()
         name = (call.tenant, research_id)
-        begun = self._started[name].begun if name in self._started else None
-        events = self._events.get(name) or self._begin(*name)
+        begun = self._ongoing.begun(name)
+        events = self._events.get(name) or self._begin(name)
 
         def tell(name: str, data: dict[str, Any]) -> None:
             events.add(name, data)
@@ -230,8 +156,8 @@ class Researching:
             )
             events.add("result", result)
         except BaseException as error:
-            last = ("error", _body(error)) if begun is None else await self._broke_off(begun, error, call)
-            events.add(*last)
+            ended = begun is None or await self._ongoing.broke_off(begun, error, _known(error), call)
+            events.add(*(("error", _body(error)) if ended else ("interrupted", {"research_id": research_id})))
             raise
         finally:
             self._asked.pop(name, None)
@@ -265,12 +191,12 @@ class Researching:
             return alone(Numbered(after + 1, "result", kept.result))
         return alone(Numbered(after + 1, "error", ErrorBody(code=kept.run.status, message=kept.error)))
 
-    def _begin(self, tenant: str, research_id: str) -> RunEvents:
-        ended = [name for name, events in self._events.items() if events.ended]
-        for name in ended[: max(0, len(ended) - TOLD_AGAIN + 1)]:
-            del self._events[name]
-        self._events[(tenant, research_id)] = RunEvents()
-        return self._events[(tenant, research_id)]
+    def _begin(self, name: Name) -> RunEvents:
+        ended = [one for one, events in self._events.items() if events.ended]
+        for one in ended[: max(0, len(ended) - TOLD_AGAIN + 1)]:
+            del self._events[one]
+        self._events[name] = RunEvents()
+        return self._events[name]
 
     async def run(self, research_id: str, call: Call) -> ResearchRun:
         """A run with its answer and payload. Raises NotFound."""
@@ -312,6 +238,10 @@ class Researching:
         """Break off what runs by itself, and finish what is being written."""
         await self._tasks.stop()
         await self._files.close()
+
+
+def _known(error: BaseException) -> GaiadError:
+    return error if isinstance(error, GaiadError) else GaiadError(_body(error).message)
 
 
 def _body(error: BaseException) -> ErrorBody:
