@@ -288,7 +288,7 @@ OUTCOMES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     words=st.fixed_dictionaries(dict.fromkeys(ROLES, OUTCOMES)),
     active=st.sets(st.sampled_from(ROLES)),

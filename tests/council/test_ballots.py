@@ -302,4 +302,4 @@ class Rounds(RuleBasedStateMachine):
 
 
 TestRounds = Rounds.TestCase
-TestRounds.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestRounds.settings = settings(max_examples=40, stateful_step_count=40)

@@ -4,7 +4,7 @@ from itertools import product
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from council.course import Course, End, Rulebook, Task
@@ -197,7 +197,6 @@ def test_what_comes_out_of_order_is_refused() -> None:
         course.done("ok", 1, ALL)
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from(["fast", "full"]))
 def test_every_turn_ends_whatever_happens(data: st.DataObject, depth: Depth) -> None:
     course = Course(depth, BOOK)

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from council.envelope import MESSAGE_TYPES, Envelope, make_envelope, read_envelope, struct_content, write_envelope
@@ -34,7 +34,6 @@ def test_the_json_begins_with_the_fields_of_the_seed_in_its_order() -> None:
     assert set(MESSAGE_TYPES) == {"PROPOSAL", "VOTE", "INFO", "ESCALATION", "HEARTBEAT"}
 
 
-@settings(deadline=None)
 @given(
     st.text(min_size=1, max_size=40),
     st.sampled_from([kind for kind in MESSAGE_TYPES if kind != "VOTE"]),

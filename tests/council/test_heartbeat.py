@@ -185,4 +185,4 @@ class Pulses(RuleBasedStateMachine):
 
 
 TestPulses = Pulses.TestCase
-TestPulses.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestPulses.settings = settings(max_examples=40, stateful_step_count=40)

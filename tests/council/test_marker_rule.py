@@ -51,7 +51,7 @@ def opened(text: str, *, whole: bool) -> set[str]:
     return {piece.marker for piece in pieces if piece.kind == "open"}
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(st.lists(ATOMS, max_size=16).map("".join), st.frozensets(st.sampled_from(MARKERS)), st.data())
 def test_nothing_is_opened_that_was_not_allowed(text: str, allowed: frozenset[str], data: st.DataObject) -> None:
     shown, violation = watch([text], allowed)

@@ -180,7 +180,7 @@ async def test_a_look_that_takes_too_long_is_lost() -> None:
     await watched.observer.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     pieces=st.lists(st.text(alphabet="ab \n:RESPONSEk$./", max_size=30), max_size=12),
     says=st.sampled_from([FINE, STOP, "?", Unavailable("busy")]),

@@ -225,7 +225,7 @@ PIECES = [
 ]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.data())
 def test_any_split_gives_the_same_verdict_and_the_same_text(parts: list[str], data: st.DataObject) -> None:
     text = "".join(parts)

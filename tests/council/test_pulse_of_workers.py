@@ -18,6 +18,7 @@ from gaiad.models.pool.pooled import Pooled
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.ports import Call
 from tests.makers.llama_files import write_tiny_llama
+from tests.makers.waiting import until
 
 LIMITS = HeartbeatLimits(interval_s=0.6, inactive_after_s=4.0)
 ROLES = ("prime", "lite", "codemind")
@@ -38,13 +39,6 @@ async def pool(tmp_path):
         await one.load(name, Call())
     yield one
     await one.close()
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.02)
 
 
 class Watched:

@@ -167,7 +167,7 @@ class SimulatedDay(RuleBasedStateMachine):
 
 
 TestSimulatedDay = SimulatedDay.TestCase
-TestSimulatedDay.settings = settings(max_examples=5, stateful_step_count=STEPS, deadline=None)
+TestSimulatedDay.settings = settings(max_examples=5, stateful_step_count=STEPS)
 
 
 def fill(day: Day, until: float, ballots: int = 0) -> None:

@@ -209,7 +209,7 @@ PIECES = ["PLAN:", "RESPONSE:", "VERIFY:", "Plan", "\n", " ", "```", '{"steps":[
           "confidence=", "0.5", "<think>", "</think>", "EXECUTE:", "INTERRUPT:", "\\", '"', "text"]  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.sampled_from(STAGES), st.lists(st.sampled_from(PIECES), max_size=14) | st.text(max_size=60).map(list))
 def test_no_text_is_a_fault(stage: CouncilStage, pieces: list[str]) -> None:
     text = "".join(pieces)

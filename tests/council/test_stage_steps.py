@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from council.limits import TurnCaps, council_limits
@@ -122,7 +122,6 @@ def test_the_caps_do_not_stop_an_alert_or_an_answer_that_is_there() -> None:
     assert next_step(TABLE, CHAINS["full"], done(*["act:interrupted"] * 3), caps).action == "high_risk"
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from(["fast", "full"]))
 def test_no_turn_runs_away(data: st.DataObject, depth: str) -> None:
     """Whatever the stages do, a turn ends within its stage calls; escalated, Prime goes on with the stage."""

@@ -1,8 +1,7 @@
 """What a daemon says and does when packets get tight: TOKEN_BUDGET_OVERRUN in the log, renders that ask nobody."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.chat_schemas import ChatRequest
 from gaiad.client import Client
+from tests.makers.waiting import wait_until
 
 SCRIPT = """
 [[reply]]
@@ -107,18 +107,12 @@ def test_settings_without_a_place_for_identity_are_a_line_in_status_as_long_as_t
     before = settings.read_text()
     settings.write_text(before.replace("reserve_tokens = 64", "reserve_tokens = 64\nmtu = 100"))
     daemon.client.reload_config()
-    assert until(lambda: [line for line in daemon.status()["degraded"] if "cognition.mtu = 100, model script" in line])
+    assert wait_until(
+        lambda: [line for line in daemon.status()["degraded"] if "cognition.mtu = 100, model script" in line]
+    )
     settings.write_text(before)
     daemon.client.reload_config()
-    assert until(lambda: not [line for line in daemon.status()["degraded"] if "cognition.mtu" in line])
-
-
-def until(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
-    end = time.monotonic() + timeout_s
-    while not (found := condition()):
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.02)
-    return found
+    assert wait_until(lambda: not [line for line in daemon.status()["degraded"] if "cognition.mtu" in line])
 
 
 def test_pages_of_a_session_come_with_header_and_memo(daemon: BenchDaemon) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.makers.waiting import wait_until
+
 PACKET = """<transmission_packet id="tp-daemon-test">
   <topic>Lantern repair</topic><timestamp>2025-10-01T10:00:00Z</timestamp>
   <content>The lantern flickers because its wick is damp.</content>
@@ -100,14 +102,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return found
-
-
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -151,7 +145,7 @@ def test_a_packet_dropped_into_the_inbox_is_found_and_survives_kill_9(start: Sta
     daemon = start().await_ready()
     (daemon.home / "inbox" / "new.xml").write_text(PACKET)
     search = {"query": "damp wick"}
-    hits = until(lambda: ask(daemon.socket, "POST", "/search", search)["hits"])
+    hits = wait_until(lambda: ask(daemon.socket, "POST", "/search", search)["hits"])
     assert hits[0]["packet_id"] == "tp-daemon-test"
     daemon.process.kill()
     daemon.process.wait()
@@ -250,13 +244,13 @@ def test_a_reload_applies_good_settings_and_keeps_the_last_good_ones(start: Star
     config = daemon.home / "config.toml"
     config.write_text(f'[intake]\nfolders = [{{path = "{folder}", tenant = "work"}}]\n')
     daemon.process.send_signal(signal.SIGHUP)
-    until(lambda: str(folder) in ask(daemon.socket, "GET", "/status")["folders"])
+    wait_until(lambda: str(folder) in ask(daemon.socket, "GET", "/status")["folders"])
     (folder / "new.xml").write_text(PACKET)
-    until(lambda: ask(daemon.socket, "GET", "/status?tenant=work")["packets"] == 1)
+    wait_until(lambda: ask(daemon.socket, "GET", "/status?tenant=work")["packets"] == 1)
 
     config.write_text("[intake]\nsettle = 5\n")
     daemon.process.send_signal(signal.SIGHUP)
-    degraded = until(lambda: [r for r in ask(daemon.socket, "GET", "/status")["degraded"] if "not reloaded" in r])
+    degraded = wait_until(lambda: [r for r in ask(daemon.socket, "GET", "/status")["degraded"] if "not reloaded" in r])
     assert "did you mean 'settle_ms'" in degraded[0]
     assert str(config) in degraded[0]
     assert str(folder) in ask(daemon.socket, "GET", "/status")["folders"]
@@ -265,7 +259,7 @@ def test_a_reload_applies_good_settings_and_keeps_the_last_good_ones(start: Star
 
     config.write_text("")
     assert "intake.folders" in ask(daemon.socket, "POST", "/config/reload", {})["changed"]
-    until(lambda: str(folder) not in ask(daemon.socket, "GET", "/status")["folders"])
+    wait_until(lambda: str(folder) not in ask(daemon.socket, "GET", "/status")["folders"])
 
 
 def test_a_wrong_setting_or_a_taken_port_ends_the_start_with_the_remedy(start: Start) -> None:

@@ -12,6 +12,7 @@ import pytest
 from gaiad.bench.daemon_process import running_daemon
 from tests.makers.discord_home import discord_home
 from tests.makers.discord_server import CHANNEL, SERVER, TOKEN, DiscordServer
+from tests.makers.waiting import wait_until
 
 SCRIPT = """
 [[reply]]
@@ -19,12 +20,9 @@ text = "RESPONSE: Write to jane.doe@example.org about the lantern."
 """
 
 
-async def until(condition, timeout_s=60.0):
-    for _ in range(int(timeout_s * 20)):
-        if found := await asyncio.to_thread(condition):
-            return found
-        await asyncio.sleep(0.05)
-    raise AssertionError("the condition did not come true")
+async def until(condition):
+    """The condition blocks, and the servers under test go on in this loop."""
+    return await asyncio.to_thread(wait_until, condition)
 
 
 @pytest.fixture

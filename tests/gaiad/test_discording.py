@@ -28,6 +28,7 @@ from tests.makers.discord_server import (
     rate_limited,
     user,
 )
+from tests.makers.waiting import until
 
 SETTINGS = (
     "discord.enabled=true",
@@ -105,14 +106,6 @@ class House:
     async def close(self):
         await self.bot.stop(0.2)
         await self.log.close()
-
-
-async def until(condition, timeout_s=60.0):
-    for _ in range(int(timeout_s * 100)):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("the condition did not come true")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from gaiad.client import Client
 from gaiad.errors import BadInput, Conflict, DeadlineExceeded, GaiadError, NotFound, Unavailable, WorkerDied
 from gaiad.model_schemas import ChatTurn, GenerateBody
 from tests.makers.llama_files import write_tiny_llama
+from tests.makers.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +53,6 @@ def body(**more) -> GenerateBody:
 
 def prime(client: Client):
     return next(row for row in client.models() if row.role == "prime")
-
-
-def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.02)
 
 
 def drain(daemon: BenchDaemon, results: list, **more) -> threading.Thread:
@@ -152,7 +146,7 @@ def test_a_full_line_is_503_with_retry_after(daemon: BenchDaemon) -> None:
     results: list = []
     threads = [drain(daemon, results, max_tokens=1500, prompt=f"story {number}") for number in range(3)]
     with Client(daemon.home) as client:
-        until(lambda: (prime(client).running, prime(client).waiting) == (2, 1))
+        wait_until(lambda: (prime(client).running, prime(client).waiting) == (2, 1))
     connection = http.client.HTTPConnection("localhost", timeout=60)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(daemon.client.socket_path))
@@ -173,7 +167,7 @@ def test_a_caller_who_leaves_frees_the_place(daemon: BenchDaemon, client: Client
         events = leaving.generate_events(body(max_tokens=1800))
         next(events)
         assert prime(client).running == 1
-    until(lambda: prime(client).running == 0)
+    wait_until(lambda: prime(client).running == 0)
 
 
 def test_a_time_limit_of_the_callers_own_ends_the_reply(client: Client) -> None:
@@ -187,7 +181,7 @@ def test_a_killed_worker_is_one_error_to_its_callers_and_the_role_comes_back(
 ) -> None:
     results: list = []
     threads = [drain(daemon, results, max_tokens=1800, prompt=f"story {number}") for number in range(2)]
-    until(lambda: prime(client).running == 2)
+    wait_until(lambda: prime(client).running == 2)
     time.sleep(0.1)
     os.kill(prime(client).pid, kind)
     for thread in threads:
@@ -200,7 +194,7 @@ def test_a_killed_worker_is_one_error_to_its_callers_and_the_role_comes_back(
 
 
 def test_a_model_sleeps_on_request_and_wakes_when_it_is_asked(client: Client) -> None:
-    until(lambda: prime(client).running == 0)
+    wait_until(lambda: prime(client).running == 0)
     client.unload_model("prime")
     assert (prime(client).state, prime(client).pid) == ("sleeping", 0)
     assert client.post("/generate", body())["tokens"] == 12
@@ -236,4 +230,4 @@ def test_no_child_survives_a_daemon_that_is_killed(tmp_path: Path) -> None:
         pids = {row.pid for row in killed.client.models() if row.pid}
         assert len(pids) == 3, "a generator, the tokenizers and the embedder"
         os.kill(killed.client.status().pid, signal.SIGKILL)
-        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))

@@ -1,7 +1,6 @@
 """RFCs from proposal to merge: real files, a real audit, real rounds of voting; only what models say is scripted."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -19,6 +18,7 @@ from gaiad.signing import sign_file
 from gaiad.trusting import open_identity
 from prompts.identity import identity_bytes, shipped_identity
 from tests.makers.governed import NO, OBJECT, House
+from tests.makers.waiting import until
 
 PROCESS = RfcProposal(kind="process", title="Two readers", text="Every EXECUTE is read by two roles.")
 
@@ -297,14 +297,6 @@ async def test_heartbeats_of_the_council_log_are_signs_of_life(house, governing)
 def spans(governing: Governing) -> list[str]:
     (file,) = governing.files().values()
     return file.read(lambda connection: [row[0] for row in connection.execute("SELECT name FROM spans")])
-
-
-async def until(true: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come true within a minute")
 
 
 class Words:

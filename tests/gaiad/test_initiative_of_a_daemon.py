@@ -10,8 +10,8 @@ import pytest
 
 from gaiad.bench.daemon_process import running_daemon
 from gaiad.cli.main import program, run
+from tests.makers.waiting import wait_until
 
-LIMIT_S = 60.0
 SCRIPT = """
 [[reply]]
 match = "Develop the thought for later"
@@ -45,16 +45,6 @@ def write_settings(home: Path, enabled: bool) -> None:
     (home / "config.toml").write_text(text)
 
 
-def until(found: Callable[[], Any]) -> Any:
-    """The first thing found that is something."""
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        if value := found():
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"nothing within {LIMIT_S:g} s")
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     home = tmp_path / "h"
@@ -78,11 +68,13 @@ def shell(home: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
 
 
 def test_a_thought_is_taken_up_by_itself_until_that_is_switched_off(shell: Shell, home: Path) -> None:
-    until(lambda: shell("council", "status")["quorum"])
+    wait_until(lambda: shell("council", "status")["quorum"])
     shell("chat", "When does the tram go?")
-    [seed] = until(lambda: shell("council", "seeds", "--state", "passed")["seeds"])
+    [seed] = wait_until(lambda: shell("council", "seeds", "--state", "passed")["seeds"])
     assert (seed["text"], seed["proposal_id"][:4]) == ("Ask which tram the founder meant.", "msg_")
-    status = until(lambda: (found := shell("council", "status")["initiative"])["last_outcome"] == "passed" and found)
+    status = wait_until(
+        lambda: (found := shell("council", "status")["initiative"])["last_outcome"] == "passed" and found
+    )
     assert (status["enabled"], status["open_seeds"], status["failures"]) == (True, 0, 0)
     assert 0 < status["tokens_today"] <= 320 + 3 * 96
     hits = shell("search", "which tram the founder meant")["hits"]
@@ -92,7 +84,7 @@ def test_a_thought_is_taken_up_by_itself_until_that_is_switched_off(shell: Shell
     write_settings(home, enabled=False)
     assert "initiative.enabled" not in shell("config", "reload")["restart_needed"]
     shell("chat", "When does the ferry go?")
-    until(lambda: shell("council", "seeds", "--state", "open")["seeds"])
+    wait_until(lambda: shell("council", "seeds", "--state", "open")["seeds"])
     time.sleep(1.5)  # longer than it waits between two looks
     status = shell("council", "status")["initiative"]
     assert (status["enabled"], status["open_seeds"]) == (False, 1)

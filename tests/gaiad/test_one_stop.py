@@ -11,6 +11,7 @@ import pytest
 from gaiad.bench.daemon_process import running_daemon
 from tests.makers.discord_home import discord_home
 from tests.makers.discord_server import DiscordServer
+from tests.makers.waiting import until
 
 GRACE_S = 6.0
 SCRIPT = '[[reply]]\ntext = "RESPONSE: slow answer"\ndelay_ms = 60000\n'
@@ -27,14 +28,6 @@ async def server():
 @pytest.fixture
 def home(tmp_path: Path, server, monkeypatch):
     return discord_home(tmp_path, server, monkeypatch, SCRIPT, f"[daemon]\nstop_grace_s = {GRACE_S}\n")
-
-
-async def until(condition, timeout_s=60.0):
-    for _ in range(int(timeout_s * 20)):
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("the condition did not come true")
 
 
 async def test_a_request_a_turn_of_the_page_and_a_message_on_discord_share_one_time(server, home):

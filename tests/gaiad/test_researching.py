@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from gaiad.research.payload.begun_runs import ATTEMPTS, BegunRuns
 from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS
 from gaiad.researching import AT_ONCE, Researching, StartedRun
 from gaiad.schemas import ResearchRequest, ResearchResult
+from tests.makers.waiting import until
 
 WAITED_FOR = "a question that somebody waits for"
 
@@ -79,14 +80,6 @@ def run_of(researching: Researching) -> StartedRun:
 
 async def told(researching: Researching, research_id: str, tenant: str = "local") -> list[str]:
     return [event.name async for event in await researching.follow(research_id, 0, Call(tenant))]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come to that in a minute")
 
 
 async def test_a_begun_run_is_followed_from_its_first_step_and_ends_when_it_is_broken_off(

@@ -120,7 +120,7 @@ async def test_a_number_that_was_never_given_begins_at_the_beginning(after: int)
     assert [event.number for event in await read(events, after)] == [1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.one_of(st.text(max_size=5), st.none()), max_size=30),
     st.lists(st.integers(0, 3), min_size=1, max_size=40),

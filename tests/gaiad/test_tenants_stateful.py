@@ -133,7 +133,6 @@ def test_any_course_of_calls_keeps_tenants_apart(house: House) -> None:
             max_examples=8,
             stateful_step_count=20,
             phases=[Phase.generate],  # what the daemon has been told stays: a shorter course says nothing
-            deadline=None,
             derandomize=True,
             database=None,
             suppress_health_check=list(HealthCheck),

@@ -70,7 +70,6 @@ REQUESTS = st.builds(
 )
 SETTINGS = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

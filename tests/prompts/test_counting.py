@@ -25,7 +25,7 @@ def bpe(tmp_path_factory: pytest.TempPathFactory) -> JsonTokenizer:
     return JsonTokenizer(write_bpe_json(folder / "tokenizer.json", chat_template=TEMPLATE))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(SEGMENTS, max_size=8))
 async def test_the_chain_has_as_many_tokens_as_the_whole(bpe, clock, call, parts) -> None:
     for tokenizer in (bpe, WordTokenizer(clock), ByteEstimate(clock)):

@@ -87,7 +87,7 @@ def test_layout_and_comments_of_a_file_do_not_change_the_bytes() -> None:
     assert identity_bytes(parse_identity("loose.toml", loose.encode())) == identity_bytes(shipped_identity())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(IDENTITIES)
 def test_any_identity_survives_its_bytes(identity: Identity) -> None:
     data = identity_bytes(identity)
@@ -95,7 +95,7 @@ def test_any_identity_survives_its_bytes(identity: Identity) -> None:
     assert identity_bytes(parse_identity("any.toml", data)) == data
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(IDENTITIES, LINES)
 def test_another_word_is_another_digest(identity: Identity, name: str) -> None:
     other = msgspec.structs.replace(identity, name=name)

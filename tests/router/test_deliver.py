@@ -15,6 +15,7 @@ from gaiad.errors import Unavailable
 from gaiad.ledger.delivery_log import DeliveryLog
 from router.deliver import Deliverer, DeliveryLimits
 from tests.makers.unsure_outside import UnsureOutside
+from tests.makers.waiting import until
 
 CLOCK = FrozenClock(datetime(2025, 12, 1, 12, 0, tzinfo=UTC))
 LIMITS = DeliveryLimits(timeout_s=0.01, most_waiting=40, first_pause_s=0.0, longest_pause_s=0.001)
@@ -33,14 +34,6 @@ def parcel(text, block=0, piece=0, *, turn="turn_1", address="a", tenant="local"
         marker="RESPONSE",
         text=text,
     )
-
-
-async def until(condition, timeout_s=60.0):
-    for _ in range(int(timeout_s * 500)):
-        if condition():
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError("the condition did not come true")
 
 
 async def until_settled(deliverer, log):
@@ -258,7 +251,7 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(moves=MOVES)
 def test_any_order_of_failures_restarts_and_reconnects_delivers_each_block_once_in_order(moves):
     with tempfile.TemporaryDirectory() as folder:

@@ -51,7 +51,7 @@ MODES = st.sampled_from(("strict", "tolerant"))
 DEFAULTS = st.sampled_from((None, "RESPONSE", "PLAN"))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TEXTS, MODES, DEFAULTS, st.data())
 def test_any_split_gives_the_blocks_of_the_whole(
     text: str, mode: Mode, default: Marker | None, data: st.DataObject
@@ -65,7 +65,7 @@ def test_any_split_gives_the_blocks_of_the_whole(
     assert whole.notes == split.notes == single.notes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, MODES, DEFAULTS)
 @example("```\nRESPONSE: x\n" + "w" * 300, "strict", "RESPONSE")
 def test_no_more_is_held_back_than_may_still_be_a_marker(text: str, mode: Mode, default: Marker | None) -> None:
@@ -77,7 +77,7 @@ def test_no_more_is_held_back_than_may_still_be_a_marker(text: str, mode: Mode, 
         assert len(held) <= LONGEST_HEAD + (0 if opened or not default else PREAMBLE_CHARACTERS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS)
 def test_in_strict_mode_nothing_but_markers_and_white_space_leaves_the_text(text: str) -> None:
     text = text.replace("think", "thick")
@@ -88,7 +88,7 @@ def test_in_strict_mode_nothing_but_markers_and_white_space_leaves_the_text(text
     assert "".join(said.split()) == "".join(text.split())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, MODES, DEFAULTS)
 def test_blocks_open_and_close_in_pairs_and_only_seeds_and_thoughts_nest(
     text: str, mode: Mode, default: Marker | None

@@ -204,7 +204,7 @@ PIECES = st.lists(
 STEPS = st.lists(st.one_of(PIECES, st.just("retract"), st.just("stage_done")), max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STEPS)
 def test_deltas_and_done_agree_whatever_comes_between(steps: list[Any]) -> None:
     events: list[Event] = []

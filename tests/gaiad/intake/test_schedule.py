@@ -1,13 +1,14 @@
 """The timer: runs what was registered, and shows what failed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import datetime
 
 import pytest
 
 from gaiad.errors import ConfigError
 from gaiad.intake.schedule import Schedule
+from tests.makers.waiting import until
 
 
 @pytest.fixture
@@ -21,12 +22,6 @@ async def schedule(notes: dict[str, str]) -> AsyncIterator[Schedule]:
     schedule.start()
     yield schedule
     schedule.stop()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_an_interval_runs_again_and_a_failure_is_shown_until_it_works(

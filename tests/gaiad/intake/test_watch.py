@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,7 @@ import pytest
 from gaiad.config import Config, FolderConfig
 from gaiad.home import Home
 from gaiad.intake.watch import FolderWatch, watched_folders
-
-
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for `condition`; fails the test when it does not come true."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, "waited in vain"
-        await asyncio.sleep(0.01)
+from tests.makers.waiting import until
 
 
 @pytest.fixture

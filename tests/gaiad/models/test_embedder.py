@@ -10,6 +10,7 @@ from gaiad.clock import SystemClock
 from gaiad.errors import Cancelled, DeadlineExceeded, Unavailable
 from gaiad.models.supervision.patience import Patience
 from gaiad.ports import Call, Priority
+from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
 LONG_JOB = [f"{number} " + "some words of a long page, " * 18 for number in range(24)]
@@ -18,13 +19,6 @@ ENDLESS_JOB = LONG_JOB * 20
 
 def background() -> Call:
     return Call(priority=Priority.BACKGROUND)
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.01)
 
 
 async def test_rows_have_length_one_and_follow_the_texts(open_embedder, tiny_bert):

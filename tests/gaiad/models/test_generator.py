@@ -11,6 +11,7 @@ from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, Wor
 from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
 from gaiad.models.supervision.patience import Patience
 from gaiad.ports import Call, Priority
+from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
 GREEDY = Sampling(temperature=0.0)
@@ -30,13 +31,6 @@ async def whole(generator, asked, call=None):
     assert all(isinstance(event, TextDelta) and event.text for event in events)
     assert "".join(event.text for event in events) == last.text
     return last
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.01)
 
 
 async def test_text_comes_in_pieces_and_the_end_carries_the_times(open_generator, tiny_llama):

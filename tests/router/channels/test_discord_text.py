@@ -77,7 +77,7 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=TEXTS, limit=st.integers(40, 120))
 def test_any_text_fits_and_nothing_but_space_and_fences_is_lost(text, limit):
     pieces = split_message(text, limit)

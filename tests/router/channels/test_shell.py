@@ -18,6 +18,7 @@ from gaiad.errors import BadInput, Unavailable
 from gaiad.ports import Call
 from router.channels.shell import Shell, check_arguments
 from tests.makers.sandboxed import open_shell
+from tests.makers.waiting import until
 
 
 @pytest.fixture
@@ -337,12 +338,6 @@ async def test_a_daemon_that_is_killed_takes_the_command_with_it(shell, work):
         daemon.kill()
         await daemon.wait()
     await until(lambda: not _processes_of("54.321"))
-
-
-async def until(found):
-    async with asyncio.timeout(30):
-        while not found():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 # ---------------------------------------------------------------------------------------------------- without sandbox

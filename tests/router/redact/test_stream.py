@@ -50,7 +50,7 @@ def streamed(pieces: list[str], rules: RedactionRules = RULES) -> tuple[str, Red
     return "".join(redactor.feed(piece) for piece in pieces) + redactor.finish(), redactor
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(TEXTS, SOME_STAGES, st.data())
 @example(f"x {TOKEN} and", STAGES, None)
 @example(f"{KEY} and {OLD_KEY}.", STAGES, None)
@@ -71,7 +71,7 @@ def _pair(text: str, stages: tuple[str, ...]) -> tuple[str, object]:
     return whole.text, whole.redactions
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(TEXTS)
 def test_what_is_held_back_is_bounded(text: str) -> None:
     redactor = Redactor(RULES)
@@ -80,7 +80,7 @@ def test_what_is_held_back_is_bounded(text: str) -> None:
         assert len(redactor._text) - redactor._place <= RULES.window_characters * LARGEST_WAIT
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(TEXTS)
 def test_a_redacted_text_holds_nothing_more_to_take_out_of_what_was_whole(text: str) -> None:
     """Words between items stay as they were: what is not a placeholder is in the text, in its order."""

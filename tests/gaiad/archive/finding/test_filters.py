@@ -88,7 +88,7 @@ def filed(shelf):
     return shelf
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wanted=filters, mode=st.sampled_from(["bm25", "hybrid", "metadata", "dense"]))
 def test_filters_agree_with_brute_force(filed, embedder, wanted, mode):
     import asyncio

@@ -47,7 +47,7 @@ def test_an_utf_16_document_may_say_so() -> None:
 
 
 @given(parts=st.lists(WORDS, min_size=1, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_xml_text_leads_back_to_its_bytes(parts: list[str]) -> None:
     escaped = [part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for part in parts]
     document = read_xml("<a><b>{}</b></a>".format("</b><b>".join(escaped)).encode(), LIMITS)
@@ -61,7 +61,7 @@ def test_any_xml_text_leads_back_to_its_bytes(parts: list[str]) -> None:
         WORDS | st.integers() | st.booleans(), lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner)
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_any_json_text_leads_back_to_its_bytes(ascii_only: bool, value: object) -> None:
     document = read_json(json.dumps({"a": value, "z": "end"}, ensure_ascii=ascii_only).encode(), LIMITS)

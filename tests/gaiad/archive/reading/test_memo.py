@@ -207,7 +207,7 @@ def test_a_memo_reads_as_one_line_and_a_sessions_memo_stays_as_small() -> None:
 
 
 @given(st.text(max_size=1200), st.dates(), st.booleans())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_any_page_has_a_small_memo_that_is_always_the_same(text: str, day: date, answered: bool) -> None:
     first = read_memo(text, day, answered=answered)
     assert read_memo(text, day, answered=answered) == first
@@ -223,7 +223,7 @@ def test_any_page_has_a_small_memo_that_is_always_the_same(text: str, day: date,
         max_size=120,
     )
 )
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_a_memo_holds_only_what_stands_on_the_page(words: list[str]) -> None:
     text = " ".join(words)
     found = items(text)

@@ -50,7 +50,7 @@ def words(text: str) -> list[str]:
 
 
 @given(text=st.text(max_size=900), max_chars=st.integers(200, 400), overlap=st.integers(0, 90))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_cuts_cover_all_text_and_keep_to_the_size(text: str, max_chars: int, overlap: int) -> None:
     cuts = list(cut(text, 0, len(text), max_chars, overlap))
     covered = set()
@@ -64,7 +64,7 @@ def test_cuts_cover_all_text_and_keep_to_the_size(text: str, max_chars: int, ove
 
 
 @given(text=st.text(st.sampled_from("ab \n.é😀&<>\r\"'"), min_size=1, max_size=2000), max_chars=st.integers(200, 500))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_spans_of_plain_sections_decode_to_the_page(text: str, max_chars: int) -> None:
     data = f"<packet><summary><![CDATA[x{text.replace(chr(13), '')}]]></summary></packet>".encode()
     packet = read(data)
@@ -75,7 +75,7 @@ def test_spans_of_plain_sections_decode_to_the_page(text: str, max_chars: int) -
 
 
 @given(text=st.text(st.sampled_from("ab \n.é😀&<>'"), min_size=1, max_size=1500))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_spans_of_escaped_text_hold_the_escapes_whole(text: str) -> None:
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     data = f"<packet><summary>x{escaped}</summary></packet>".replace("\n", "\r\n").encode()

@@ -132,7 +132,7 @@ def test_a_turn_of_odd_shape_has_no_pages_and_is_no_fault(text: str) -> None:
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=400), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_no_word_is_lost_between_a_turn_and_its_pages(contents: list[str]) -> None:
     packet, _ = read(messages=[TurnMessage(role=f"r{n}", content=text) for n, text in enumerate(contents)])
     pages = cut_pages(packet, 60, 12)

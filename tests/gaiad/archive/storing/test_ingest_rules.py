@@ -94,4 +94,4 @@ class Outcomes(RuleBasedStateMachine):
 
 
 TestOutcomes = Outcomes.TestCase
-TestOutcomes.settings = settings(max_examples=12, stateful_step_count=10, deadline=None)
+TestOutcomes.settings = settings(max_examples=12, stateful_step_count=10)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.clock import SystemClock
@@ -137,7 +137,6 @@ def test_sentences_are_cut_where_they_end():
     ]
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab .!?\n-\"'A1", max_size=60))
 def test_no_character_of_a_text_gets_lost_between_its_sentences(text):
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())

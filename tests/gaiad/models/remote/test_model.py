@@ -17,6 +17,7 @@ from gaiad.models.remote.model import RemoteModel
 from gaiad.models.remote.retry import RetryRule
 from gaiad.ports import Call
 from tests.makers.model_server import LlamaServer
+from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
 FEW = RetryRule(tries=2, first_s=0.01)
@@ -76,13 +77,6 @@ async def follow(events, tokens, act):
     async for event in events:
         if event.tokens == tokens:
             act()
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.01)
 
 
 async def test_text_streams_and_the_end_carries_the_times(open_remote):

@@ -23,6 +23,7 @@ from gaiad.models.remote.model import RemoteModel
 from gaiad.models.remote.retry import RetryRule
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from gaiad.ports import Call
+from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
 KEY = "sk-secret-0123456789"
@@ -176,13 +177,6 @@ async def whole(remote, request=None, call=None):
     assert isinstance(events[-1], Generated)
     assert "".join(event.text for event in events[:-1]) == events[-1].text
     return events[-1]
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.005)
 
 
 async def follow(events, act):

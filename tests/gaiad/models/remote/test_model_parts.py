@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.config import ModelConfig
@@ -144,7 +144,6 @@ def test_what_a_server_says_is_found_where_servers_put_it(body, words):
 # ---------------------------------------------------------------------------------------------------------- events
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(min_value=1, max_value=9)), st.sampled_from([b"\n", b"\r\n", b"\r"]))
 def test_events_are_the_same_however_the_bytes_are_cut(cuts, end):
     wire = end.join([b": hello", b"data: one", b"", b"event: x", b"data:two", b"data: three", b"", b"id: 4", b"", b""])
@@ -219,7 +218,6 @@ def test_a_marker_stands_before_the_json_once(pieces, text):
     assert feed(RemoteReply(prompt(contract=contract)), *map(chunk, pieces), chunk("", "stop")) == text
 
 
-@settings(deadline=None)
 @given(st.text(max_size=12), st.lists(st.integers(min_value=1, max_value=4), max_size=12))
 def test_a_marker_changes_nothing_of_what_follows_it(text, cuts):
     front, shown, at = MarkerFront("VOTE: "), "", 0

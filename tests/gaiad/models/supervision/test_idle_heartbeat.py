@@ -1,20 +1,13 @@
 import asyncio
 import os
 import signal
-import time
 
 from gaiad.models.supervision.patience import Patience
+from tests.makers.waiting import until
 
 ATTENTIVE = Patience(
     start_s=30.0, ping_every_s=0.05, idle_ping_every_s=0.2, ping_grace_s=0.5, first_backoff_s=0.02, failures=50
 )
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.02)
 
 
 async def test_a_worker_that_stops_while_nobody_asks_it_is_noticed_and_replaced(open_generator, tiny_llama):

@@ -10,15 +10,9 @@ from gaiad.errors import Unavailable
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.supervision.patience import Patience
 from gaiad.models.supervision.process import WorkerProcess
+from tests.makers.waiting import until
 
 STUBBORN = Patience(start_s=30.0, first_backoff_s=0.02, failures=2)
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.005)
 
 
 async def killed(generator):

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from gaiad.models.supervision.protocol import Tokenize
 from gaiad.models.tokens.blame import BLAME_S, Blame
 from gaiad.models.tokens.token_worker import Gate, TokenWorker
 from gaiad.ports import Call
+from tests.makers.waiting import until
 from tests.makers.word_files import write_bpe_gguf
 
 CLOCK = SystemClock("UTC")
@@ -24,13 +24,6 @@ LONG = [[Segment("many words in one text " * 120_000)]]  # a second or more in a
 @pytest.fixture(scope="module")
 def bpe(tmp_path_factory):
     return write_bpe_gguf(tmp_path_factory.mktemp("words") / "bpe.gguf")
-
-
-async def until(condition, timeout_s=60.0):
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        await asyncio.sleep(0.01)
 
 
 async def killed(tokens, signal_number):

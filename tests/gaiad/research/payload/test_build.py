@@ -217,7 +217,7 @@ QUESTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     packets=st.lists(st.lists(SENTENCES | st.text(min_size=1, max_size=60), min_size=1, max_size=4), max_size=14),
     question=QUESTIONS,
