@@ -3,20 +3,22 @@
 // It runs in the daemon; the page follows it by its id, which it keeps, so that a reload goes on with it, and so does a
 // restart of the daemon, which runs it again. Until the answer is there the best one so far stands in its place.
 
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { announce } from "./announce.js";
 import { noticed } from "./connection.js";
 import { meter } from "./charts.js";
 import { button, el, fill } from "./dom.js";
+import { recallVerdicts, verdictButtons } from "./feedback.js";
 import { openPacket } from "./packet.js";
+import { EarlierRuns, endedAs } from "./research_runs.js";
 import { showText } from "./rich_text.js";
 import { keep, recall, tenant } from "./state.js";
 import { follow } from "./stream.js";
 import { foundLine, reflectedLine, searchingLine } from "./turn_model.js";
 import { packetButton } from "./turn_steps.js";
+import { sourceOf } from "./turn_view.js";
 import { counted, day, duration } from "./words.js";
 
-const STATUS = { SUCCESS: "answered", PARTIAL: "answered in part", NOT_FOUND: "not found", CLARIFY: "needs a clearer question" };
 const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }), resumed: () => ({ text: "The daemon was restarted; begun again" }) };
 
 const begunKey = () => `research.begun.${tenant()}`;
@@ -30,6 +32,7 @@ export class Research {
     this.cancel = button("Stop", () => this.stop(), { hidden: true });
     this.steps = el("ol", { class: "run", "aria-label": "Steps" });
     this.result = el("div", { class: "result" });
+    this.earlier = new EarlierRuns((run) => this.again(run));
     this.node = el(
       "div",
       { class: "page" },
@@ -37,6 +40,7 @@ export class Research {
       el("form", { class: "search-form", onsubmit: (event) => this.submitted(event) }, el("div", { class: "search-line" }, this.question, this.go, this.cancel)),
       this.steps,
       this.result,
+      this.earlier.node,
     );
     this.last = recall(`research.${tenant()}`);
   }
@@ -46,8 +50,9 @@ export class Research {
     if (begun) this.follow(begun);
     else if (this.last?.result && !this.result.childNodes.length && !this.under) {
       for (const [name, data] of this.last.steps) if (LINES[name]) this.step(name, data);
-      this.show(this.last.result);
+      this.show(this.last.result, this.last.asked ?? "");
     }
+    this.earlier.load();
     if (matchMedia("(pointer: fine)").matches) this.question.focus();
   }
 
@@ -60,6 +65,7 @@ export class Research {
 
   async run(query) {
     this.stop();
+    this.asked = query;
     const mine = (this.under = { stop: () => {} }); // until it has an id
     this.begin();
     try {
@@ -79,6 +85,30 @@ export class Research {
     fill(this.result);
     this.cancel.hidden = false;
     this.told = [];
+  }
+
+  /** A run of before: its answer as it was kept; one under way is followed. */
+  async again(run) {
+    if (this.id === run.research_id) return;
+    this.leave();
+    this.question.value = this.asked = run.query;
+    if (run.status === "in_progress") return void this.follow(run.research_id);
+    try {
+      const { result, error } = await get(`/research/${encodeURIComponent(run.research_id)}?tenant=${encodeURIComponent(tenant())}`);
+      fill(this.steps);
+      if (result) this.show(result, run.query);
+      else this.failed(error);
+    } catch (error) {
+      noticed(error);
+      this.failed(error.message);
+    }
+    this.node.scrollIntoView();
+  }
+
+  /** The run goes on; it is only not looked at any more. */
+  leave() {
+    this.under?.stop();
+    if (this.under) this.ended();
   }
 
   /** From its first step, whenever it began. */
@@ -102,6 +132,7 @@ export class Research {
     keep(begunKey(), null);
     this.cancel.hidden = true;
     this.steps.querySelector(".now")?.classList.remove("now");
+    this.earlier.load();
   }
 
   /** Whether that was its last word. */
@@ -112,10 +143,11 @@ export class Research {
     }
     if (name === "result") {
       this.ended();
-      this.last = { steps: this.told, result: data };
+      const asked = this.asked ?? this.question.value;
+      this.last = { steps: this.told, result: data, asked };
       keep(`research.${tenant()}`, this.last);
-      announce(`${STATUS[data.status] ?? data.status}: ${data.answer || data.note}`);
-      this.show(data);
+      announce(`${endedAs(data.status)}: ${data.answer || data.note}`);
+      this.show(data, asked);
       return true;
     }
     if (name === "partial") this.showSoFar(data);
@@ -156,12 +188,18 @@ export class Research {
     );
   }
 
-  show(result) {
+  show(result, asked) {
+    const said = { message: asked, sources: result.source_packets, verdicts: {} };
+    const sources = el("div", { class: "sources" });
+    const draw = () => fill(sources, el("span", { class: "label" }, "Sources"), said.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => openPacket(id, null)), verdictButtons(said, id))));
+    if (said.sources.length) draw();
+    recallVerdicts([said], draw).catch(noticed);
     fill(
       this.result,
-      el("header", { class: "result-head" }, el("span", { class: `verdict ${result.status === "SUCCESS" ? "verified" : "unverifiable"}` }, STATUS[result.status] ?? result.status), el("span", {}, `confidence ${result.confidence.toFixed(2)} (${result.confidence_band.toLowerCase()})`), el("span", {}, `${counted(result.iterations_used, "search", "searches")} of ${result.max_iterations}`), el("span", {}, `${result.engine} · ${duration(result.took_ms)}`)),
+      el("header", { class: "result-head" }, el("span", { class: `verdict ${result.status === "SUCCESS" ? "verified" : "unverifiable"}` }, endedAs(result.status)), el("span", {}, `confidence ${result.confidence.toFixed(2)} (${result.confidence_band.toLowerCase()})`), el("span", {}, `${counted(result.iterations_used, "search", "searches")} of ${result.max_iterations}`), el("span", {}, `${result.engine} · ${duration(result.took_ms)}`)),
       answerOf(result),
       noted(result.note),
+      said.sources.length && asked ? sources : null,
       result.suggestions.length ? el("ul", { class: "suggestions" }, result.suggestions.map((hint) => el("li", {}, hint))) : null,
       result.citations.length ? el("section", { class: "quotes" }, el("h2", { class: "label" }, "Quoted"), result.citations.map(quoted)) : null,
     );

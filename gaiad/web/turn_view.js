@@ -171,7 +171,7 @@ function command(turnId) {
 const sizeOf = (step) => `${step.kind}${step.state}${step.lines?.length ?? ""}${step.blocks?.length ?? ""}${step.record ? "r" : ""}`;
 
 /** A source by its topic and day as soon as they are known; its id is in the title. */
-function sourceOf(id, onclick, scrubbed) {
+export function sourceOf(id, onclick, scrubbed) {
   const node = el("button", { type: "button", class: "cite source", title: `Open packet ${id}`, onclick }, id);
   packetName(id).then(
     (name) => name?.topic && fill(node, el("span", { class: "source-topic" }, name.topic), el("span", {}, name.day + (scrubbed ? ", scrubbed" : ""))),

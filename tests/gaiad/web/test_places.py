@@ -42,7 +42,7 @@ async def test_a_research_run_unfolds_and_its_quotes_open_at_their_characters(op
         page = window.page
         await page.fill("#question", "What is the acoustic monitoring of foundry bearings about?")
         await page.click("text=Research >> nth=-1")
-        await expect(page.locator(".result .verdict")).to_have_text("answered")
+        await expect(page.locator(".result-head .verdict")).to_have_text("answered")
         steps = await page.locator(".run-text").all_inner_texts()
         assert steps[0].startswith("Searching: ")
         assert "1 relevant packet" in steps[1]
@@ -56,7 +56,25 @@ async def test_a_research_run_unfolds_and_its_quotes_open_at_their_characters(op
         await page.evaluate(f"(given) => {cited}.click()", QUOTED)
         await expect(page.locator("#packet mark.exact")).to_have_text(QUOTED)
         await page.reload()
-        await expect(page.locator(".result .verdict")).to_have_text("answered")
+        await expect(page.locator(".result-head .verdict")).to_have_text("answered")
+
+
+async def test_a_run_of_before_is_shown_again_and_its_sources_are_judged(opened, served):
+    question = "When did we first discuss the enumeration protocol?"
+    served.client.post("/research", {"query": question})
+    async with opened("#/research") as window:
+        page = window.page
+        run = page.locator(".earlier-run", has_text=question).first
+        await expect(run).to_contain_text("answered")
+        await run.click()
+        await expect(page.locator(".result .answer")).to_contain_text("First discussed in")
+        await expect(page.locator("#question")).to_have_value(question)
+        useful = page.locator('.result [aria-label^="Useful: packet tp-20251127-033715"]')
+        await useful.click()
+        await expect(useful).to_have_attribute("aria-pressed", "true")
+        await page.locator(".earlier-run", has_text=question).first.click()
+        await expect(useful).to_have_attribute("aria-pressed", "true")
+        assert served.client.post("/feedback/reset", {"query": question})["removed"] == 1
 
 
 async def test_a_command_is_shown_exactly_and_runs_only_after_a_second_word(opened, served):

@@ -56,14 +56,14 @@ async def test_the_answer_so_far_stands_until_the_answer_is_there_also_over_a_re
         await page.route("**/research/start", started)
         await page.fill("#question", "How often do the bearings of the sand mixer fail, and who paid the plumber?")
         await page.press("#question", "Enter")
-        await expect(page.locator(".result .verdict")).to_have_text("so far")
+        await expect(page.locator(".result-head .verdict")).to_have_text("so far")
         await expect(page.locator(".result .answer")).to_contain_text(QUOTE)
         await expect(page.locator(".result .note")).to_have_text("Still missing: plumber")
         await expect(page.locator(".run-text")).to_have_count(3)
         await expect(page.locator(".result .cite")).to_have_count(1)
         started_again = (("started", {"research_id": "res_1"}), ("resumed", {"research_id": "res_1"}))
         answers.append(streamed(*started_again, SEARCHING, FOUND, ("result", result)))
-        await expect(page.locator(".result .verdict")).to_have_text("answered", timeout=60_000)
+        await expect(page.locator(".result-head .verdict")).to_have_text("answered", timeout=60_000)
         steps = await page.locator(".run-text").all_inner_texts()
         assert steps == [
             "The daemon was restarted; begun again",

@@ -23,7 +23,7 @@ async def test_a_run_goes_on_after_a_reload_and_its_scrubbed_quote_is_marked_whe
         await page.evaluate("id => localStorage.setItem('gaiad.research.begun.local', JSON.stringify(id))", begun)
         await page.reload()
         await page.evaluate("location.hash = '#/research'")
-        await expect(page.locator(".result .verdict")).to_have_text("answered")
+        await expect(page.locator(".result-head .verdict")).to_have_text("answered")
         await expect(page.locator(".run-text").first).to_contain_text("Searching: ")
         assert await page.evaluate("localStorage.getItem('gaiad.research.begun.local')") is None
         await expect(page.locator(".quote", has_text=SHOWN)).to_contain_text("scrubbed on its way here")
@@ -33,7 +33,7 @@ async def test_a_run_goes_on_after_a_reload_and_its_scrubbed_quote_is_marked_whe
         await expect(page.locator("#packet .note")).to_contain_text("e-mail address")
         assert ADDRESS not in await page.content()
         await page.reload()
-        await expect(page.locator(".result .verdict")).to_have_text("answered")
+        await expect(page.locator(".result-head .verdict")).to_have_text("answered")
 
 
 async def test_a_run_that_was_lost_says_so_and_the_next_one_begins_anew(opened, packet):
@@ -46,7 +46,7 @@ async def test_a_run_that_was_lost_says_so_and_the_next_one_begins_anew(opened, 
         window.forgive("Failed to load resource")
         await page.fill("#question", QUESTION)
         await page.press("#question", "Enter")
-        await expect(page.locator(".result .verdict")).to_have_text("answered")
+        await expect(page.locator(".result-head .verdict")).to_have_text("answered")
 
 
 async def test_a_search_says_what_was_left_out_of_its_hits(opened, packet):
