@@ -40,6 +40,17 @@ def integrate(
     )
 
 
+def left_open(state: IntegrationState, missing: Iterable[str], *, enough: bool) -> IntegrationState:
+    """The state once the round is judged: what is `missing` is asked after, nothing where it is `enough`."""
+    questions = () if enough else tuple(question_on(aspect) for aspect in missing)
+    return msgspec.structs.replace(state, open_questions=questions)
+
+
+def question_on(aspect: str) -> str:
+    """A missing aspect as a question."""
+    return f"Is there anything on: {aspect}?"
+
+
 def fact_of(quote: str, packet_id: str) -> str:
     """A quote as a key fact."""
     return f"{shown(quote)} {inline(packet_id)}"

@@ -4,6 +4,8 @@ its end, so that the same run under the same limit gives the same answer, and no
 
 from collections.abc import Callable
 
+import msgspec
+
 from gaiad.research.answer import Answer
 
 BYTES_PER_TOKEN = 3  # fewer than vocabularies need for prose, so that the estimate is too high and not too low
@@ -17,11 +19,14 @@ def tokens_of(text: str) -> int:
 def within(limit: int, most: int, make: Callable[[int], Answer]) -> Answer:
     """`make(most)`, or of the answers with fewer parts the longest of at most `limit` tokens; 0 is no limit.
 
-    One part stays in any case: an answer without evidence would be none.
+    One part stays in any case, for an answer without evidence would be none; a note says that it does not fit.
     """
     answer = make(most)
     for kept in range(most - 1, 0, -1):
         if not limit or tokens_of(answer.text) <= limit:
             break
         answer = make(kept)
-    return answer
+    if not limit or tokens_of(answer.text) <= limit:
+        return answer
+    note = f"Not even one part fits into max_output_tokens = {limit}; it is given whole."
+    return msgspec.structs.replace(answer, notes=(note, *answer.notes))

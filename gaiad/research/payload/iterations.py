@@ -8,6 +8,7 @@ import msgspec
 from gaiad.clock import to_iso
 from gaiad.payload_schemas import Comparison, CompletenessAssessment, IterationRecord
 from gaiad.research.evidence import names_subject
+from gaiad.research.integration import question_on
 from gaiad.research.payload.activities import activities
 from gaiad.research.payload.comparing import Compared
 from gaiad.research.payload.criteria import completeness, measure
@@ -59,7 +60,7 @@ def iteration_records(ground: Ground) -> list[IterationRecord]:
                 sources_gathered=[source.source_id for source in new],
                 comparisons_performed=[ground.comparisons[index].comparison_id for index in mine],
                 questions_answered=now,
-                new_questions_raised=[f"Is there anything on: {gap}?" for gap in fresh],
+                new_questions_raised=[question_on(gap) for gap in fresh],
                 completeness_assessment=_assessment(ground, one, gaps, answered),
                 next_steps=_next_steps(trail, number),
                 summary=_summary(one, len(new), len(mine)),

@@ -19,7 +19,7 @@ from gaiad.ports import Archive, Call
 from gaiad.research.citations import shown
 from gaiad.research.confidence import DOUBTFUL_CAP, MEDIUM_FROM
 from gaiad.research.evidence import Evidence, only_asked, only_quotes, own_words, repeats_question, weigh
-from gaiad.research.integration import IntegrationState
+from gaiad.research.integration import IntegrationState, left_open
 from gaiad.research.plan import PlanAction, as_request
 from gaiad.research.query import SearchParameters
 from gaiad.research.refine import LOW_FLOOR, Attempt
@@ -222,7 +222,8 @@ class ByModel:
     def settled(self, state: IntegrationState, reflection: ReflectionResult) -> IntegrationState:
         """Its own pages were read too, and what it finds missing is open."""
         used = dict.fromkeys((*state.used_pages, *self.more))
-        return msgspec.structs.replace(state, used_pages=tuple(used), open_questions=reflection.missing_aspects)
+        judged = left_open(state, reflection.missing_aspects, enough=reflection.is_sufficient)
+        return msgspec.structs.replace(judged, used_pages=tuple(used))
 
     def next(self, attempt: Attempt, reflection: ReflectionResult, by_rules: Attempt | None) -> Attempt | None:
         """The rules' next attempt, or the same one again when only the model has something new to search for."""

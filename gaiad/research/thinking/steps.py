@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from gaiad.research.evidence import Evidence
-from gaiad.research.integration import IntegrationState
+from gaiad.research.integration import IntegrationState, left_open
 from gaiad.research.query import SearchParameters
 from gaiad.research.refine import Attempt
 from gaiad.research.reflect import ReflectionResult
@@ -132,7 +132,7 @@ class ByRules:
 
     def settled(self, state: IntegrationState, reflection: ReflectionResult) -> IntegrationState:
         """What the rules find missing is open."""
-        return msgspec.structs.replace(state, open_questions=reflection.missing_aspects)
+        return left_open(state, reflection.missing_aspects, enough=reflection.is_sufficient)
 
     def next(self, _attempt: Attempt, _reflection: ReflectionResult, by_rules: Attempt | None) -> Attempt | None:
         """As the rules refine."""
