@@ -193,6 +193,7 @@ class SearchConfig(_Section, frozen=True):
     candidates: int
     postings_budget: int
     weight_bm25: float
+    weight_words: float
     weight_window: float
     weight_before: float
     weight_dense: float
@@ -205,6 +206,7 @@ class SearchConfig(_Section, frozen=True):
     weight_number: float
     weight_names: float
     weight_substance: float
+    weight_spread: float
     weight_time: float
     weight_match: float
     weight_feedback: float

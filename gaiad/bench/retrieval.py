@@ -36,7 +36,7 @@ INGREDIENTS: dict[str, dict[str, float]] = {
         part: {f"weight_{part}": 0.0}
         for part in (
             *("bm25", "window", "before", "dense", "near", "session", "session_dense"),
-            *("name", "own", "when", "number", "names", "substance"),
+            *("name", "own", "when", "number", "names", "substance", "spread"),
         )
     },
 }

@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from gaiad.archive.finding.query_terms import STOP_WORDS, split_words
+
 _WHEN = re.compile(r"^when\b|\bhow long\b|\b(?:which|what) (?:day|date|month|year)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\bhow (?:many|much|often|long)\b", re.IGNORECASE)
 _NAMED_THINGS = (
@@ -16,6 +18,12 @@ _NAMED_THINGS = (
     "|film|films|band|bands|artist|artists|song|songs|company|companies|school|schools"
 )
 _NAME = re.compile(rf"\b(?:who|whom|whose|where|which|names?|what (?:{_NAMED_THINGS}))\b", re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"^(?:in |on |at |with |for )?(?:what|which|who|where)\b[^?]*\b(?:has|have)\b|\bhow many\b", re.IGNORECASE
+)
+"""What has been done until now, or how many there are: several pages hold a part of it."""
+_BETWEEN_NAMES = "a about an and at by during for from in into of on or the to with"
+"""Stop words that join the names of things; any other one makes a sentence."""
 _TIMES = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|this (?:week|month|year|morning|weekend)|week(?:end)?s?"
     r"|months?|years?|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|july"
@@ -41,6 +49,7 @@ class Wanted:
     when: bool
     number: bool
     names: bool
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,13 @@ def wanted(question: str) -> Wanted:
         when=bool(_WHEN.search(question.strip())),
         number=bool(_NUMBER.search(question)),
         names=bool(_NAME.search(question)),
+        several=bool(_SEVERAL.search(question.strip())),
     )
+
+
+def bare_words(query: str) -> bool:
+    """Whether a query only names things ("oak door", "notes on the harbour"): no question and no sentence."""
+    return "?" not in query and STOP_WORDS.isdisjoint(set(split_words(query)).difference(_BETWEEN_NAMES.split()))
 
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)

@@ -4,6 +4,7 @@ The formulas are in `ranking`; here they meet the catalogue, the filters and the
 """
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from gaiad.archive.dense.parts import Comparison
 from gaiad.archive.finding import cues, ranking, searching, surroundings
 from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding.feedback import Opinions, added
-from gaiad.archive.finding.lexical import LexicalScores
+from gaiad.archive.finding.lexical import LexicalScores, TermPages
 from gaiad.archive.finding.query_terms import QueryTerm
 from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
 from gaiad.schemas import SearchRequest
@@ -145,7 +146,8 @@ class Contest:
         pool = ranking.Pool(
             positions=positions,
             lexical=lexical[positions],
-            window=surroundings.window_scores(terms, catalogue, positions),
+            words=_bare_words(request, terms, positions),
+            window=surroundings.window_shares(terms, catalogue, positions),
             before=surroundings.before_scores(lexical, catalogue, positions),
             session_words=surroundings.session_scores(terms, catalogue, positions),
             dense=dense,
@@ -157,6 +159,9 @@ class Contest:
             matched=_preferred(self.connection, request, catalogue, positions),
         )
         fused = self._with_cues(ranking.fuse(pool, weights), pool)
+        if cues.wanted(request.query).several:
+            part = ranking.spread(fused.total, positions, pool.session, weights.spread)
+            fused = ranking.with_parts(fused, {"spread": part})
         fused = self._with_feedback(fused, catalogue.packet[positions])
         order = ranking.order_by_score(fused.total, positions)
         views = {"bm25": _view(pool.lexical), "dense": _view(cosines)}
@@ -212,6 +217,13 @@ def _dense_parts(
     everywhere = np.zeros(len(catalogue), np.float32)
     everywhere[positions] = scaled
     return cosines, scaled, ranking.smooth_at(everywhere, positions, *links)
+
+
+def _bare_words(request: SearchRequest, terms: Sequence[TermPages], positions: Positions) -> Scores:
+    """For a query of bare words what each page has of them; a question may be answered in other words."""
+    if not cues.bare_words(request.query):
+        return np.zeros(len(positions), np.float32)
+    return surroundings.own_shares(terms, positions)
 
 
 def _substance(catalogue: Catalogue, positions: Positions) -> Scores:

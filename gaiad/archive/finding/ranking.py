@@ -16,6 +16,7 @@ _NOTHING = 1e-30
 _SHORT_BYTES = 40
 _FULL_BYTES = 400
 _QUESTION_BYTES = 150
+_MOST_BETTER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Weights:
     """Shares of the fused score; a part whose weight is 0 plays no role."""
 
     bm25: float
+    words: float
     window: float
     before: float
     dense: float
@@ -35,6 +37,7 @@ class Weights:
     number: float
     names: float
     substance: float
+    spread: float
     time: float
     match: float
     neighbour_1: float
@@ -45,12 +48,13 @@ class Weights:
 class Pool:
     """The candidate pages: positions and, aligned with them, what each part has to say (0 to 1 unless said).
 
-    Scores of words are BM25 on any scale: of the page, of its window, of the pages before it, of its session. `dense`
-    is `above_mean`, `near` what smoothing adds to it from neighbours.
+    Scores of words are BM25 on any scale: of the page, of the pages before it, of its session. `words` are the shares
+    that a query of bare words asks for, 0 for a question. `dense` is `above_mean`, `near` what smoothing adds to it.
     """
 
     positions: Positions
     lexical: Scores
+    words: Scores
     window: Scores
     before: Scores
     session_words: Scores
@@ -155,7 +159,8 @@ def fuse(pool: Pool, weights: Weights) -> Fused:
     session_dense = best_of_session(pool.dense, pool.session)
     parts = {
         "bm25": _part(weights.bm25, pool.lexical),
-        "window": _part(weights.window, pool.window),
+        "words": np.float32(weights.words) * pool.words,
+        "window": np.float32(weights.window) * pool.window,
         "before": np.float32(weights.before / _best(pool.lexical)) * pool.before,
         "dense": _part(weights.dense, pool.dense),
         "near": np.float32(weights.near / _best(pool.dense)) * pool.near,
@@ -170,6 +175,18 @@ def fuse(pool: Pool, weights: Weights) -> Fused:
     for part in parts.values():
         total = total + part
     return Fused(total, parts)
+
+
+def spread(total: Scores, positions: Positions, session: NDArray[np.int32], weight: float) -> Scores:
+    """What a page loses, 0 or less, for each page of its session that is better, three at most.
+
+    What somebody "has done" is told on several days: the best page of one day is worth more than the fifth of another.
+    """
+    order = np.lexsort((positions, -total, session))
+    ordered = session[order]
+    better = np.zeros(len(total), np.float32)
+    better[order] = np.arange(len(total)) - np.searchsorted(ordered, ordered)
+    return np.float32(-weight) * np.minimum(better, np.float32(_MOST_BETTER))
 
 
 def with_parts(fused: Fused, more: dict[str, Scores]) -> Fused:

@@ -57,6 +57,7 @@ class Searcher:
         self._feedback = FeedbackShelf(self._stemmer, config.search.weight_feedback)
         self._weights = ranking.Weights(
             bm25=config.search.weight_bm25,
+            words=config.search.weight_words,
             window=config.search.weight_window,
             before=config.search.weight_before,
             dense=config.search.weight_dense,
@@ -69,6 +70,7 @@ class Searcher:
             number=config.search.weight_number,
             names=config.search.weight_names,
             substance=config.search.weight_substance,
+            spread=config.search.weight_spread,
             time=config.search.weight_time,
             match=config.search.weight_match,
             neighbour_1=config.search.neighbour_1,

@@ -19,21 +19,33 @@ _SESSION_B = 0.75
 """A session is long and of any length: BM25's usual constants, other than those of pages."""
 
 
-def window_scores(terms: Sequence[TermPages], catalogue: Catalogue, positions: Positions) -> Scores:
-    """BM25 of each page read together with the two before and the two after it in its packet."""
+def window_shares(terms: Sequence[TermPages], catalogue: Catalogue, positions: Positions) -> Scores:
+    """The share of the words, by weight, on each page together with the two before and the two after it in its packet.
+
+    0 to 1. Names of speakers tell no window from another and count only where the query has no other word.
+    """
+    names = {word for name in catalogue.speakers for word in name.casefold().split()}
+    terms = [term for term in terms if term.word not in names] or terms
     total = np.zeros(len(positions), np.float32)
-    if not len(positions):
+    if not len(positions) or not terms:
         return total
     beside = [_beside(catalogue, positions, step) for step in _STEPS]
     where = np.concatenate([positions, *(place for place, _ in beside)])
     there = np.concatenate([np.ones(len(positions), np.float32), *(inside for _, inside in beside)])
     shape = (1 + len(_STEPS), len(positions))
-    length = (catalogue.length[where] * there).reshape(shape).sum(axis=0)
-    mean = float(length.mean())
     for term in terms:
-        counts = (counts_at(term, where) * there).reshape(shape).sum(axis=0)
-        total += term_scores(counts, length, mean, term.weight)
-    return total
+        holds = (counts_at(term, where) * there > 0).reshape(shape).any(axis=0)
+        total += np.float32(term.weight) * holds
+    return total / np.float32(sum(term.weight for term in terms) or 1.0)
+
+
+def own_shares(terms: Sequence[TermPages], positions: Positions) -> Scores:
+    """How much of the words each page has itself, 0 to 1: half for any of them, half for their share by weight."""
+    total = np.zeros(len(positions), np.float32)
+    for term in terms:
+        total += np.float32(term.weight) * (counts_at(term, positions) > 0)
+    share = total / np.float32(sum(term.weight for term in terms) or 1.0)
+    return np.float32(0.5) * (share + (total > 0))
 
 
 def before_scores(lexical: Scores, catalogue: Catalogue, positions: Positions) -> Scores:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.archive.finding.cues import Wanted, held, wanted
+from gaiad.archive.finding.cues import Wanted, bare_words, held, wanted
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,9 @@ from gaiad.archive.finding.cues import Wanted, held, wanted
         ("When did Vera move?", Wanted(when=True, number=False, names=False)),
         ("  when was that", Wanted(when=True, number=False, names=False)),
         ("How long has she lived there?", Wanted(when=True, number=True, names=False)),
-        ("How many boats does Otto own?", Wanted(when=False, number=True, names=False)),
+        ("How many boats does Otto own?", Wanted(when=False, number=True, names=False, several=True)),
+        ("What has Otto built?", Wanted(when=False, number=False, names=False, several=True)),
+        ("What did Otto build?", Wanted(when=False, number=False, names=False)),
         ("Who repaired the roof?", Wanted(when=False, number=False, names=True)),
         ("What books did he read?", Wanted(when=False, number=False, names=True)),
         ("What happened when it hailed?", Wanted(when=False, number=False, names=False)),
@@ -22,6 +24,18 @@ from gaiad.archive.finding.cues import Wanted, held, wanted
 )
 def test_a_question_asks_for(question, expected):
     assert wanted(question) == expected
+
+
+@pytest.mark.parametrize("query", ["oak door", "notes on the harbour", "Gemini in November", "", "héron"])
+def test_a_query_of_bare_words_only_names_things(query):
+    assert bare_words(query)
+
+
+@pytest.mark.parametrize(
+    "query", ["oak door?", "what oak door", "the door was of oak", "my oak door", "how oak doors swell"]
+)
+def test_questions_and_sentences_are_no_bare_words(query):
+    assert not bare_words(query)
 
 
 def test_a_page_holds_times_numbers_names_and_what_is_said_of_oneself():

@@ -9,6 +9,7 @@ from gaiad.archive.finding import ranking
 
 WEIGHTS = ranking.Weights(
     bm25=1.0,
+    words=0.5,
     window=0.9,
     before=0.2,
     dense=0.8,
@@ -21,6 +22,7 @@ WEIGHTS = ranking.Weights(
     number=0.2,
     names=0.2,
     substance=0.3,
+    spread=0.02,
     time=0.25,
     match=0.25,
     neighbour_1=0.5,
@@ -44,7 +46,8 @@ def make_pool(rows):
     return ranking.Pool(
         positions=np.arange(len(rows), dtype=np.int64),
         lexical=lexical,
-        window=lexical + np.array(near, np.float32),
+        words=dense,
+        window=np.minimum(lexical, 1),
         before=np.array(near, np.float32),
         session_words=lexical,
         dense=dense,
@@ -142,3 +145,11 @@ def test_unknown_cosines_say_nothing():
 def test_a_session_counts_by_its_best_page():
     best = ranking.best_of_session(np.array([1, 3, 2], np.float32), np.array([7, 7, 9], np.int32))
     assert best.tolist() == [3, 3, 2]
+
+
+def test_a_page_loses_for_each_better_one_of_its_session_three_at_most():
+    total = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], np.float32)
+    session = np.array([1, 1, 0, 1, 1, 1], np.int32)
+    positions = np.arange(6, dtype=np.int64)
+    assert ranking.spread(total, positions, session, 0.5) == pytest.approx([0, -0.5, 0, -1, -1.5, -1.5])
+    assert len(ranking.spread(total[:0], positions[:0], session[:0], 0.5)) == 0

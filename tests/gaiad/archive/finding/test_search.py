@@ -182,6 +182,28 @@ async def test_a_named_person_who_speaks_of_himself_is_lifted(shelf):
     assert sorted("own" in found for found in boosts.values()) == [False, True]
 
 
+async def test_a_page_without_any_of_the_bare_words_comes_after_all_that_have_one(shelf, embedder):
+    about = "The carpenter planed and oiled it for hours, and in the evening it closed without a sound again."
+    shelf.packet("tp-about", ["Is it the oak door, the heavy oak door?", about, "The oak door of the barn: oak."])
+    shelf.packet("tp-aside", ["Somebody left the door open."])
+    await shelf.embed_all(embedder)
+    hits = (await shelf.find("oak door", embedder, mode="hybrid", explain=True)).hits
+    having = ["words" in hit.explanation.boosts for hit in hits]
+    assert having == [True, True, True, False]
+    asked = (await shelf.find("Who planed the oak door?", embedder, mode="hybrid", explain=True)).hits
+    assert not any("words" in hit.explanation.boosts for hit in asked)
+
+
+async def test_what_has_been_done_is_looked_for_in_several_sessions(shelf):
+    shelf.packet("tp-1", ["Ada built a boat.", "Ada built a shed.", "Ada built a cart."], session="s-1")
+    shelf.packet("tp-2", ["Ada built a kiln."], session="s-2")
+    has = (await shelf.find("What has Ada built?", mode="hybrid", explain=True)).hits
+    assert sorted(hit.packet_id for hit in has if "spread" not in hit.explanation.boosts) == ["tp-1", "tp-2"]
+    assert all(hit.explanation.boosts["spread"] < 0 for hit in has if "spread" in hit.explanation.boosts)
+    did = (await shelf.find("What did Ada build?", mode="hybrid", explain=True)).hits
+    assert not any("spread" in hit.explanation.boosts for hit in did)
+
+
 async def test_a_page_of_a_session_that_is_about_it_comes_before_others(shelf):
     shelf.packet("tp-1", [*["filler of no matter"] * 5, "the orchard"], session="s-1")
     shelf.packet("tp-2", [*["filler of no matter"] * 5, "the orchard"], session="s-2")

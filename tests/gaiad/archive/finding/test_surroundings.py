@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.archive.finding import ranking, surroundings
-from gaiad.archive.finding.lexical import TermPages, term_scores
+from gaiad.archive.finding.lexical import TermPages
 from gaiad.archive.storing.catalogue import Catalogue, Version
 
 
@@ -44,20 +44,39 @@ rows = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 400), st.integers(0,
 
 
 @given(rows, st.randoms())
-def test_a_window_is_scored_as_one_text(rows, random):
+def test_a_window_has_the_words_that_any_page_of_it_has(rows, random):
     rows.sort(key=lambda row: row[0])
     catalogue = make_catalogue([row[0] for row in rows], [row[1] for row in rows])
-    counts = np.array([row[2] for row in rows], np.float32)
-    places = np.flatnonzero(counts)
-    term = TermPages("word", places, counts[places], 1.7)
+    terms, weights = [], (1.7, 0.4)
+    for number, weight in enumerate(weights):
+        counts = np.array([row[2] & (1 + number) for row in rows], np.float32)
+        places = np.flatnonzero(counts)
+        terms.append(TermPages(f"word{number}", places, counts[places], weight))
     positions = np.array(sorted(random.sample(range(len(rows)), random.randint(1, len(rows)))), np.int64)
     windows = [
         [n for n in range(max(0, at - 2), min(len(rows), at + 3)) if rows[n][0] == rows[at][0]] for at in positions
     ]
-    length = np.array([sum(rows[n][1] for n in window) for window in windows], np.float32)
-    told = np.array([sum(rows[n][2] for n in window) for window in windows], np.float32)
-    expected = term_scores(told, length, float(length.mean()), 1.7)
-    assert surroundings.window_scores([term], catalogue, positions) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    expected = [
+        sum(weight * any(rows[n][2] & (1 + number) for n in window) for number, weight in enumerate(weights)) / 2.1
+        for window in windows
+    ]
+    assert surroundings.window_shares(terms, catalogue, positions) == pytest.approx(np.array(expected), abs=1e-5)
+
+
+def test_a_speakers_name_tells_no_window_from_another_unless_it_is_all_that_is_asked():
+    catalogue = replace(make_catalogue([0, 0, 0, 1], [100] * 4), speakers=("", "Ada Lovelace"))
+    name = TermPages("ada", np.array([0, 1, 2, 3]), np.ones(4, np.float32), 0.1)
+    pears = TermPages("pears", np.array([3]), np.ones(1, np.float32), 2.0)
+    everywhere = np.arange(4)
+    assert surroundings.window_shares([name, pears], catalogue, everywhere).tolist() == [0.0, 0.0, 0.0, 1.0]
+    assert surroundings.window_shares([name], catalogue, everywhere).tolist() == [1.0] * 4
+
+
+def test_a_page_with_any_of_the_words_has_half_of_them_at_least():
+    rare = TermPages("rare", np.array([1, 2]), np.ones(2, np.float32), 3.0)
+    common = TermPages("common", np.array([2, 3]), np.ones(2, np.float32), 1.0)
+    assert surroundings.own_shares([rare, common], np.arange(4)).tolist() == [0.0, 0.875, 1.0, 0.625]
+    assert surroundings.own_shares([], np.arange(2)).tolist() == [0.0, 0.0]
 
 
 def test_what_stands_before_counts_where_it_asks_inside_the_packet_only():
@@ -82,7 +101,7 @@ def test_nothing_is_scored_for_no_candidates():
     catalogue = make_catalogue([0, 0, 0], [10] * 3)
     term = TermPages("word", np.array([0]), np.ones(1, np.float32), 1.0)
     nothing = np.zeros(0, np.int64)
-    assert len(surroundings.window_scores([term], catalogue, nothing)) == 0
+    assert len(surroundings.window_shares([term], catalogue, nothing)) == 0
     assert len(surroundings.session_scores([term], catalogue, nothing)) == 0
 
 
