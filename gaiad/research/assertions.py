@@ -6,64 +6,57 @@ compare do not disagree.
 
 import functools
 import re
-from calendar import isleap
-from datetime import UTC, date, datetime, tzinfo
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from itertools import pairwise
 
 import msgspec
 
 from constants.calendar import MONTHS, WEEKDAYS
-from gaiad.research.dates import find_periods
+from gaiad.research.changes import Change, read_change
+from gaiad.research.clock_times import read_times
+from gaiad.research.conditions import condition_of, is_rule
+from gaiad.research.dates import Period
 from gaiad.research.disagreement_words import disagreement_words
 from gaiad.research.quantities import Quantity, read_numbers
+from gaiad.research.sentence_dates import When, dates_in, without_weekdays
 from gaiad.research.words import cut, normalise, stem, stop_words
 
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
-_RELATIVE = re.compile(r"yesterday|today|tomorrow|tonight|night|last|this|previous|past|ago", re.IGNORECASE)
-_MAY_BE_DATED = re.compile(
-    r"\d|yesterday|today|tonight|\bago\b|\b(?:last|this|previous|past)\b|\b(?:"
-    + "|".join((*MONTHS, *WEEKDAYS))
-    + r")\b",
-    re.IGNORECASE,
-)
 _CLAUSE_ENDS = re.compile(
     r"[;:,]|\s[-–]\s|—|\b(?:but|and|because|although|though|while|whereas|since|so that|that|which|who|whose|where|"
     r"unless|if|when)\b",
     re.IGNORECASE,
 )
+_INSIDE_NUMBER = re.compile(r"(?<=\d)[,:](?=\d)")
+_OPENS = re.compile(r"[:.!?…][\"'”’)]*\s+[\"'“‘(]*\Z")  # a capital after it names nothing
+_DID_NOT = re.compile(r"\bdid not(?: \w+ly)? (?P<verb>[a-z]+)")
 _ASIDE = re.compile(r"\[[^\]]*\]")
 _ORDINAL = re.compile(r"\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|\d+(?:st|nd|rd|th))\b")
 _IT_TAKES = re.compile(r"it (?:takes|took|costs?|is (?:im)?possible)\b")  # "it" stands for nothing here
 _CONTRACTED = re.compile(r"\b(\w+)n['’]t\b", re.IGNORECASE)
-_ANY_DAY = datetime(2000, 1, 5, 12, tzinfo=UTC)  # a Wednesday, for a sentence of which nobody knows when it was said
-_SAME_YEAR = 2000  # a leap year
-
-
-class When(msgspec.Struct, frozen=True):
-    """Days from `first` up to but without `end`, as ISO days. Without `year` the two are of some year or other.
-
-    `weekday` says that it names a day of a week, or one counted from when it was said.
-    """
-
-    first: str
-    end: str
-    text: str
-    year: bool
-    relative: bool
+_SAID_BY = "said by "
 
 
 class Clause(msgspec.Struct, frozen=True):
     """A part of a sentence with one statement: its words, whether it is negated, and which of its words stand there by
-    their opposite (rejected, for accepted)."""
+    their opposite (rejected, for accepted). `own` are its words without the sentence's names, `written` as they are
+    written; `did_not` is the verb of which it says that it did not happen, `rule` says that it tells what is to be."""
 
     words: frozenset[str]
     negated: bool
     opposite: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+    did_not: str = ""
+    rule: bool = False
 
 
 class Assertion(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence read, without what stands in square brackets. `subject` are stems without numbers, dates and
     negations; `names` are those of its words that name one thing among others (capitalised in the sentence, numbered,
-    or the speaker of an "I")."""
+    or the speaker of an "I"). `change` is what it gives up, `condition` what it holds under; `parts` are those of its
+    clauses that hold a date or a number, where it has several."""
 
     text: str
     said_at: str
@@ -76,37 +69,79 @@ class Assertion(msgspec.Struct, frozen=True, kw_only=True):
     hedged: bool
     replaces: bool
     asks: bool
+    change: Change | None = None
+    condition: frozenset[str] = frozenset()
+    parts: tuple["Assertion", ...] = ()
 
 
 @functools.lru_cache(maxsize=4096)  # half a millisecond each, and the same packets are found again
 def read_assertion(text: str, said_at: str = "", speaker: str = "", zone: tzinfo = UTC) -> Assertion:
     """Read one sentence. `said_at` (ISO 8601, "" when unknown) is what "yesterday" counts from, in days of `zone`."""
-    table = disagreement_words()
     sentence = " ".join(_ASIDE.sub(" ", text).split())
-    dates, undated = _dates(sentence, said_at, zone)
-    numbers = read_numbers(undated)
+    plain = without_weekdays(sentence)
+    whole, ends = _read(plain, said_at, speaker, zone)
+    whole = msgspec.structs.replace(whole, text=sentence)
+    if not ends or not (whole.dates or whole.quantities):
+        return whole
+    pieces = [plain[start:end] for start, end in pairwise([0, *ends, len(plain)])]
+    parts = (_part(_read(piece, said_at, speaker, zone)[0], whole) for piece in pieces if piece.strip())
+    return msgspec.structs.replace(whole, parts=tuple(part for part in parts if part.dates or part.quantities))
+
+
+def _part(piece: Assertion, whole: Assertion) -> Assertion:
+    """A clause with what the whole sentence says of it: its first word is a name when it is one there."""
+    said_by = frozenset(name for name in whole.names if name.startswith(_SAID_BY))
+    return msgspec.structs.replace(
+        piece,
+        subject=piece.subject | said_by,
+        names=piece.names | said_by | (whole.names & piece.subject),
+        hedged=whole.hedged,
+        replaces=whole.replaces,
+        change=whole.change,
+        condition=whole.condition,
+    )
+
+
+def _read(sentence: str, said_at: str, speaker: str, zone: tzinfo) -> tuple[Assertion, list[int]]:
+    """A sentence or a part of one, and where in it a clause ends."""
+    table = disagreement_words()
+    dates, days, undated, taken = dates_in(sentence, said_at, zone)
+    times, untimed = read_times(undated)
+    numbers = read_numbers(untimed)
     spoken = _CONTRACTED.sub(r"\1 not", numbers.rest)
     words = [word.lower for word in cut(spoken)]
     own = table.first_person & set(words[:8])
     names = {
         *_capitalised(sentence),
+        *days,
         *numbers.labels,
         *_ORDINAL.findall(numbers.rest),
-        *([f"said by {normalise(speaker)}"] if own and speaker else []),
+        *([f"{_SAID_BY}{normalise(speaker)}"] if own and speaker else []),
     }
-    return Assertion(
+    read = Assertion(
         text=sentence,
         said_at=said_at,
         subject=frozenset(_telling(words)) | names,
         names=frozenset(names),
-        quantities=tuple(one for one in numbers.quantities if one.unit or not _is_year(one)),
+        quantities=(*times, *(one for one in numbers.quantities if one.unit or not _is_year(one))),
         dates=dates,
         clauses=_clauses(spoken, frozenset(names)),
         vague=bool(words) and words[0] in table.pronouns and not _IT_TAKES.match(spoken.strip()),
         hedged=bool(table.hedges & set(words)),
         replaces=any(pattern.search(sentence.lower()) for pattern in _replacements()),
         asks=sentence.endswith("?"),
+        change=read_change(sentence),
+        condition=condition_of(sentence),
     )
+    return read, _clause_ends(sentence, taken)
+
+
+def _clause_ends(sentence: str, taken: Sequence[Period]) -> list[int]:
+    """Where clauses end, but for the commas inside of dates and numbers."""
+    inside = [(period.start, period.end) for period in taken]
+    inside += [match.span() for match in _INSIDE_NUMBER.finditer(sentence)]
+    ends = [match.start() for match in _CLAUSE_ENDS.finditer(sentence)]
+    return [end for end in ends if not any(start <= end < last for start, last in inside)]
 
 
 @functools.cache
@@ -151,8 +186,8 @@ def _idle() -> frozenset[str]:
 
 
 def _capitalised(sentence: str) -> list[str]:
-    """Stems of words with a capital inside the sentence, months and weekdays left out."""
-    words = cut(sentence)[1:]
+    """Stems of words with a capital inside the sentence, not where one is due anyway, months and weekdays left out."""
+    words = [word for word in cut(sentence)[1:] if not _OPENS.search(sentence[max(0, word.start - 6) : word.start])]
     named = [word.lower for word in words if word.text[0].isupper() and word.text != "I"]
     return [stem(word) for word in named if word not in MONTHS and word not in WEEKDAYS and word not in stop_words()]
 
@@ -160,7 +195,11 @@ def _capitalised(sentence: str) -> list[str]:
 def _clauses(spoken: str, names: frozenset[str]) -> tuple[Clause, ...]:
     """The clauses of a sentence that state something; each is about the sentence's names."""
     read = [_clause(part) for part in _CLAUSE_ENDS.split(spoken)]
-    return tuple(msgspec.structs.replace(one, words=one.words | names) for one in read if len(one.words) > 1)
+    return tuple(
+        msgspec.structs.replace(one, words=one.words | names, own=one.words - names)
+        for one in read
+        if len(one.words) > 1
+    )
 
 
 def _clause(part: str) -> Clause:
@@ -168,7 +207,8 @@ def _clause(part: str) -> Clause:
     negations = 0
     kept: set[str] = set()
     opposite: set[str] = set()
-    for word in (one.lower for one in cut(part)):
+    written = [one.lower for one in cut(part)]
+    for word in written:
         if word in table.negations:
             negations += 1
         elif word in opposites and (word not in stop_words() or _ends_so(part, word)):
@@ -177,50 +217,17 @@ def _clause(part: str) -> Clause:
             opposite |= {token} if sign else set()
         else:
             kept.update(_telling([word]))
-    return Clause(frozenset(kept), bool(negations % 2), frozenset(opposite))
+    denied = _DID_NOT.search(" ".join(written))
+    return Clause(
+        frozenset(kept),
+        bool(negations % 2),
+        frozenset(opposite),
+        written=frozenset(written),
+        did_not=denied["verb"] if denied else "",
+        rule=is_rule(part),
+    )
 
 
 def _ends_so(part: str, word: str) -> bool:
     """ "on" and "off" are opposites only where the clause ends with them: the light is on."""
     return bool(re.search(rf"\b{word}\W*$", part))
-
-
-# -------------------------------------------------------------------------------------------------------------- dates
-
-
-def _dates(sentence: str, said_at: str, zone: tzinfo) -> tuple[tuple[When, ...], str]:
-    """The closed stretches of time named, the narrower of two that lie in each other, and the sentence without them."""
-    if not _MAY_BE_DATED.search(sentence):
-        return (), sentence
-    now = datetime.fromisoformat(said_at) if said_at else _ANY_DAY
-    found, rest, last = [], [], 0
-    for period in find_periods(sentence, now if now.tzinfo else now.replace(tzinfo=zone), zone):
-        rest.append(sentence[last : period.start])
-        last = period.end
-        if period.since is not None and period.until is not None:
-            found.append(_when(period.since.astimezone(zone), period.until.astimezone(zone), period.text))
-    narrow = [one for one in found if not any(_strictly_inside(other, one) for other in found)]
-    return tuple(narrow), " ".join([*rest, sentence[last:]])
-
-
-def _when(since: datetime, until: datetime, text: str) -> When:
-    year = bool(_YEAR.search(text))
-    relative = not re.search(r"\d", text) and not any(re.search(rf"\b{month}\b", text.lower()) for month in MONTHS)
-    relative = relative or bool(_RELATIVE.search(text))
-    first, end = since.date(), until.date()
-    if not year and not relative:
-        later = end.year - first.year
-        first, end = first.replace(year=_SAME_YEAR), _in_year(end, _SAME_YEAR + later)
-    return When(first.isoformat(), end.isoformat(), text, year, relative)
-
-
-def _in_year(day: date, year: int) -> date:
-    """The same day of another year; 1 March for a 29 February that the year has not."""
-    leap = day.month == 2 and day.day == 29
-    return date(year, 3, 1) if leap and not isleap(year) else day.replace(year=year)
-
-
-def _strictly_inside(inner: When, outer: When) -> bool:
-    return (
-        (inner.first, inner.end) != (outer.first, outer.end) and outer.first <= inner.first and inner.end <= outer.end
-    )

@@ -5,6 +5,7 @@ the rules find on labelled pairs is held by a floor in the tests.
 
 contradiction   both cannot hold: days that do not meet, numbers that do not meet, one says what the other denies
 refinement      both can: one is more precise, softened, or says that it takes the place of the other
+                (`replaces`: then only the later one holds)
 agreement       the same thing is said
 """
 
@@ -14,53 +15,99 @@ from typing import Literal
 
 import msgspec
 
-from gaiad.research.assertions import Assertion, Clause, When
+from gaiad.research.assertions import Assertion
+from gaiad.research.clock_times import O_CLOCK
+from gaiad.research.denials import SAME_CLAUSE, VAGUE_WORDS, deny
+from gaiad.research.one_value import exchanged
 from gaiad.research.quantities import Quantity
-
-RelationKind = Literal["contradiction", "refinement", "agreement"]
-Matter = Literal["date", "number", "negation", "wording"]
-Severity = Literal["major", "minor", "clarification"]
+from gaiad.research.relations import Matter, Relation, Severity, relation
+from gaiad.research.sentence_dates import When
 
 SAME_SUBJECT = 0.6  # the share of the shorter sentence's words that the other has too
-SAME_CLAUSE = 0.75  # for a negation, which may belong to another part of a longer sentence
 AGREES, AGREEING_WORDS, SAME_LENGTH = 0.8, 3, 0.6  # of the shorter's words, how many at least, of the longer's
-VAGUE_WORDS = 3  # so many words a sentence must share that begins with "it"
 FAR_DAYS, FAR_RATIO = 31, 1.5  # from here on a difference is major
 _EQUAL = 1e-9
 
 
-class Relation(msgspec.Struct, frozen=True, kw_only=True):
-    """How two assertions stand to each other. `first` and `second` are what differs, in their own words.
-
-    `overlap` is the share of the shorter one's words that both have, 0 to 1.
-    """
-
-    kind: RelationKind
-    matter: Matter
-    severity: Severity
-    first: str
-    second: str
-    overlap: float
-
-
 def compare(one: Assertion, other: Assertion) -> Relation | None:
     """The relation of two assertions, None when they are about different things or cannot be held together."""
-    if one.asks or other.asks:
+    if one.asks or other.asks or one.condition != other.condition:
         return None
-    overlap, denied = same_subject(one, other), _deny(one, other)
-    if not overlap and denied is None:
+    overlap, denied = same_subject(one, other), deny(one, other)
+    found = _apart(one, other, overlap, denied) or _changed(one, other, overlap)
+    found = found or (None if overlap else _apart_in_a_part(one, other))
+    if found is not None:
+        return _softened(msgspec.structs.replace(found, overlap=found.overlap or overlap or SAME_CLAUSE), one, other)
+    if not overlap or (one.change is None) != (other.change is None):
         return None
     dates, numbers = _compare_dates(one, other), _compare_numbers(one, other)
-    apart = [found for found in (dates, numbers) if found and found.kind == "contradiction"]
-    if dates in apart and (numbers in apart or denied):
-        return None  # another time, and another thing said of it: two events
-    if not overlap:
-        dates = numbers = None
-        apart = []
-    found = next(iter(apart), None) or denied or _refining(dates, numbers)
-    if found is None:
+    if _two_events(one, other, dates, numbers, denied):
+        return None
+    refining = _refining(dates, numbers)
+    if refining is None:
         return _agreement(one, other, overlap, dates or numbers)
-    return _softened(msgspec.structs.replace(found, overlap=overlap or SAME_CLAUSE), one, other)
+    return msgspec.structs.replace(refining, overlap=overlap)
+
+
+def _apart(one: Assertion, other: Assertion, overlap: float, denied: Relation | None) -> Relation | None:
+    """What both cannot be: a date, a number, what one denies, the one value of a thing."""
+    if not overlap:
+        found = denied or _exchanged(one, other)
+        return None if found and _other_day(one, other) else found
+    dates, numbers = _compare_dates(one, other), _compare_numbers(one, other)
+    if _two_events(one, other, dates, numbers, denied):
+        return None
+    apart = (relation for relation in (dates, numbers) if relation and relation.kind == "contradiction")
+    return next(apart, None) or denied or _exchanged(one, other)
+
+
+def _two_events(
+    one: Assertion, other: Assertion, dates: Relation | None, numbers: Relation | None, denied: Relation | None
+) -> bool:
+    """Another time, and another thing said of it."""
+    says_otherwise = denied or (numbers and numbers.kind == "contradiction" and numbers.matter != "time")
+    return bool(says_otherwise) and (_other_day(one, other) or bool(dates and dates.kind == "contradiction"))
+
+
+def _other_day(one: Assertion, other: Assertion) -> bool:
+    """Whether both name times that are not shown to meet: a Monday of one week, a Thursday of another."""
+    dates = _compare_dates(one, other)
+    return bool(one.dates and other.dates) and (dates is None or dates.kind == "contradiction")
+
+
+def _apart_in_a_part(one: Assertion, other: Assertion) -> Relation | None:
+    """Dates or numbers that do not meet in clauses about the same thing, whatever else the two sentences tell."""
+    for mine in one.parts or (one,):
+        for its in other.parts or (other,):
+            shared = mine.subject & its.subject
+            more = max(len(mine.subject), len(its.subject))
+            if len(shared) < 2 or len(shared) < SAME_CLAUSE * more or not (overlap := same_subject(mine, its)):
+                continue
+            found = _apart(mine, its, overlap, None)
+            if found is not None and found.matter in ("date", "time", "number"):
+                return msgspec.structs.replace(found, overlap=overlap)
+    return None
+
+
+def _exchanged(one: Assertion, other: Assertion) -> Relation | None:
+    """Another value of what has one at a time."""
+    values = exchanged(one, other)
+    return relation("contradiction", "value", "major", *values) if values else None
+
+
+def _changed(one: Assertion, other: Assertion, overlap: float) -> Relation | None:
+    """One of them gives up what the other holds."""
+    for later, earlier in ((one, other), (other, one)):
+        if later.change is None or earlier.change is not None:
+            continue
+        gone = later.change.given_up
+        rest, kept = earlier.subject - gone, later.subject - gone
+        named = len(gone & earlier.subject) > 0 and len(rest & kept) >= SAME_CLAUSE * max(1, len(rest))
+        if named or (not gone and overlap):
+            in_order = not (later.said_at and earlier.said_at) or later.said_at >= earlier.said_at
+            texts = (later.text, earlier.text) if later is one else (earlier.text, later.text)
+            return relation("refinement" if in_order else "contradiction", "change", "clarification", *texts)
+    return None
 
 
 def _refining(*relations: Relation | None) -> Relation | None:
@@ -90,12 +137,12 @@ def _compare_dates(one: Assertion, other: Assertion) -> Relation | None:
     mine, its = (met or pairs)[0]
     if not met:
         severity: Severity = "major" if _days_apart(mine, its) > FAR_DAYS else "minor"
-        return _relation("contradiction", "date", severity, mine.text, its.text)
+        return relation("contradiction", "date", severity, mine.text, its.text)
     equal = any(_days(mine, its) == _days(its, mine) for mine, its in met)
     if equal:
-        return _relation("agreement", "date", "clarification", mine.text, its.text)
+        return relation("agreement", "date", "clarification", mine.text, its.text)
     nested = _inside(mine, its) or _inside(its, mine)
-    return _relation("refinement", "date", "clarification", mine.text, its.text) if nested else None
+    return relation("refinement", "date", "clarification", mine.text, its.text) if nested else None
 
 
 def _comparable(mine: When, its: When, one: Assertion, other: Assertion) -> bool:
@@ -138,14 +185,16 @@ def _compare_numbers(one: Assertion, other: Assertion) -> Relation | None:
     pairs = [(mine, its) for mine in one.quantities for its in other.quantities if mine.unit == its.unit]
     if not pairs:
         return None
+    pairs = [pair for pair in pairs if pair[0].unit == O_CLOCK] or pairs
+    matter: Matter = "time" if pairs[0][0].unit == O_CLOCK else "number"
     met = [(mine, its) for mine, its in pairs if _touch(mine, its)]
     mine, its = (met or pairs)[0]
     if not met:
         severity: Severity = "major" if _ratio(mine, its) >= FAR_RATIO else "minor"
-        return _relation("contradiction", "number", severity, mine.text, its.text)
+        return relation("contradiction", matter, severity, mine.text, its.text)
     if any(math.isclose(mine.low, its.low) and math.isclose(mine.high, its.high) for mine, its in met):
-        return _relation("agreement", "number", "clarification", mine.text, its.text)
-    return _relation("refinement", "number", "clarification", mine.text, its.text)
+        return relation("agreement", matter, "clarification", mine.text, its.text)
+    return relation("refinement", matter, "clarification", mine.text, its.text)
 
 
 def _touch(mine: Quantity, its: Quantity) -> bool:
@@ -161,38 +210,7 @@ def _ratio(mine: Quantity, its: Quantity) -> float:
     return upper / lower if lower > 0 else FAR_RATIO
 
 
-# ----------------------------------------------------------------------------------------------------------- negations
-
-
-def _deny(one: Assertion, other: Assertion) -> Relation | None:
-    """A clause of one that is a clause of the other turned round."""
-    for mine in one.clauses:
-        for its in other.clauses:
-            if _turned_round(mine, its) and _same_clause(mine, its, one, other):
-                return _relation("contradiction", "negation", "major", one.text, other.text)
-    return None
-
-
-def _turned_round(mine: Clause, its: Clause) -> bool:
-    """Whether one says what the other denies, by a negation or by an opposite of a word of the other's."""
-    changed = mine.opposite.symmetric_difference(its.opposite) & mine.words & its.words
-    return (len(changed) + mine.negated + its.negated) % 2 == 1
-
-
-def _same_clause(mine: Clause, its: Clause, one: Assertion, other: Assertion) -> bool:
-    shared, more, less = mine.words & its.words, mine.words - its.words, its.words - mine.words
-    smaller = min(len(mine.words), len(its.words))
-    if smaller < 2 or len(shared) / smaller < SAME_CLAUSE or (more & one.names and less & other.names):
-        return False
-    vague = (one.vague or other.vague) and len(shared) < VAGUE_WORDS
-    return not vague and not (len(more) == len(less) == 1)
-
-
 # ------------------------------------------------------------------------------------------------------------- outcome
-
-
-def _relation(kind: RelationKind, matter: Matter, severity: Severity, first: str, second: str) -> Relation:
-    return Relation(kind=kind, matter=matter, severity=severity, first=first, second=second, overlap=0.0)
 
 
 def _agreement(one: Assertion, other: Assertion, overlap: float, on: Relation | None) -> Relation | None:
@@ -201,18 +219,24 @@ def _agreement(one: Assertion, other: Assertion, overlap: float, on: Relation | 
         return msgspec.structs.replace(on, overlap=overlap)
     shared = len(one.subject & other.subject)
     like = shared / max(len(one.subject), len(other.subject)) if shared >= AGREEING_WORDS else 0.0
-    if on is not None or overlap < AGREES or like < SAME_LENGTH:
+    denied = any(clause.negated for clause in one.clauses) != any(clause.negated for clause in other.clauses)
+    if on is not None or overlap < AGREES or like < SAME_LENGTH or denied:
         return None
     return Relation(kind="agreement", matter="wording", severity="clarification", first="", second="", overlap=overlap)
 
 
 def _softened(found: Relation, one: Assertion, other: Assertion) -> Relation:
     """A contradiction that one side only supposes, or that the later one announces as a change, is a refinement."""
+    if found.matter == "change":
+        later = found.kind == "refinement" and ("first" if one.change else "second")
+        return msgspec.structs.replace(found, replaces=later or "", severity="clarification" if later else "major")
     if found.kind != "contradiction":
         return found
-    supposed = one.hedged != other.hedged
-    if supposed or _replaces(one, other) or _replaces(other, one):
-        return msgspec.structs.replace(found, kind="refinement", severity="clarification")
+    replaces: Literal["", "first", "second"] = (
+        "first" if _replaces(one, other) else "second" if _replaces(other, one) else ""
+    )
+    if one.hedged != other.hedged or replaces:
+        return msgspec.structs.replace(found, kind="refinement", severity="clarification", replaces=replaces)
     return found
 
 

@@ -13,6 +13,8 @@ class DisagreementWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     negations: frozenset[str]
     hedges: frozenset[str]
     replacements: tuple[str, ...]
+    given_up: tuple[str, ...]
+    one_value: tuple[str, ...]
     about_changes: frozenset[str]
     pronouns: frozenset[str]
     first_person: frozenset[str]

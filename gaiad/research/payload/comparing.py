@@ -20,15 +20,19 @@ from gaiad.payload_schemas import (
     CorroborationDetails,
     Severity,
 )
-from gaiad.research.contradictions import Relation, compare, same_subject
+from gaiad.research.contradictions import compare, same_subject
 from gaiad.research.payload.facts import Fact
 from gaiad.research.payload.material import Material
+from gaiad.research.relations import Relation
 
 Strength = Literal["strong", "moderate", "weak"]
 FULLY_COMPARED = 5  # of the first sources quoted also those pairs are told that have nothing to do with each other
 _GRAVER: dict[Severity, int] = {"clarification": 0, "minor": 1, "major": 2}
 _MAY_BE = {
     "date": "They may speak of two events, or one of the dates was planned and the other kept.",
+    "time": "They may speak of two days, or one of the times was planned and the other kept.",
+    "value": "One of them may be of an earlier time, or they may speak of two things.",
+    "change": "What was given up may have been taken up again.",
     "number": "They may count at different times, or not quite the same thing.",
     "negation": "One of them may speak of another situation, or of a wish and not of a fact.",
     "wording": "They may speak of different things in the same words.",

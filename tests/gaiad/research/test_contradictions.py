@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.research.assertions import read_assertion
-from gaiad.research.contradictions import Relation, compare
+from gaiad.research.contradictions import compare
+from gaiad.research.relations import Relation
 
 PAIRS = tomllib.loads((Path(__file__).parent / "disagreeing_pairs.toml").read_text())
 FOUND = ("contradiction", "refinement")
@@ -129,6 +130,92 @@ def test_small_talk_is_no_contradiction(first: str, second: str) -> None:
 def test_a_greeting_agrees_with_nothing() -> None:
     assert judged("Hey Tim!", "Hey Tim, been a while!") is None
     assert judged("You should read it!", "I read it a while back and it changed my goals.") is None
+
+
+PLANNED = (
+    "The pilot of the Researcher starts on January 12, 2026 and runs for four weeks with fifty questions that neither "
+    "model has seen."
+)
+MOVED = (
+    "The pilot of the Researcher starts on January 19, 2026, because the questions will not be written before the "
+    "middle of the month."
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "matter"),
+    [
+        (PLANNED, MOVED, "date"),
+        ("The workshop is on Friday, 5 December.", "The workshop is on Monday, 8 December.", "date"),
+        ("The talk starts at 14:00.", "The talk starts at 16:30.", "time"),
+        ("The office opens at 9 am.", "The office opens at 10:30 am.", "time"),
+        ("Otto lives in Graz.", "Otto lives in Wien.", "value"),
+        ("For the parser we chose Rust.", "For the parser we chose Go.", "value"),
+        ("The van costs 900 euros, which is cheap.", "The van costs 1,400 euros and needs new tyres.", "number"),
+        ("The court must be locked.", "The court must not be locked.", "negation"),
+    ],
+)
+def test_a_clause_with_another_date_time_value_or_number_contradicts(first: str, second: str, matter: str) -> None:
+    relation = judged(first, second, "2025-12-01T09:00:00Z", "2025-12-20T09:00:00Z")
+    assert relation is not None
+    assert (relation.kind, relation.matter) == ("contradiction", matter)
+
+
+LAW = "The Codex Law of Consent: Confirm before changing intent."
+FIVE_LAWS = (
+    "The Codex was written down: five laws for people and models who work together, the Law of Consent first among "
+    "them."
+)
+BREACH = (
+    "This is what the Codex Law of Consent is for: the model changed the intent and did not confirm before changing it."
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (LAW, BREACH),
+        (FIVE_LAWS, BREACH),
+        ("The window must be closed at night.", "The window is not closed at night."),
+        ("The relay clicks.", "The relay did not click."),
+        ("I ran 5 km on Monday.", "I ran 8 km on Thursday."),
+        ("The meeting on March 3 was about the budget.", "The meeting on March 10 was about the budget."),
+        ("If the valve is closed, the pump does not start.", "The pump starts when the valve is open."),
+        ("The talk starts at 2:30 pm.", "The talk starts at 14:30."),
+        ("We chose Rust for the parser.", "We chose Go for the server."),
+        ("Otto lives in Graz, a small town.", "Ines lives in Wien."),
+        ("For the greenhouse we chose tomatoes.", "For the greenhouse we chose figs."),
+    ],
+)
+def test_rules_conditions_and_other_events_are_no_contradiction(first: str, second: str) -> None:
+    relation = judged(first, second, "2025-12-01T09:00:00Z", "2025-12-20T09:00:00Z")
+    assert relation is None or (relation.kind, relation.matter) == ("agreement", "time")
+
+
+STOVE = "We decided on November 3 to heat the greenhouse with a wood stove."
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "We decided to heat the greenhouse with a heat pump instead of the wood stove.",
+        "We changed our mind: a heat pump for the greenhouse.",
+        "We gave up on the wood stove we decided to heat the greenhouse with.",
+    ],
+)
+def test_what_gives_up_an_earlier_decision_takes_its_place_and_never_agrees(later: str) -> None:
+    there = judged(STOVE, later, "2025-11-03T09:00:00Z", "2025-11-18T09:00:00Z")
+    back = judged(later, STOVE, "2025-11-18T09:00:00Z", "2025-11-03T09:00:00Z")
+    assert there is not None
+    assert back is not None
+    assert (there.kind, there.replaces, back.kind, back.replaces) == ("refinement", "second", "refinement", "first")
+
+
+def test_what_was_given_up_and_is_said_again_later_contradicts() -> None:
+    pump = "We decided to heat the greenhouse with a heat pump instead of the wood stove."
+    relation = judged(pump, STOVE, "2025-11-18T09:00:00Z", "2025-12-01T09:00:00Z")
+    assert relation is not None
+    assert relation.kind == "contradiction"
 
 
 def test_what_it_is_stays_open() -> None:
