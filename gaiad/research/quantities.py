@@ -16,6 +16,8 @@ from gaiad.research.words import normalise, stem, stop_words
 ROUGHLY = 0.15  # "about 40" is 34 to 46
 _MULTIPLES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 _MOST_DECIMALS = 300  # a float has hardly a smaller last digit
+_LOOKED_BACK = 60
+"""Characters before a number, among which "no fewer than" and its like stand."""
 _TIGHT_UNIT = re.compile(r"(?<=\d)(?=(?:ms|km|kg|mm|cm|mb|gb|kb|mib|gib|ml|min|h|s|m|g|l)\b)")
 
 
@@ -80,7 +82,7 @@ def read_numbers(text: str) -> Numbers:
     rest = _label_pattern().sub(" ", rest)
     quantities, pieces, last = [], [], 0
     for match in _pattern().finditer(rest):
-        quantity = _quantity(match, rest[: match.start()])
+        quantity = _quantity(match, rest[max(0, match.start() - _LOOKED_BACK) : match.start()])
         if quantity is None:
             continue
         quantities.append(quantity)
@@ -108,10 +110,9 @@ def _quantity(match: re.Match[str], before: str) -> Quantity | None:
     table = disagreement_words()
     if _ends_with(words, table.about):
         return Quantity(value * (1 - ROUGHLY), value * (1 + ROUGHLY), unit, f"about {text}")
-    if phrase := _ends_with(words, table.at_most):
-        return Quantity(-math.inf, value, unit, f"{phrase} {text}")
-    if phrase := _ends_with(words, table.at_least):
-        return Quantity(value, math.inf, unit, f"{phrase} {text}")
+    if phrase := _ends_with(words, (*table.at_most, *table.at_least)):  # "no fewer than" before "fewer than"
+        low, high = (-math.inf, value) if phrase in table.at_most else (value, math.inf)
+        return Quantity(low, high, unit, f"{phrase} {text}")
     decimals = len(match["low"].partition(".")[2]) if match["low"][0].isdigit() else 0
     return Quantity(
         value, value, unit, text, factor * _MULTIPLES.get(match["low_times"], 1) / 10.0 ** min(decimals, _MOST_DECIMALS)

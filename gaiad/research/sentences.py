@@ -10,8 +10,8 @@ import msgspec
 _BREAK = re.compile(
     r"""(?P<blank>\n[ \t]*\n\s*)                                   # an empty line
       | (?P<line>(?<=[.!?:;…"”)\]])[ \t]*\n\s*)                    # a line that ends as a sentence ends
-      | (?P<mark>[ \t]*\n\s*(?=[-*•#>–—]\s|\d{1,3}[.)]\s|\w[\w .()/'-]{0,60}:\s|\[))  # a list mark, a speaker
-      | (?P<stop>[.!?…]+["'”’)\]]*(?=\s+["'“‘(\[]?[A-Z0-9À-Þ¿¡]))   # a full stop before a capital
+      | (?P<mark>(?<![ \t])[ \t]*+\n\s*(?=[-*•#>–—]\s|\d{1,3}[.)]\s|\w[\w .()/'-]{0,60}:\s|\[))  # a list mark, speaker
+      | (?P<stop>(?<![.!?…])[.!?…]++["'”’)\]]*+(?=\s+["'“‘(\[]?[A-Z0-9À-Þ¿¡]))   # a full stop before a capital
       | (?P<wide>[。！？]+)""",
     re.VERBOSE,
 )

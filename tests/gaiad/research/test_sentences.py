@@ -1,5 +1,7 @@
 import itertools
+import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,3 +53,10 @@ def test_offsets_are_exact_and_nothing_is_lost(text: str) -> None:
     covered = "".join(sentence.text for sentence in sentences)
     assert "".join(covered.split()) == "".join(text.split())
     assert all(a.end <= b.start for a, b in itertools.pairwise(sentences))
+
+
+@pytest.mark.parametrize("text", ["." * 40_000, "a" + " " * 120_000 + "b"], ids=["dots", "spaces"])
+def test_a_long_run_of_one_mark_costs_no_square_of_it(text: str) -> None:
+    began = time.process_time()
+    assert texts(text) == [text]
+    assert time.process_time() - began < 5  # a square of it takes minutes
