@@ -45,6 +45,7 @@ FORCED = 130
 _FIRST_SCAN_S = 0.2  # how long the ready line waits for what lies in the folders
 _ENDING_S = 20.0  # what a stop may take besides the time for work under way: models, files, what is broken off
 _SAMPLES_SCAN_S = 20.0  # and when it has just put the samples there
+_GARBAGE_LOOKED_FOR = 20_000  # objects more than were let go: 2 to 4 MB
 
 
 def serve(home: str | None = None, samples: bool = False, assignments: Sequence[str] = ()) -> int:
@@ -120,6 +121,7 @@ class Daemon:
             schedule.start()
             gc.enable()
             gc.freeze()  # what lives as long as the daemon is not looked at again
+            gc.set_threshold(_GARBAGE_LOOKED_FOR)  # searches make hardly any rings, and each look stops them
             await self._stop.wait()
             self._stopping.begin()
             self._notify("STOPPING=1", f"EXTEND_TIMEOUT_USEC={round((self._stopping.left_s() + _ENDING_S) * 1e6)}")

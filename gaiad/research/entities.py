@@ -6,12 +6,15 @@ Recognition is by whole words, ignoring case; a model answers to its family name
 import functools
 import re
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from constants.load import load
 from gaiad.research.words import Word, content_words, cut, stop_words
 from gaiad.schemas import Facets
+
+_FORGOTTEN_AT = 100_000  # topics known beyond twice those asked about, say of an archive that was taken away
 
 
 class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,14 +95,43 @@ def _topic_words(topic: str) -> frozenset[str]:
     return frozenset(content_words(topic))
 
 
+class TopicsByWord:
+    """Topics under the longest of their words: a question looks at those of its own words, and not at all of a hundred
+    thousand. What is new among them is read once; nothing is told of topics that were not given with the question.
+    """
+
+    def __init__(self) -> None:
+        self._by_word: dict[str, list[str]] = {}
+        self._known: set[str] = set()
+        self._read: Collection[str] = ()
+
+    def named(self, asked: AbstractSet[str], topics: Collection[str]) -> set[str]:
+        """Those of `topics` (which nobody changes later) of two words or more, all of which are among `asked`."""
+        if self._read is not topics:
+            self._learn(topics)
+            self._read = topics
+        likely = (topic for word in asked for topic in self._by_word.get(word, ()))
+        return {topic for topic in likely if topic in topics and _topic_words(topic) <= asked}
+
+    def _learn(self, topics: Collection[str]) -> None:
+        if len(self._known) > _FORGOTTEN_AT + 2 * len(topics):
+            self._known, self._by_word = set(), {}
+        for topic in set(topics) - self._known:
+            words = content_words(topic)
+            if len(words) >= 2:
+                self._by_word.setdefault(max(words, key=lambda word: (len(word), word)), []).append(topic)
+        self._known.update(topics)
+
+
+_topics_by_word = TopicsByWord()
+
+
 def _topics(question: str, facets: Facets, meanings: list[str]) -> tuple[str, ...]:
-    asked, spelled = set(content_words(question)), [meaning for meaning in meanings if " " in meaning]
-    found = []
-    for topic in facets.topics:  # tens of thousands of them: what is spelled out is looked at only where it matters
-        words = _topic_words(topic)
-        if (len(words) >= 2 and words <= asked) or (spelled and any(meaning in _spelled(topic) for meaning in spelled)):
-            found.append(topic)
-    return tuple(found)
+    found = _topics_by_word.named(set(content_words(question)), facets.topics)
+    spelled = [meaning for meaning in meanings if " " in meaning]
+    if spelled:
+        found |= {topic for topic in facets.topics if any(meaning in _spelled(topic) for meaning in spelled)}
+    return tuple(topic for topic in facets.topics if topic in found) if found else ()
 
 
 def _names(question: str, words: list[Word]) -> tuple[str, ...]:
