@@ -23,7 +23,7 @@ from gaiad.errors import (
     GaiadError,
     Unavailable,
 )
-from gaiad.home import SOCKET_NAME, find_home, socket_of_daemon
+from gaiad.home import SOCKET_NAME, daemon_at, find_home, socket_of_daemon
 from gaiad.schemas import ErrorBody, Output
 
 CONNECT_TIMEOUT_S = 5.0
@@ -78,6 +78,7 @@ class Connection:
 
     def __init__(self, home: str | None, environment: Mapping[str, str]) -> None:
         self.socket_path = find_socket(home, environment)
+        self._home = find_home(home, environment)
         self._start_command = f"gaiad serve --home {shlex.quote(home)}" if home else "gaiad serve"
         self._connection = _UnixConnection(self.socket_path)
 
@@ -139,6 +140,10 @@ class Connection:
         self._connection.close()
         where = str(self.socket_path)
         if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
+            if pid := daemon_at(self._home):
+                return DaemonUnreachable(
+                    f"the daemon (pid {pid}) does not listen on {where} now: it starts or stops; try again soon"
+                )
             return DaemonUnreachable(f"no daemon answers on {where}; start one with: {self._start_command}")
         if isinstance(error, PermissionError):
             return Forbidden(f"{where}: this user may not open the daemon's socket; run as its owner")

@@ -77,6 +77,18 @@ def socket_of_daemon(home: Home) -> Path | None:
     return Path(lines[1]) if len(lines) > 1 and os.path.lexists(lines[1]) else None
 
 
+def daemon_at(home: Home) -> int | None:
+    """The pid of the daemon that holds this home, whether it listens yet or not; None when none does, or nobody knows.
+
+    The lock is not tried, for a daemon that starts at this moment would find it taken.
+    """
+    try:
+        pid = int(home.lock.read_bytes().split(b"\n")[0])
+        return pid if b"gaiad" in Path(f"/proc/{pid}/cmdline").read_bytes() else None
+    except (OSError, ValueError):
+        return None
+
+
 def _default_root(environment: Mapping[str, str]) -> Path:
     if environment.get("GAIAD_HOME"):
         return Path(environment["GAIAD_HOME"]).expanduser()

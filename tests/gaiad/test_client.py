@@ -165,6 +165,16 @@ def test_job_ids_cannot_leave_their_place_in_the_path(api: Any) -> None:
         assert client.job("../status").state == "done"
 
 
+def test_a_daemon_that_does_not_listen_yet_is_told_from_none(tmp_path: Path) -> None:
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "gaiad serve"])
+    for pid, words in ((sleeper.pid, f"pid {sleeper.pid}"), (0, "start one"), ("x", "start one")):
+        (tmp_path / "daemon.lock").write_text(f"{pid}\n{tmp_path}/gaiad.sock\n")
+        with Client(tmp_path) as client, pytest.raises(DaemonUnreachable, match=words):
+            client.status()
+    sleeper.kill()
+    sleeper.wait()
+
+
 def test_events_are_read_as_they_come(api: Any) -> None:
     api.routes["GET /events?after=3"] = b': keep-alive\n\nid: 4\nevent: job_ended\ndata: {"job_id": "j"}\n\n'
     with Client(api.home) as client:
