@@ -22,7 +22,7 @@ from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.integration import IntegrationState, integrate
 from gaiad.research.landmarks import landmark_periods
-from gaiad.research.listing import Listing, list_matching
+from gaiad.research.listing import list_matching
 from gaiad.research.partial import Partials
 from gaiad.research.plan import actions_of
 from gaiad.research.query import SearchParameters, process_query
@@ -33,7 +33,7 @@ from gaiad.research.synthesis import Statement, compose, plan_statements
 from gaiad.research.thinking.steps import ByRules, Draft, Steps
 from gaiad.research.thinking.writing import composed
 from gaiad.research.trail import Trail
-from gaiad.research.within import within
+from gaiad.research.within import first_packets, within
 from gaiad.run_events import OnEvent
 from gaiad.schemas import Facets, ResearchRequest
 from gaiad.tracing import span
@@ -83,6 +83,7 @@ class Run:
         self._steps = steps
         self._partials = partials
         self._state = IntegrationState()
+        self._quoted: tuple[list[Evidence], list[Statement]] = [], []
         self.max_iterations = config.max_iterations
 
     async def answer(self) -> Answer:
@@ -148,14 +149,13 @@ class Run:
         self._tell("planned", iteration=iteration, by="rules", actions=msgspec.to_builtins(plan))
         new = await pool.search(asked, attempt.beside)
         new += await self._steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
-        config = self._config
         selected = select(
             parameters,
             pool.evidence,
             attempt.floor,
-            max_pages=config.max_pages,
-            max_packets=config.max_sources,
-            threshold=config.citation_threshold,
+            max_pages=self._config.max_pages,
+            max_packets=self._config.max_sources,
+            threshold=self._config.citation_threshold,
         )
         self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
         self._trail.evidence = pool.evidence
@@ -172,7 +172,7 @@ class Run:
         with span("researcher.reflect", iteration=iteration) as counts:
             by_rules = evaluate_sufficiency(parameters, terms, selected, pool.by_question)
             relevant = selected if by_rules.is_relevant else []
-            statements = plan_statements(parameters, relevant, terms, self._config.max_pages)
+            statements = self._statements(parameters, terms, relevant)
             used = [item.page.page_id for item in relevant]
             draft = compose(parameters, statements, self._clock.zone) if statements else ""
             self._state = integrate(self._state, draft, statements, used)
@@ -189,6 +189,14 @@ class Run:
             missing=list(reflection.missing_aspects),
         )
         return Judged(selected=relevant, statements=statements, reflection=reflection)
+
+    def _statements(
+        self, parameters: SearchParameters, terms: Sequence[Term], relevant: list[Evidence]
+    ) -> list[Statement]:
+        """What is quoted of these pages; of the same as in the last round the same."""
+        if relevant != self._quoted[0]:
+            self._quoted = relevant, plan_statements(parameters, relevant, terms, self._config.max_pages)
+        return self._quoted[1]
 
     # ------------------------------------------------------------------------------------------------------- the ends
 
@@ -267,7 +275,7 @@ class Run:
         verified = await confirmed(self._archive, list(listing.leads.values()), self._call)
 
         def of_packets(kept: int) -> Answer:
-            shorter = _first_packets(listing, kept)
+            shorter = first_packets(listing, kept)
             return listing_answer(
                 parameters, shorter, [one for one in verified if one.packet_id in shorter.leads], self._clock.zone
             )
@@ -276,14 +284,6 @@ class Run:
 
     def _tell(self, name: str, **data: Any) -> None:
         self._on_event(name, data)
-
-
-def _first_packets(listing: Listing, kept: int) -> Listing:
-    if kept == len(listing.packets):
-        return listing
-    packets = listing.packets[:kept]
-    leads = {one.packet_id: listing.leads[one.packet_id] for one in packets if one.packet_id in listing.leads}
-    return msgspec.structs.replace(listing, packets=packets, leads=leads)
 
 
 def _packet_ids(evidence: Sequence[Evidence]) -> list[str]:

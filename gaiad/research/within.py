@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from gaiad.research.answer import Answer
+from gaiad.research.listing import Listing
 
 BYTES_PER_TOKEN = 3  # fewer than vocabularies need for prose, so that the estimate is too high and not too low
 
@@ -30,3 +31,12 @@ def within(limit: int, most: int, make: Callable[[int], Answer]) -> Answer:
         return answer
     note = f"Not even one part fits into max_output_tokens = {limit}; it is given whole."
     return msgspec.structs.replace(answer, notes=(note, *answer.notes))
+
+
+def first_packets(listing: Listing, kept: int) -> Listing:
+    """The listing of its first `kept` packets."""
+    if kept == len(listing.packets):
+        return listing
+    packets = listing.packets[:kept]
+    leads = {one.packet_id: listing.leads[one.packet_id] for one in packets if one.packet_id in listing.leads}
+    return msgspec.structs.replace(listing, packets=packets, leads=leads)
