@@ -9,11 +9,14 @@ import msgspec
 from gaiad.research.assertions import Assertion, read_assertion
 from gaiad.research.citations import inline, shown
 from gaiad.research.contradictions import compare
+from gaiad.research.relations import Relation
 from gaiad.research.sentences import split
 from gaiad.research.synthesis import Statement
 
 NOTES_MAX = 3
 _SAID = {"contradiction": "disagree on a", "refinement": "differ, and may both hold, on a"}
+_REPLACED = "replaced"
+_KINDS = ("contradiction", _REPLACED, "refinement")
 
 
 class Disagreement(msgspec.Struct, frozen=True):
@@ -26,15 +29,26 @@ class Disagreement(msgspec.Struct, frozen=True):
 def find_disagreement(statements: Sequence[Statement], zone: tzinfo) -> Disagreement:
     """A line for each two packets whose quotes disagree, at most `NOTES_MAX`."""
     read = [(statement.citation.packet_id, one) for statement in statements for one in _read(statement, zone)]
-    found: dict[str, dict[tuple[str, str], str]] = {kind: {} for kind in _SAID}
+    found: dict[str, dict[tuple[str, str], str]] = {kind: {} for kind in _KINDS}
     for (packet_id, one), (other_id, other) in combinations(read, 2):
         relation = compare(one, other) if packet_id != other_id else None
-        if relation is not None and relation.kind in found:
-            words = f'{relation.matter}: "{shown(relation.first)}" against "{shown(relation.second)}".'
-            line = f"{inline(packet_id)} and {inline(other_id)} {_SAID[relation.kind]} {words}"
-            found[relation.kind].setdefault((packet_id, other_id), line)
-    notes = [line for kind in _SAID for line in found[kind].values()]
+        if relation is None or relation.kind == "agreement":
+            continue
+        kind = _REPLACED if relation.replaces else relation.kind
+        found[kind].setdefault((packet_id, other_id), _line(relation, packet_id, other_id))
+    notes = [line for kind in _KINDS for line in found[kind].values()]
     return Disagreement(tuple(notes[:NOTES_MAX]), bool(found["contradiction"]))
+
+
+def _line(relation: Relation, packet_id: str, other_id: str) -> str:
+    first, second = shown(relation.first), shown(relation.second)
+    if relation.replaces:
+        (later, new), (earlier, old) = (packet_id, first), (other_id, second)
+        if relation.replaces == "second":
+            (later, new), (earlier, old) = (earlier, old), (later, new)
+        return f'{inline(later)} takes the place of what {inline(earlier)} says: "{new}" after "{old}".'
+    said = _SAID[relation.kind]
+    return f'{inline(packet_id)} and {inline(other_id)} {said} {relation.matter}: "{first}" against "{second}".'
 
 
 def _read(statement: Statement, zone: tzinfo) -> list[Assertion]:

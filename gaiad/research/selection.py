@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from gaiad.research.against import opposed
+from gaiad.research.against import opposed, replacing
 from gaiad.research.evidence import Evidence, names_subject
 from gaiad.research.query import Kind, SearchParameters
 
@@ -28,6 +28,7 @@ SHORT_PERIOD, TOLD_WITHIN = timedelta(days=31), timedelta(days=1)
 SHARPNESS = 15.0
 # A packet this likely against the best one is cited when it says the opposite.
 STILL_LIKELY = 0.1
+PAGES_AGAINST = 2  # of each such packet
 # For earliest and latest: how much of the best lexical cover a page needs to speak of the same thing.
 SAME_THING = 0.85
 
@@ -104,17 +105,21 @@ def select(
 def _likeliest(
     question: str, usable: Sequence[Evidence], threshold: float, max_pages: int, max_packets: int
 ) -> list[Evidence]:
-    """The best pages of the likeliest packets, and of those that say the opposite, packet by packet."""
+    """The best pages of the likeliest packets, of those near them that say the opposite, and of any that takes their
+    place, packet by packet."""
     likely = likelihoods(usable)
     best = max(likely.values())
     own = {one: [item for item in usable if item.page.packet_id == one] for one in likely}
     chosen = [one for one, likelihood in likely.items() if likelihood >= threshold * best]
-    others = [own[one][0] for one in likely if one not in chosen and likely[one] >= STILL_LIKELY * best]
-    chosen += [item.page.packet_id for item in opposed(question, own[chosen[0]][0], others)]
+    near = [one for one in likely if one not in chosen and likely[one] >= STILL_LIKELY * best]
+    against = opposed(question, own[chosen[0]][0], [item for one in near for item in own[one][:PAGES_AGAINST]])
+    later = [item for one in likely if one not in (*chosen, *near) for item in own[one][:PAGES_AGAINST]]
+    against += replacing(question, own[chosen[0]][0], later)
+    chosen += dict.fromkeys(item.page.packet_id for item in against)
     kept: list[Evidence] = []
     for packet_id in chosen[:max_packets]:
         bar = NEAR_BEST["factual"] * own[packet_id][0].relevance
-        kept += [item for item in own[packet_id] if item.relevance >= bar]
+        kept += [item for item in own[packet_id] if item.relevance >= bar or item in against]
     return kept[:max_pages]
 
 

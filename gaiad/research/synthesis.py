@@ -16,6 +16,7 @@ from gaiad.research.evidence import Evidence, Term, speaks_of
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote, joined, pick, wanted
+from gaiad.research.replaced import replacing
 from gaiad.research.words import content_words, stem, stems
 from gaiad.schemas import Citation
 
@@ -48,6 +49,8 @@ def plan_statements(
     quotes = pick(selected, terms, parameters.text, 2 if one_place else 3, 3 if one_place else max_quotes)
     if parameters.kind in ("evolution", "conceptual") or parameters.dated:
         quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.page.sequence, quote.start))
+    elif replacing(quotes):
+        quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.start))
     elif one_place:
         likeliest_first = list(dict.fromkeys(item.page.packet_id for item in selected))
         quotes.sort(key=lambda quote: likeliest_first.index(quote.page.packet_id))
@@ -108,8 +111,13 @@ def compose(parameters: SearchParameters, statements: Sequence[Statement], zone:
         return "\n".join(f"- {_dated(statement.quote, zone)}" for statement in statements)
     if parameters.kind == "conceptual":
         return _concept(parameters, statements, zone)
-    with_dates = parameters.dated or wanted(parameters.text).want == "time"
-    return "\n".join(_dated(s.quote, zone) if with_dates else _said(s.quote) for s in statements)
+    later = replacing([statement.quote for statement in statements])
+    with_dates = parameters.dated or wanted(parameters.text).want == "time" or bool(later)
+    lines = [_dated(s.quote, zone) if with_dates else _said(s.quote) for s in statements]
+    for packet_id in later:
+        first = next(at for at, statement in enumerate(statements) if statement.citation.packet_id == packet_id)
+        lines[first] = f"Replaced on {lines[first]}"
+    return "\n".join(lines)
 
 
 def _said(quote: Quote) -> str:

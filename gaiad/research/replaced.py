@@ -1,0 +1,31 @@
+"""Which of the packets quoted takes the place of an earlier one: "We changed our mind", "instead of it". Pure."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from gaiad.research.assertions import Assertion, read_assertion
+from gaiad.research.contradictions import compare
+from gaiad.research.quotes import Quote
+from gaiad.research.sentences import split
+
+
+def replacing(quotes: Sequence[Quote]) -> list[str]:
+    """The ids of packets, in their order, of which a quote takes the place of what another packet's quote says."""
+    read = [(quote, one) for quote in quotes for one in _read(quote)]
+    found = []
+    for (quote, one), (other, another) in combinations(read, 2):
+        if quote.page.packet_id == other.page.packet_id or not (_changes(one) or _changes(another)):
+            continue
+        relation = compare(one, another)
+        if relation is not None and relation.replaces:
+            found.append((quote if relation.replaces == "first" else other).page)
+    return list(dict.fromkeys(page.packet_id for page in sorted(found, key=lambda page: page.timestamp)))
+
+
+def _read(quote: Quote) -> list[Assertion]:
+    page = quote.page
+    return [read_assertion(one.text, page.timestamp, page.speaker) for one in split(quote.text)]
+
+
+def _changes(one: Assertion) -> bool:
+    return one.replaces or one.change is not None
