@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gaiad.archive.finding import cues, ranking
 from gaiad.bench import retrieval_scores as scores
 from gaiad.bench.retrieval import Row, turn_measures, units_of
 from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
@@ -28,7 +29,7 @@ PARTS = (
     *("bm25", "window", "before", "dense", "near", "session", "session_dense"),
     *("name", "own", "when", "number", "names", "substance"),
 )
-"""What is tuned; preferences (time, match) are the request's and stay as they are."""
+"""What is tuned. Preferences (time, match) and bare words are the request's; `spread` follows from all the others."""
 WEIGHTS_SUM = 2.0
 _STEPS = 200
 _RATE = 0.15
@@ -110,17 +111,21 @@ def _slopes(
     return slopes
 
 
-def left_out(talks: Sequence[Talk]) -> list[Row]:
-    """Measures of every question under weights learnt without its conversation."""
+def left_out(talks: Sequence[Talk], spread: float) -> list[Row]:
+    """Measures of every question under weights learnt without its conversation, and `spread` as it is set."""
     rows = []
     for talk in talks:
         weights = learn([one for other in talks if other is not talk for one in other.asked])
-        rows += [_measured(talk, one, weights) for one in talk.asked]
+        rows += [_measured(talk, one, _scaled(weights), spread) for one in talk.asked]
     return rows
 
 
-def _measured(talk: Talk, one: Asked, weights: Table) -> Row:
-    order = np.argsort(-(one.parts @ weights), kind="stable")
+def _measured(talk: Talk, one: Asked, weights: Table, spread: float) -> Row:
+    total = one.parts @ weights
+    if cues.wanted(one.question.text).several:
+        packets = np.unique([packet for _, packet in one.pages], return_inverse=True)[1]
+        total = total + ranking.spread(total, np.arange(len(total)), packets.astype(np.int32), spread)
+    order = np.argsort(-total, kind="stable")
     ranked = [one.pages[place] for place in order]
     packets = list(dict.fromkeys(packet for _, packet in ranked))
     return turn_measures(units_of(ranked, talk.units), packets, one.question, talk.groups)
@@ -128,8 +133,11 @@ def _measured(talk: Talk, one: Asked, weights: Table) -> Row:
 
 def settings(weights: Table) -> dict[str, float]:
     """The [search] settings for these weights, brought to a sum of `WEIGHTS_SUM`."""
-    scaled = weights * (WEIGHTS_SUM / max(float(weights.sum()), 1e-9))
-    return {f"weight_{part}": round(float(value), 3) for part, value in zip(PARTS, scaled, strict=True)}
+    return {f"weight_{part}": round(float(value), 3) for part, value in zip(PARTS, _scaled(weights), strict=True)}
+
+
+def _scaled(weights: Table) -> Table:
+    return weights * np.float32(WEIGHTS_SUM / max(float(weights.sum()), 1e-9))
 
 
 async def tune(source: Path, config: Config) -> Mapping[str, Any]:
@@ -137,7 +145,7 @@ async def tune(source: Path, config: Config) -> Mapping[str, Any]:
     async with own_embedder(config) as embedder:
         talks = await collect(read_conversations(source), config, embedder)
     everything = learn([one for talk in talks for one in talk.asked])
-    return {"settings": settings(everything), "left_out": scores.means(left_out(talks))}
+    return {"settings": settings(everything), "left_out": scores.means(left_out(talks, config.search.weight_spread))}
 
 
 if __name__ == "__main__":

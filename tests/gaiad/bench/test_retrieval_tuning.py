@@ -29,9 +29,9 @@ def test_the_part_that_tells_gets_the_weight():
 
 
 def test_a_conversation_left_out_is_judged_by_what_the_others_teach():
-    agreeing = left_out([made(name, seed, "window") for seed, name in enumerate("abc")])
+    agreeing = left_out([made(name, seed, "window") for seed, name in enumerate("abc")], 0.0)
     assert np.mean([row["turn recall@5"] for row in agreeing]) > 0.9
-    opposed = left_out([made("a", 1, "window"), made("b", 2, "name")])
+    opposed = left_out([made("a", 1, "window"), made("b", 2, "name")], 0.0)
     assert np.mean([row["turn recall@5"] for row in opposed]) < 0.6
 
 
