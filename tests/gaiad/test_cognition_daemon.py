@@ -9,6 +9,7 @@ import pytest
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.chat_schemas import ChatRequest
 from gaiad.client import Client
+from tests.makers.scripted_home import scripted_settings
 from tests.makers.waiting import wait_until
 
 SCRIPT = """
@@ -36,13 +37,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
     (personas / "mine.toml").write_text('[mine]\ntone = "calm"\nstyle_notes = "Short words."\n')
     (home.parent / "script.toml").write_text(SCRIPT)
     (home / "config.toml").write_text(
-        f"""
-[models.known.script]
-kind = "scripted"
-path = "{home.parent / "script.toml"}"
-[roles]
-prime = "script"
-lite = "script"
+        scripted_settings(home.parent / "script.toml", ["prime", "lite"])
+        + """
 [embedder]
 kind = "none"
 [cognition]

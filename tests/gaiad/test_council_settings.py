@@ -13,16 +13,8 @@ from gaiad.chat_schemas import ChatRequest
 from gaiad.config import load_config
 from gaiad.errors import ConfigError, Unavailable
 from gaiad.turn.company import rulebook
+from tests.makers.scripted_home import scripted_settings
 
-BASE = """
-[models.known.scripted]
-kind = "scripted"
-path = "{script}"
-[roles]
-prime = "scripted"
-lite = "scripted"
-codemind = "scripted"
-"""
 SCRIPT = """
 [[reply]]
 match = "think step by step"
@@ -107,7 +99,7 @@ class Living:
         self.home, self.daemon, self.client = home, daemon, daemon.client
 
     def reload(self, *sections: str) -> Any:
-        text = BASE.format(script=self.home / "script.toml") + "\n".join(sections)
+        text = scripted_settings(self.home / "script.toml") + "\n".join(sections)
         (self.home / "config.toml").write_text(text)
         return self.client.post("/config/reload", {})
 
@@ -131,7 +123,7 @@ def living(tmp_path: Path) -> Iterator[Living]:
     home = tmp_path / "h"
     home.mkdir(mode=0o700)
     (home / "script.toml").write_text(SCRIPT)
-    (home / "config.toml").write_text(BASE.format(script=home / "script.toml"))
+    (home / "config.toml").write_text(scripted_settings(home / "script.toml"))
     with running_daemon("embedder.kind=none", home=home) as daemon:
         yield Living(home, daemon)
 
@@ -187,7 +179,7 @@ def test_another_time_for_votes_holds_for_the_initiatives_too(tmp_path: Path) ->
     home = tmp_path / "h"
     home.mkdir(mode=0o700)
     (home / "script.toml").write_text(SCRIPT)
-    (home / "config.toml").write_text(BASE.format(script=home / "script.toml"))
+    (home / "config.toml").write_text(scripted_settings(home / "script.toml"))
     quick = "initiative.every_s=0.5"
     with running_daemon("embedder.kind=none", quick, home=home) as daemon:
         living = Living(home, daemon)

@@ -11,8 +11,8 @@ import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.errors import GaiadError
-from tests.gaiad.test_page_reads_scrubbed import Page
-from tests.gaiad.test_web_attacks import Answered
+from tests.makers.page import Answered, Page
+from tests.makers.scripted_home import scripted_home
 
 CANARY = "under the ninth stone of the quarry"
 SHUT = f"The zirconium key of the vault is hidden {CANARY}."
@@ -26,15 +26,6 @@ gam_enabled = true
 exclude = {web_chat = ["SECRET"], memory_api = ["secret"]}
 [redaction]
 channels = {web_chat = false}
-"""
-SCRIPTED = """
-[models.known.script]
-kind = "scripted"
-path = "{folder}/script.toml"
-[roles]
-prime = "script"
-lite = "script"
-codemind = "script"
 """
 SCRIPT = rf"""
 [[reply]]
@@ -115,6 +106,7 @@ def test_search_and_research_find_it_on_the_command_line_alone(daemon: BenchDaem
         assert (told.status, "tp-" in words(told), QUESTION[:-1] in words(told)) == (404, False, False), more
     listed = {run["research_id"] for run in page.get("/research").json["runs"]}
     assert (asked.json["research_id"] in listed, answered["research_id"] in listed) == (True, False)
+    assert page.post(f"/research/{answered['research_id']}/review").status == 404
     assert page.post(f"/research/{answered['research_id']}/forget").status == 404
     assert daemon.client.get(f"/research/{answered['research_id']}")["result"]["status"] == "SUCCESS"
     assert page.get(f"/research/{asked.json['research_id']}").status == 200
@@ -180,11 +172,7 @@ def test_a_turn_on_the_page_neither_finds_nor_remembers_it(
 
 
 def test_the_turn_after_an_approved_command_takes_over_the_label_too(tmp_path: Path) -> None:
-    home = tmp_path / "h"
-    home.mkdir(mode=0o700)
-    (tmp_path / "script.toml").write_text(SCRIPT)
-    (home / "config.toml").write_text(SETTINGS + SCRIPTED.format(folder=tmp_path))
-    with knowing(home) as daemon:
+    with knowing(scripted_home(tmp_path, SCRIPT, more=SETTINGS)) as daemon:
         page = Page(daemon)
         daemon.client.post("/chat", {"message": QUESTION, "session_id": "talk", "depth": "fast"})
         asked = {"message": WISH, "session_id": "talk", "depth": "full", "persona": "engineer"}

@@ -10,6 +10,7 @@ import pytest
 
 from gaiad.bench.daemon_process import running_daemon
 from gaiad.cli.main import program, run
+from tests.makers.scripted_home import scripted_settings
 from tests.makers.waiting import wait_until
 
 SCRIPT = """
@@ -26,13 +27,6 @@ text = "RESPONSE: The ferry goes at ten.\\nTHOUGHT_SEED: Ask which ferry the fou
 text = "RESPONSE: The tram goes at nine.\\nTHOUGHT_SEED: Ask which tram the founder meant."
 """
 SETTINGS = """
-[models.known.scripted]
-kind = "scripted"
-path = "{script}"
-[roles]
-prime = "scripted"
-lite = "scripted"
-codemind = "scripted"
 [initiative]
 every_s = 1.0
 enabled = {enabled}
@@ -41,8 +35,8 @@ Shell = Callable[..., Any]
 
 
 def write_settings(home: Path, enabled: bool) -> None:
-    text = SETTINGS.format(script=home / "script.toml", enabled=str(enabled).lower())
-    (home / "config.toml").write_text(text)
+    more = SETTINGS.format(enabled=str(enabled).lower())
+    (home / "config.toml").write_text(scripted_settings(home / "script.toml") + more)
 
 
 @pytest.fixture

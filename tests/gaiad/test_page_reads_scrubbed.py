@@ -1,32 +1,20 @@
 """What the page reads is scrubbed by whichever road it comes, and nobody else's is (decision 16)."""
 
-import http.client
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.connection import ServerEvent, parse_events
+from gaiad.connection import ServerEvent
 from gaiad.intake.http import table
-from tests.gaiad.test_web_attacks import Answered, ask, logged_in
+from tests.makers.page import Page, events_until
+from tests.makers.scripted_home import scripted_home
 
 ADDRESS = "jane.doe@example.org"
 KEPT = f"The keeper of the lantern is {ADDRESS} and nobody else. The lantern hangs in the old mill."
-KNOWN = """
-[models.known.script]
-kind = "scripted"
-path = "{folder}/script.toml"
-[roles]
-prime = "script"
-lite = "script"
-codemind = "script"
-[embedder]
-kind = "none"
-"""
 SCRIPT = rf"""
 [[reply]]
 match = 'Vote yes, no or abstain'
@@ -53,51 +41,14 @@ text = "RESPONSE: {KEPT}"
 ROUTED = ("/chat", "/sessions/show", "/research")
 WITHOUT_STORED_WORDS = (
     "/status", "/metrics", "/backup", "/restore", "/config", "/config/reload", "/doctor",
-    "/models", "/models/load", "/models/unload", "/models/pin",
+    "/models", "/models/load", "/models/unload", "/models/pin", "/feedback/given",
 )  # fmt: skip
 SIGNED = ("/rfc/propose", "/rfc/review", "/rfc/vote", "/rfc/merge", "/rfc/show", "/rfc/list", "/stability")
 
 
-class Page:
-    """A browser's page that is logged in."""
-
-    def __init__(self, daemon: BenchDaemon) -> None:
-        self.url, self.headers = logged_in(daemon)
-
-    def post(self, path: str, **body: Any) -> Answered:
-        return ask(f"{self.url}{path}", "POST", json.dumps(body).encode(), **self.headers)
-
-    def get(self, path: str) -> Answered:
-        return ask(f"{self.url}{path}", "GET", None, 30, **self.headers)
-
-    def follow(self, method: str, path: str, last: Callable[[ServerEvent], bool], **body: Any) -> list[ServerEvent]:
-        """The events of a stream up to the one that is the `last`."""
-        parts = urlsplit(self.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
-        try:
-            headers = {**self.headers, "Accept": "text/event-stream"}
-            connection.request(method, path, json.dumps(body) if body else None, headers)
-            return until(parse_events(connection.getresponse()), last)
-        finally:
-            connection.close()
-
-
-def until(events: Iterator[ServerEvent], last: Callable[[ServerEvent], bool]) -> list[ServerEvent]:
-    found: list[ServerEvent] = []
-    for event in events:
-        found.append(event)
-        if last(event):
-            return found
-    raise AssertionError(f"the stream ended after {[one.event for one in found]}")
-
-
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
-    folder = tmp_path_factory.mktemp("scrubbed")
-    (folder / "script.toml").write_text(SCRIPT)
-    home = folder / "h"
-    home.mkdir(mode=0o700)
-    (home / "config.toml").write_text(KNOWN.format(folder=folder))
+    home = scripted_home(tmp_path_factory.mktemp("scrubbed"), SCRIPT)
     with running_daemon(home=home) as running:
         yield running
 
@@ -211,7 +162,7 @@ def test_the_hub_and_the_followed_log_tell_the_page_scrubbed(daemon: BenchDaemon
     assert any("[e-mail]" in json.dumps(one.data) for one in told)
     assert ADDRESS not in json.dumps([one.data for one in told])
     owners = daemon.client.events(0)
-    assert any(ADDRESS in json.dumps(one.data["data"].get("votes", "")) for one in until(owners, of_command))
+    assert any(ADDRESS in json.dumps(one.data["data"].get("votes", "")) for one in events_until(owners, of_command))
 
 
 # ------------------------------------------------------------------------------------------------------------ research

@@ -14,6 +14,7 @@ from gaiad.client import Client
 from gaiad.clock import SystemClock
 from gaiad.errors import BadInput
 from gaiad.ledger.cognition_log import CognitionLog, Record
+from tests.makers.scripted_home import scripted_home
 
 SCRIPT = """
 [[reply]]
@@ -44,20 +45,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
-    home = tmp_path_factory.mktemp("personas") / "h"
-    home.mkdir(mode=0o700)
-    (home.parent / "script.toml").write_text(SCRIPT)
-    (home / "config.toml").write_text(
-        f"""
-[models.known.script]
-kind = "scripted"
-path = "{home.parent / "script.toml"}"
-[roles]
-prime = "script"
-[embedder]
-kind = "none"
-"""
-    )
+    home = scripted_home(tmp_path_factory.mktemp("personas"), SCRIPT, roles=["prime"])
     with running_daemon(home=home) as running:
         yield running
 

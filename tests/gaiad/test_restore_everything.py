@@ -16,18 +16,8 @@ from gaiad.chat_schemas import ChatRequest
 from gaiad.client import Client
 from gaiad.errors import Conflict
 from gaiad.ledger.audit_reading import export_lines, verify_home
+from tests.makers.scripted_home import scripted_settings
 
-SETTINGS = """
-[models.known.scripted]
-kind = "scripted"
-path = "{script}"
-[roles]
-prime = "scripted"
-lite = "scripted"
-codemind = "scripted"
-[initiative]
-every_s = 3600
-"""
 SCRIPT = """
 [[reply]]
 text = "RESPONSE: The tram goes at nine.\\nTHOUGHT_SEED: Ask which tram is meant."
@@ -38,7 +28,7 @@ text = "RESPONSE: The tram goes at nine.\\nTHOUGHT_SEED: Ask which tram is meant
 def living(home: Path, script: str = SCRIPT) -> Iterator[BenchDaemon]:
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "script.toml").write_text(script)
-    (home / "config.toml").write_text(SETTINGS.format(script=home / "script.toml"))
+    (home / "config.toml").write_text(scripted_settings(home / "script.toml") + "[initiative]\nevery_s = 3600\n")
     with running_daemon("embedder.kind=none", home=home) as daemon:
         yield daemon
 

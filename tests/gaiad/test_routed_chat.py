@@ -13,15 +13,9 @@ import pytest
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.chat_schemas import ChatRequest
 from gaiad.errors import ConfigError, Unavailable
+from tests.makers.scripted_home import scripted_settings
 
 CONFIG = """
-[models.known.scripted]
-kind = "scripted"
-path = "{script}"
-[roles]
-prime = "scripted"
-lite = "scripted"
-codemind = "scripted"
 [initiative]
 enabled = false
 """
@@ -50,7 +44,7 @@ class House:
 
     def write(self, *sections: str) -> None:
         (self.home / "config.toml").write_text(
-            CONFIG.format(script=self.home / "script.toml") + "\n".join(sections), encoding="utf-8"
+            scripted_settings(self.home / "script.toml") + CONFIG + "\n".join(sections), encoding="utf-8"
         )
 
     def say(self, channel: str, depth: str = "fast", key: str = "") -> list[tuple[str, Any]]:
@@ -87,7 +81,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     home = tmp_path / "h"
     home.mkdir(mode=0o700)
     (home / "script.toml").write_text(SCRIPT)
-    (home / "config.toml").write_text(CONFIG.format(script=home / "script.toml"))
+    (home / "config.toml").write_text(scripted_settings(home / "script.toml") + CONFIG)
     with running_daemon("embedder.kind=none", home=home) as daemon:
         yield House(home, daemon)
 

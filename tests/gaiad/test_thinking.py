@@ -11,6 +11,7 @@ from gaiad.chat_schemas import ChatRequest
 from gaiad.ingest_schemas import IngestRequest
 from gaiad.run_schemas import ResearchRun
 from gaiad.schemas import ResearchRequest, ResearchResult
+from tests.makers.scripted_home import scripted_home
 
 SCRIPT = """
 [[reply]]
@@ -36,19 +37,10 @@ QUESTION = "Where is the float switch wired?"
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BenchDaemon]:
-    home = tmp_path_factory.mktemp("thinking") / "h"
-    home.mkdir(mode=0o700)
-    (home.parent / "script.toml").write_text("".join(WRITES.format(number) for number in range(1, 60)) + SCRIPT)
-    (home / "config.toml").write_text(
-        f"""
-[models.known.script]
-kind = "scripted"
-path = "{home.parent / "script.toml"}"
-[roles]
-prime = "script"
-[embedder]
-kind = "none"
-"""
+    home = scripted_home(
+        tmp_path_factory.mktemp("thinking"),
+        "".join(WRITES.format(number) for number in range(1, 60)) + SCRIPT,
+        roles=["prime"],
     )
     with running_daemon(home=home) as running:
         running.client.ingest(IngestRequest(paths=[str(PACKET)]))

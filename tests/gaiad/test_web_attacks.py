@@ -3,7 +3,6 @@
 What a forged request may not do is tested at the door (tests/gaiad/intake/test_web_door.py).
 """
 
-import http.client
 import json
 import os
 import socket
@@ -14,12 +13,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
+from tests.makers.opened_up import open_up
+from tests.makers.page import Answered, ask, logged_in
 
 MARKERS = (
     "RESPONSE: a",
@@ -32,16 +33,6 @@ MARKERS = (
 FLOOD = "\n".join(MARKERS * 15_000)
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \\u001b]0;owned\\u0007"
 STRANGER = 4242
-
-
-class Answered(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 @pytest.fixture(scope="module")
@@ -65,26 +56,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def daemon(home: Path) -> Iterator[BenchDaemon]:
     with running_daemon(home=home) as running:
         yield running
-
-
-def ask(url: str, method: str = "GET", body: bytes | None = None, timeout_s: float = 30, **headers: str) -> Answered:
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
-    try:
-        connection.request(method, parts.path + (f"?{parts.query}" if parts.query else ""), body, headers)
-        response = connection.getresponse()
-        return Answered(response.status, dict(response.getheaders()), response.read())
-    finally:
-        connection.close()
-
-
-def logged_in(daemon: BenchDaemon) -> tuple[str, dict[str, str]]:
-    """The daemon's URL, and the headers of a page that is logged in."""
-    url = str(daemon.status()["url"])
-    answer = ask(daemon.client.post("/web/link", {})["url"])
-    assert answer.status == 303
-    cookie = answer.headers["Set-Cookie"].partition(";")[0]
-    return url, {"Cookie": cookie, "Origin": url, "X-Gaiad": "page", "Content-Type": "application/json"}
 
 
 def say(url: str, headers: dict[str, str], message: str, **more: Any) -> Answered:
@@ -181,8 +152,7 @@ def test_a_link_read_off_the_command_line_of_a_browser_is_of_no_use_to_another_u
 
 @needs_root
 def test_another_uid_cannot_open_the_socket_nor_read_what_lets_one_in(daemon: BenchDaemon, home: Path) -> None:
-    for directory in (home, *home.parents[:4]):
-        directory.chmod(0o755)  # as if somebody had opened the folders up
+    open_up(home)
     script = (
         "import os, socket, sys\n"
         f"os.setgroups([]); os.setgid({STRANGER}); os.setuid({STRANGER})\n"

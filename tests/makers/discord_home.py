@@ -5,13 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.makers.discord_server import ALLOWED, CHANNEL, SERVER, TOKEN, DiscordServer
+from tests.makers.scripted_home import scripted_settings
 
 CONFIG = """
-[models.known.script]
-kind = "scripted"
-path = "{folder}/script.toml"
-[roles]
-prime = "script"
 [council]
 depth = "fast"
 [embedder]
@@ -44,7 +40,7 @@ def discord_home(
     home = folder / "h"
     home.mkdir(mode=0o700)
     settings = CONFIG.format(folder=folder, server=SERVER, user=ALLOWED, channel=CHANNEL)
-    (home / "config.toml").write_text(settings + more)
+    (home / "config.toml").write_text(scripted_settings(folder / "script.toml", ["prime"]) + settings + more)
     redirect = folder / "redirect"
     redirect.mkdir()
     (redirect / "sitecustomize.py").write_text(REDIRECTED.format(port=server.port))

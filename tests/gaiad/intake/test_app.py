@@ -21,6 +21,7 @@ from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
 from gaiad.intake.doors import Door, TcpDoor, UnixDoor
 from gaiad.intake.http import table
 from gaiad.intake.sockets import listen_tcp, listen_unix, url_of
+from tests.makers.opened_up import open_up
 
 
 class Api(NamedTuple):
@@ -133,8 +134,7 @@ async def test_the_same_origin_and_an_allowed_one_may_ask(api: Api) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can connect as another uid")
 async def test_another_uid_may_only_use_the_tenants_it_was_given(api: Api, service: Any) -> None:
-    for directory in (api.socket.parent, *api.socket.parent.parents[:3]):
-        directory.chmod(0o755)
+    open_up(api.socket.parent)
     api.socket.chmod(0o666)
     assert (await _as_uid(4242, api.socket))[0] == 403
     access = msgspec.structs.replace(service.config.access, uids={"4242": ["work"]})

@@ -9,6 +9,7 @@ import pytest
 
 from gaiad.intake.scan import Folder, Refused, look_at, walk
 from gaiad.intake.settle import Look
+from tests.makers.opened_up import open_up
 
 
 def test_links_inside_the_folder_are_not_read_twice(tmp_path: Path) -> None:
@@ -48,8 +49,7 @@ def test_a_directory_that_may_not_be_read_is_named_and_the_rest_is_read(tmp_path
         "import sys; from pathlib import Path; from gaiad.intake.scan import *\n"
         "for f in walk(Folder(Path(sys.argv[1]), 'local')): print(f.reason if isinstance(f, Refused) else f[0].name)\n"
     )
-    for directory in (root, *root.parents[:3]):
-        directory.chmod(0o755)
+    open_up(root)
     dropped = ["setpriv", "--reuid=4242", "--clear-groups"] if os.getuid() == 0 else []
     child = subprocess.run(
         [*dropped, sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=False

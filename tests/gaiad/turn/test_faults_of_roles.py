@@ -43,6 +43,8 @@ STAGES = ("plan", "refine", "act", "verify")
 COMMAND = 'EXECUTE: {"argv": ["rm", "old.log"], "why": "it is old"}\n'
 WISH = "Please delete the old log files in the folder."
 QUICK_S, VOTE_S, REVIEW_S, DYING_S = 6.0, 2.0, 1.5, 0.6
+UNHURRIED_S = 60.0
+"""For turns that end by themselves: who is silent in a vote costs its time and no more."""
 SLACK_S = 30.0
 """What a loaded machine may take to write down how the turn ended."""
 
@@ -247,7 +249,7 @@ async def test_a_role_that_falls_silent_in_mid_word_costs_its_stage_its_time_and
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_role_that_fails_in_a_vote_is_silent_there(strike, fault):
     async def one(role):
-        async with strike(**{role: (fault, "vote")}) as struck:
+        async with strike(deadline_s=UNHURRIED_S, **{role: (fault, "vote")}) as struck:
             answer, turn = await struck.take()
             (vote,) = turn.votes
             assert {ballot.role for ballot in vote.ballots} == {*ROLES} - {role}
@@ -263,7 +265,7 @@ async def test_a_role_that_fails_in_a_vote_is_silent_there(strike, fault):
 async def test_a_command_that_one_role_alone_votes_on_is_refused(strike, fault):
     async def one(role):
         others = [name for name in ROLES if name != role]
-        async with strike(**dict.fromkeys(others, (fault, "vote"))) as struck:
+        async with strike(deadline_s=UNHURRIED_S, **dict.fromkeys(others, (fault, "vote"))) as struck:
             _, turn = await struck.take()
             (vote,) = turn.votes
             assert [ballot.role for ballot in vote.ballots] == [role]
@@ -276,7 +278,7 @@ async def test_a_command_that_one_role_alone_votes_on_is_refused(strike, fault):
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_reviewer_that_fails_is_stood_in_for(strike, fault):
-    async with strike(codemind=(fault, "review")) as struck:
+    async with strike(deadline_s=UNHURRIED_S, codemind=(fault, "review")) as struck:
         _, turn = await struck.take()
         (reviewed,) = [one for one in await everything_said(struck.house, turn) if one.role == "reviewer"]
         assert reviewed.sender == "lite"

@@ -10,6 +10,7 @@ import pytest_asyncio
 import gaiad
 from gaiad.bench.daemon_process import BenchDaemon
 from tests.makers.browser import browsing, chromium, window
+from tests.makers.scripted_home import WITHOUT_EMBEDDER, scripted_settings
 
 SAMPLES = Path(gaiad.__file__).parent / "samples"
 PLAN = """PLAN: {"steps": ["Look at the packet", "Quote it"]}"""
@@ -116,22 +117,8 @@ def served(tmp_path_factory):
     chromium()
     folder = tmp_path_factory.mktemp("page")
     (folder / "script.toml").write_text(SCRIPT)
-    daemon = PageDaemon(
-        folder / "h",
-        f"""
-[models.known.script]
-kind = "scripted"
-path = "{folder / "script.toml"}"
-[roles]
-prime = "script"
-lite = "script"
-codemind = "script"
-[embedder]
-kind = "none"
-[models]
-heartbeat_s = 1.0
-""",
-    )
+    settings = scripted_settings(folder / "script.toml") + WITHOUT_EMBEDDER + "[models]\nheartbeat_s = 1.0\n"
+    daemon = PageDaemon(folder / "h", settings)
     daemon.daemon.ingest(SAMPLES)
     yield daemon
     daemon.stop()

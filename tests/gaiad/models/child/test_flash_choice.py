@@ -7,7 +7,8 @@ from gaiad.models.child import flash_choice
 from gaiad.models.child.flash_choice import TRIAL_BATCH, TRIAL_CELLS, TRIAL_SEQUENCES, TrialOver, flash_pays
 from gaiad.models.child.llama import ModelFileError
 from gaiad.models.generator import GeneratorSettings
-from tests.gaiad.models.test_generator import request, until, whole
+from tests.gaiad.models.test_generator import request, whole
+from tests.makers.waiting import until
 
 
 class FixedTrial:
