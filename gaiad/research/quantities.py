@@ -92,6 +92,16 @@ def read_numbers(text: str) -> Numbers:
     return Numbers(tuple(quantities), tuple(labels), " ".join([*pieces, rest[last:]]))
 
 
+def written_numbers(text: str) -> dict[float, str]:
+    """The numbers of `text` without their units, and how each is written; `one` is a pronoun more often than not."""
+    found: dict[float, str] = {}
+    for match in _pattern().finditer(text.lower()):
+        for end in ("low", "high"):
+            if match[end] and match[end] != "one":
+                found.setdefault(_value(match[end], match[f"{end}_times"]), match[end])
+    return found
+
+
 def _is_measure(match: re.Match[str]) -> bool:
     return bool(match["percent"]) or (match["unit"] or "") in disagreement_words().units
 

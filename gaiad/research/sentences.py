@@ -7,17 +7,18 @@ import re
 
 import msgspec
 
+_CAPITALS = "".join(letter for letter in map(chr, range(0x2000)) if letter.isupper())  # of scripts that have them
 _BREAK = re.compile(
-    r"""(?P<blank>\n[ \t]*\n\s*)                                   # an empty line
+    rf"""(?P<blank>\n[ \t]*\n\s*)                                   # an empty line
       | (?P<line>(?<=[.!?:;…"”)\]])[ \t]*\n\s*)                    # a line that ends as a sentence ends
-      | (?P<mark>(?<![ \t])[ \t]*+\n\s*(?=[-*•#>–—]\s|\d{1,3}[.)]\s|\w[\w .()/'-]{0,60}:\s|\[))  # a list mark, speaker
-      | (?P<stop>(?<![.!?…])[.!?…]++["'”’)\]]*+(?=\s+["'“‘(\[]?[A-Z0-9À-Þ¿¡]))   # a full stop before a capital
+      | (?P<mark>(?<![ \t])[ \t]*+\n\s*(?=[-*•#>–—]\s|\d{{1,3}}[.)]\s|\w[\w .()/'-]{{0,60}}:\s|\[))  # a list, speaker
+      | (?P<stop>(?<![.!?…])[.!?…]++["'”’)\]]*+(?=\s+["'“‘(\[]?[{_CAPITALS}0-9¿¡]))   # a full stop before a capital
       | (?P<wide>[。！？]+)""",
     re.VERBOSE,
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|etc|approx|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|Sec|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
-    r"|(?:^|[\s(])[A-Z])$"
+    rf"|(?:^|[\s(])[{_CAPITALS}])$"
 )
 
 

@@ -5,11 +5,13 @@ the question is enough to drop the sentence. What they cannot see is a wrong con
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from gaiad.research.assertions import read_assertion
 from gaiad.research.contradictions import compare
+from gaiad.research.quantities import written_numbers
 from gaiad.research.sentences import split
 from gaiad.research.synthesis import show_day
 from gaiad.research.thinking.passages import Passage
@@ -18,7 +20,8 @@ from gaiad.research.words import content_words, expand_initials, forms, normalis
 COVERED = 0.6
 """The share of a sentence's own words (those the question does not have) that its quotes must have too."""
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_NAME = re.compile(r"(?<!\w)[A-ZÀ-Þ][\w'’-]+")
+_PAIR = re.compile(r"\b(?:both|couple|pairs?|twice)\b", re.IGNORECASE)
+_WORD = re.compile(r"\b[^\W\d_][\w'’-]+")
 _OPENING_WORDS = """
 additionally also both consequently conversely eventually finally first furthermore however in initially instead
 last later meanwhile moreover next nevertheless no originally overall previously recently second similarly
@@ -31,10 +34,11 @@ _OPENINGS = frozenset(_OPENING_WORDS.split())
 def unsupported(sentence: str, quotes: Sequence[Passage], question: str, zone: tzinfo) -> str:
     """Why the quotes do not carry `sentence`, "" when they do."""
     around = _around(quotes, zone)
-    said = " ".join(quote.text for quote in quotes)
+    sentence = unicodedata.normalize("NFC", sentence)
+    said = unicodedata.normalize("NFC", " ".join(quote.text for quote in quotes))
     known = f"{said} {around} {question}"
-    if foreign := _numbers(sentence) - _numbers(known):
-        return f"the number {min(foreign)} stands in no quote"
+    if foreign := _foreign_number(sentence, known):
+        return f"the number {foreign} stands in no quote"
     standing = stems(known) | {stem(word) for meaning in expand_initials(known) for word in content_words(meaning)}
     if names := [name for name in _names(sentence) if not stems(name) <= standing]:
         return f"the name {names[0]} stands in no quote"
@@ -63,7 +67,20 @@ def _day(timestamp: str, zone: tzinfo) -> str:
 def _names(sentence: str) -> list[str]:
     """Its capitalised words but for those that a sentence may well begin with."""
     usual = stop_words() | _OPENINGS
-    return [name for name in _NAME.findall(sentence) if normalise(name) not in usual]
+    return [word for word in _WORD.findall(sentence) if word[0].isupper() and normalise(word) not in usual]
+
+
+def _foreign_number(sentence: str, known: str) -> str:
+    """A number of the sentence that is not known, in digits or in words, as it is written; "" for none."""
+    digits, values = _numbers(known), written_numbers(known)
+    in_digits = {f"{value:g}" for value in values}
+    if foreign := _numbers(sentence) - digits - in_digits:
+        return min(foreign)
+    pair = {2.0} if _PAIR.search(known) else set()
+    for value, written in written_numbers(sentence).items():
+        if written[0].isalpha() and value not in values and value not in pair and f"{value:g}" not in digits:
+            return written
+    return ""
 
 
 def _numbers(text: str) -> set[str]:

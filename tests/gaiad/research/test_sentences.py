@@ -21,6 +21,12 @@ def test_versions_numbers_and_abbreviations_do_not() -> None:
     assert texts(text) == ["Schema v2.0 costs 3.5 units, e.g. Dr. Smith's.", "It holds."]
 
 
+def test_any_capital_begins_a_sentence_and_is_an_initial() -> None:
+    text = "It broke. Łukasz mended it. Потом Иван позвонил. Это помогло. Η Ελένη ήρθε. Όλα καλά. Ask Ł. Nowak."
+    assert len(texts(text)) == 7
+    assert texts(text)[-1] == "Ask Ł. Nowak."
+
+
 def test_wrapped_lines_stay_one_sentence() -> None:
     assert texts("A sentence that is\n    wrapped over lines.\nNext one.") == [
         "A sentence that is\n    wrapped over lines.",

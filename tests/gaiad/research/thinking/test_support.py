@@ -49,6 +49,30 @@ def test_what_is_made_up_is_not(page: Any, sentence: str, why: str) -> None:
     assert unsupported(sentence, [passage(page, QUOTE)], QUESTION, UTC) == why
 
 
+@pytest.mark.parametrize("name", ["Otto", "Łukasz", "Žofia", "Z\u030cofia", "Şebnem", "Ørjan", "Иван", "Ελένη"])
+def test_a_name_is_a_name_in_any_script_that_has_capitals(page: Any, name: str) -> None:
+    quote = passage(page, "Vera bought the telescope lens in the old shop.")
+    assert "stands in no quote" in unsupported(f"{name} bought the lens in the shop.", [quote], "Who bought it?", UTC)
+    quote = passage(page, f"{name} bought the telescope lens in the old shop.")
+    assert unsupported(f"{name} bought the lens in the shop.", [quote], "Who bought it?", UTC) == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence", "why"),
+    [
+        ("Vera bought five lenses.", "Vera bought seven lenses.", "the number seven stands in no quote"),
+        ("Vera bought lenses.", "Vera bought twenty-one lenses.", "the number twenty-one stands in no quote"),
+        ("Vera bought five lenses.", "Vera bought 5 lenses.", ""),
+        ("Vera bought 5 lenses.", "Vera bought five lenses.", ""),
+        ("Vera bought 2,000 cheap lenses in Oslo.", "Vera bought two thousand cheap lenses in Oslo.", ""),
+        ("Vera bought both lenses.", "Vera bought the two lenses.", ""),
+        ("Vera bought lenses.", "Vera bought lenses, one by one.", ""),
+    ],
+)
+def test_a_number_in_words_is_a_number(page: Any, said: str, sentence: str, why: str) -> None:
+    assert unsupported(sentence, [passage(page, said)], "What did Vera buy?", UTC) == why
+
+
 def test_a_form_that_the_stemmer_leaves_apart_is_the_same_word(page: Any) -> None:
     quote = passage(page, "We bought both and wrote home.")
     assert unsupported("She would buy and write.", [quote], "What of the stamps?", UTC) == ""
