@@ -9,8 +9,8 @@ Learned from the batches themselves: threads that were let run used as much proc
 
 SHORT_TOKENS = 64  # longer batches have longer steps, which are delayed less than they gain
 _LET_RUN = 0.45
-"""Threads that had a core for less of their time were crowded: it is .8 on a quiet machine, where the daemon works beside
-them, and .15 on one in full use."""
+"""Threads that had a core for less of their time were crowded: it is .8 on a quiet machine, where the daemon works
+beside them, and .15 on one in full use."""
 _FIRST_STAY, _LONGEST_STAY = 8, 256
 
 
