@@ -31,6 +31,7 @@ _VOCATIVE = re.compile(
     r"(?=please |what|when|who|why|how|where|which|find|show|tell|list|pull|compar|do|did|can|could)",
     re.IGNORECASE,
 )
+_OF_THE_LATEST = frozenset({"last", "now", "nowadays", "current", "currently", "moment"})
 _WHY = re.compile(r"why\b", re.IGNORECASE)  # of a person it asks for one reason, of a thing for an explanation
 # Months that are first names too, after a word that may as well stand before a name ("of").
 _LONE_MONTH = re.compile(
@@ -218,7 +219,7 @@ def _opened(question: str) -> str:
 
 def _keywords(topic_text: str, entities: Entities, order: Order, kind: Kind) -> tuple[str, ...]:
     """The words that say what the question is about; words about packets and asking are not, unless it is a name."""
-    asking = {"last"} if order == "latest" else set()
+    asking = _OF_THE_LATEST if order == "latest" else frozenset()
     request = request_words().union(asking, _table().evolution_words if kind == "evolution" else ())
     return tuple(word for word in content_words(topic_text) if word not in request or word in entities.names)
 

@@ -11,6 +11,7 @@ from gaiad.research.evidence import Evidence, Term, names_subject, union, weight
 from gaiad.research.query import SearchParameters
 from gaiad.research.selection import about_then, likelihoods, of_that_time, told_then
 from gaiad.research.whose import somebody_elses
+from gaiad.research.words import stem
 
 # Strength of the evidence from which a question counts as answered, and below which what was found is about something
 # else. Chosen on conversations with labelled evidence: 3 % of answerable questions fall below RELEVANT, and 97 % of
@@ -23,6 +24,10 @@ STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
 # And more for a page of the very day or month that the question names.
 SAID_THEN = 0.15
 TENTH, USUAL_TENTH = 9, 0.7
+
+_ACTS = frozenset(
+    stem(word) for word in ["decide", "decision", "agree", "choose", "choice", "conclude", "conclusion", "plan"]
+)
 
 EXPAND_DATES = "expand date range"
 LOWER_THRESHOLD = "lower threshold"
@@ -73,8 +78,10 @@ def evaluate_sufficiency(
     other = somebody_elses(parameters, selected, found)
     if other:
         missing.append(f"this of {parameters.people[0]}; {other} speaks of it")
-    enough = evidence_strength >= SUFFICIENT and temporality > 0 and completeness >= 0.5 and not other
+    known = not other and not unheard_of(parameters, terms)
+    enough = evidence_strength >= SUFFICIENT and temporality > 0 and completeness >= 0.5 and known
     relevant = (evidence_strength >= RELEVANT or paraphrase or not terms) and not strangers(parameters, terms)
+    relevant = relevant and (near >= SAME_MEANING or not of_nothing(terms))
     return ReflectionResult(
         is_sufficient=enough,
         is_relevant=relevant and not other,
@@ -93,6 +100,18 @@ def strangers(parameters: SearchParameters, terms: Sequence[Term]) -> bool:
     """Whether the question names somebody or something, and nobody in the archive ever did."""
     unknown = {term.word for term in terms if term.unknown}
     return bool(parameters.names) and not parameters.people and unknown.issuperset(parameters.names)
+
+
+def of_nothing(terms: Sequence[Term]) -> bool:
+    """Whether what it was that we decided, planned or agreed on stands nowhere in the archive."""
+    matter = [term for term in terms if term.stem not in _ACTS]
+    return len(matter) < len(terms) and bool(matter) and all(term.unknown for term in matter)
+
+
+def unheard_of(parameters: SearchParameters, terms: Sequence[Term]) -> list[str]:
+    """The names and models of the question that stand nowhere in the archive: what is told is not told of them."""
+    named = {*parameters.names, *parameters.unknown_models}
+    return [term.word for term in terms if term.unknown and term.word in named]
 
 
 def _said_then(parameters: SearchParameters, selected: Sequence[Evidence]) -> float:

@@ -55,7 +55,14 @@ def of_that_time(parameters: SearchParameters, evidence: Sequence[Evidence]) -> 
     """The evidence, best first: that from the period asked about, or all when nothing from then comes near the best."""
     usable = sorted(evidence, key=lambda item: -item.relevance)
     then = [item for item in usable if about_then(item.page.timestamp, parameters)]
-    return then if then and then[0].relevance >= PERIOD_SHARE * usable[0].relevance else usable
+    if not then or then[0].relevance < PERIOD_SHARE * usable[0].relevance:
+        return usable
+    return then if _named(parameters, usable) <= _named(parameters, then) else usable
+
+
+def _named(parameters: SearchParameters, evidence: Sequence[Evidence]) -> set[str]:
+    """Which of the question's names stand in the evidence: what is told of something else then is no answer."""
+    return {name for name in parameters.names if any(item.credits.get(name) for item in evidence)}
 
 
 def about_then(timestamp: str, parameters: SearchParameters) -> bool:
