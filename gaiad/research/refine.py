@@ -2,11 +2,13 @@
 made twice. When nothing new can be tried the loop stops early.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
 
+from constants.calendar import MONTHS
 from gaiad.clock import to_iso
 from gaiad.research.dates import moved
 from gaiad.research.evidence import Evidence
@@ -41,11 +43,19 @@ def first_attempt(parameters: SearchParameters, filters: Filters) -> Attempt:
     """The question as asked. `filters` are the user's own flags; they hold through every refinement."""
     return Attempt(
         parameters=parameters,
-        query=parameters.search_text,
+        query=_with_named_days(parameters),
         filters=filters,
         phrases=parameters.phrases,
         beside=() if parameters.subjects else parts(parameters.search_text),
     )
+
+
+def _with_named_days(parameters: SearchParameters) -> str:
+    """What is searched for, with the days, months and years that a question names: they stand above every packet."""
+    said = re.findall(r"\w+", parameters.search_text.lower())
+    words = re.findall(r"\w+", parameters.text) if parameters.dated else []
+    named = [word for word in words if (word.lower() in MONTHS or word.isdigit()) and word.lower() not in said]
+    return " ".join([parameters.search_text, *dict.fromkeys(named)])
 
 
 def boosts(parameters: SearchParameters) -> Filters:
