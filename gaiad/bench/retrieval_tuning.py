@@ -123,8 +123,8 @@ def left_out(talks: Sequence[Talk], spread: float) -> list[Row]:
 def _measured(talk: Talk, one: Asked, weights: Table, spread: float) -> Row:
     total = one.parts @ weights
     if cues.wanted(one.question.text).several:
-        packets = np.unique([packet for _, packet in one.pages], return_inverse=True)[1]
-        total = total + ranking.spread(total, np.arange(len(total)), packets.astype(np.int32), spread)
+        packet_of = np.unique([packet for _, packet in one.pages], return_inverse=True)[1]
+        total = total + ranking.spread(total, np.arange(len(total)), packet_of.astype(np.int32), spread)
     order = np.argsort(-total, kind="stable")
     ranked = [one.pages[place] for place in order]
     packets = list(dict.fromkeys(packet for _, packet in ranked))
