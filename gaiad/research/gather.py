@@ -8,14 +8,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from gaiad.errors import NotFound
+from gaiad.logs import get_logger
 from gaiad.ports import Archive, Call
-from gaiad.research.evidence import Evidence, Term, only_asked, only_quotes, repeats_question, weigh
+from gaiad.research.echoes import only_asked, only_quotes, repeats_question
+from gaiad.research.evidence import Evidence, Term, weigh
 from gaiad.research.trail import Trail
 from gaiad.schemas import Hit, Page, SearchRequest, SearchResponse
 from gaiad.tracing import span
 
 PAGES_OF_A_TURN = 2  # what was asked and what was answered
 MORE_AT_MOST = 100
+_log = get_logger("gaiad.research")
 
 
 class Pool:
@@ -90,9 +94,13 @@ class Pool:
         wanted = [*neighbours, *(page_id for ids in neighbours.values() for page_id in ids)]
         missing = [page_id for page_id in dict.fromkeys(wanted) if page_id not in self._pages]
         if missing:
-            for page in await self._archive.pages(missing, self._call):
+            for page in await self._stored(missing):
                 self._pages[page.page_id] = page
-        near = {page_id: [one for one in ids if self._tells(one)] for page_id, ids in neighbours.items()}
+        hits = [hit for hit in hits if hit.page_id in self._pages]
+        near = {
+            hit.page_id: [one for one in neighbours[hit.page_id] if one in self._pages and self._tells(one)]
+            for hit in hits
+        }
         telling = self._without_echoes(hits, near)
         for item in weigh(telling, self._pages, near, self._terms):
             known = self._by_page.get(item.page.page_id)
@@ -100,6 +108,16 @@ class Pool:
                 self._by_page[item.page.page_id] = item
             if not is_beside:
                 self._by_question.add(item.page.page_id)
+
+    async def _stored(self, page_ids: Sequence[str]) -> list[Page]:
+        """Those that are still there: a packet may be deleted, or read anew, after the search."""
+        try:
+            return await self._archive.pages(page_ids, self._call)
+        except NotFound as error:
+            _log.info("found_pages_gone", reason=error.message)
+            if len(page_ids) == 1:
+                return []
+            return [page for page_id in page_ids for page in await self._stored([page_id])]
 
     def _tells(self, page_id: str) -> bool:
         page = self._pages[page_id]

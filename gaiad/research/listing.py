@@ -6,11 +6,12 @@ a packet is listed when one of its pages speaks of them. A model that no packet 
 
 import re
 from collections.abc import Collection, Sequence
+from datetime import tzinfo
 from typing import Literal
 
 import msgspec
 
-from gaiad.clock import moment_of, to_iso
+from gaiad.clock import day_of, moment_of, to_iso
 from gaiad.errors import BadInput
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import cite
@@ -21,7 +22,7 @@ from gaiad.research.quotes import spoken_from
 from gaiad.research.sentences import lead_end
 from gaiad.research.trail import Trail
 from gaiad.research.words import content_words
-from gaiad.schemas import Citation, Filters, PacketFilter, PacketSummary, Page, SearchRequest
+from gaiad.schemas import Citation, Facets, Filters, PacketFilter, PacketSummary, Page, SearchRequest
 
 LISTED_MAX = 50
 _AT_ONCE = 200
@@ -69,6 +70,14 @@ def listing_filters(parameters: SearchParameters, flags: Filters) -> Filters:
 def _is_empty(filters: Filters) -> bool:
     """Whether the span ends before it begins."""
     return bool(filters.since and filters.until) and moment_of(filters.since) > moment_of(filters.until)
+
+
+def period_gap(parameters: SearchParameters, facets: Facets, zone: tzinfo) -> tuple[str, ...]:
+    """What an empty list lacks: packets of the period asked about, beside the days that the archive holds."""
+    if not parameters.dated or not facets.first:
+        return ()
+    first, last = day_of(facets.first, zone), day_of(facets.last, zone)
+    return (f"packets {parameters.date_text}; the archive holds {first} to {last}",)
 
 
 def topic_words(parameters: SearchParameters) -> list[str]:

@@ -270,7 +270,7 @@ class Run:
         self._tell("found", iteration=1, packets=[packet.packet_id for packet in listing.packets])
         self._call.check(self._clock.monotonic())
         if not listing.packets:
-            missing = ends.no_such_models(parameters) or _period_gap(parameters, facets)
+            missing = ends.no_such_models(parameters) or period_gap(parameters, facets, self._clock.zone)
             return not_found_answer(parameters, 1, (), missing, listing.degraded, empty=not facets.packets)
         verified = await confirmed(self._archive, list(listing.leads.values()), self._call)
 
@@ -292,9 +292,3 @@ def _packet_ids(evidence: Sequence[Evidence]) -> list[str]:
 
 def _cited(statements: Sequence[Statement]) -> list[str]:
     return list(dict.fromkeys(statement.citation.packet_id for statement in statements))
-
-
-def _period_gap(parameters: SearchParameters, facets: Facets) -> tuple[str, ...]:
-    if not parameters.dated or not facets.first:
-        return ()
-    return (f"packets {parameters.date_text}; the archive holds {facets.first[:10]} to {facets.last[:10]}",)

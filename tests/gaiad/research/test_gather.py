@@ -8,7 +8,7 @@ from gaiad.ports import Call
 from gaiad.research.evidence import Term
 from gaiad.research.gather import Pool
 from gaiad.research.trail import Trail
-from gaiad.schemas import ResearchRequest, SearchRequest
+from gaiad.schemas import ResearchRequest, SearchRequest, SearchResponse
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 QUESTION, BESIDE = "Who painted the hall?", "Who painted the hall Otto"
@@ -31,3 +31,18 @@ async def test_a_search_beside_the_question_brings_pages_and_changes_none(memory
     assert {item.page.page_id: item.relevance for item in together.by_question} == own
     assert {item.page.packet_id for item in together.evidence} >= {"tp-1", "tp-2", "tp-3"}
     assert {item.page.packet_id for item in together.evidence} > {item.page.packet_id for item in together.by_question}
+
+
+async def test_a_page_that_is_gone_since_the_search_is_left_out(memory: Any, page: Any) -> None:
+    archive = memory([page("The hall was painted by a guild."), page("Otto painted the hall.", "tp-2")])
+    search = archive.search
+
+    async def then_gone(request: SearchRequest, call: Call) -> SearchResponse:
+        found: SearchResponse = await search(request, call)
+        del archive.stored["tp-2/0"]
+        return found
+
+    archive.search = then_gone
+    pool = pool_of(archive)
+    assert await pool.search([SearchRequest(query=QUESTION, explain=True)]) == 1
+    assert [item.page.packet_id for item in pool.evidence] == ["tp-1"]

@@ -1,6 +1,6 @@
 """Lists: what they hold when a model is unknown, in which order they stand, and when they are not sure to be whole."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -80,6 +80,14 @@ async def test_flags_beside_the_questions_period_list_nothing_and_bad_ones_are_r
     for wrong in (Filters(until="soon"), Filters(since="2025-11-20", until="2025-11-10")):
         with pytest.raises(BadInput, match="until"):
             await ask(question, filters=wrong)
+
+
+async def test_what_the_archive_holds_is_told_in_days_of_the_users_zone(samples: Any) -> None:
+    question = ResearchRequest(query="Show me all conversations from May 2019")
+    first = (await samples.facets(Call())).first
+    for zone in (timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))):
+        result = await Researcher(samples, FrozenClock(NOW, zone), CONFIG).research(question, Call())
+        assert f"holds {datetime.fromisoformat(first).astimezone(zone).date()} to" in result.missing_aspects[0]
 
 
 async def test_a_list_by_topic_holds_every_packet_that_speaks_of_it(memory: Any, page: Any) -> None:
