@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from gaiad.research.cue_words import WEIGHT, cues, deciding, deciding_stems
 from gaiad.research.query import SearchParameters
 from gaiad.research.sentences import split
 from gaiad.research.words import (
@@ -49,7 +50,7 @@ _THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
     """A keyword of the question. `frequency` counts the pages it (or, with none, its best alternative) stands in;
-    `forms` are the stems of its irregular forms, which are the same word."""
+    `forms` are the stems of its irregular forms, which are the same word, and of all cues where it is a `cue`."""
 
     word: str
     stem: str
@@ -58,6 +59,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
     forms: frozenset[str] = frozenset()
     synonyms: frozenset[str] = frozenset()
     meaning: frozenset[str] = frozenset()
+    cue: bool = False
 
     @property
     def unknown(self) -> bool:
@@ -100,28 +102,39 @@ def lookup_words(parameters: SearchParameters) -> list[str]:
     words = [*parameters.keywords]
     for keyword in parameters.keywords:
         words += [*forms(keyword), *synonyms(keyword), *_meaning(keyword)]
+    words += deciding() if _cues(parameters) else ()
     return list(dict.fromkeys(words))
 
 
 def make_terms(parameters: SearchParameters, frequencies: Mapping[str, int], pages: int) -> list[Term]:
     """The question's keywords with their weights (rare ones weigh more) and alternatives."""
-    effective = {word: _frequency(word, frequencies) for word in parameters.keywords}
+    cued = _cues(parameters)
+    effective = {
+        word: sum(frequencies.get(one, 0) for one in deciding()) if word in cued else _frequency(word, frequencies)
+        for word in parameters.keywords
+    }
     weights = rarity(effective, pages)
     by_forms: dict[frozenset[str], Term] = {}
     for word in parameters.keywords:
         by_forms.setdefault(
-            frozenset({stem(word), *_stems_of(forms(word))}),
+            deciding_stems() if word in cued else frozenset({stem(word), *_stems_of(forms(word))}),
             Term(
                 word=word,
                 stem=stem(word),
-                weight=weights[word],
+                weight=weights[word] * (WEIGHT if word in cued else 1.0),
                 frequency=effective[word],
-                forms=_stems_of(forms(word)),
+                forms=deciding_stems() if word in cued else _stems_of(forms(word)),
                 synonyms=_stems_of(synonyms(word)),
                 meaning=_stems_of(_meaning(word)),
+                cue=word in cued,
             ),
         )
     return list(by_forms.values())
+
+
+def _cues(parameters: SearchParameters) -> frozenset[str]:
+    named = (*parameters.names, *parameters.people, *parameters.models, *parameters.model_words)
+    return cues(parameters.keywords, named)
 
 
 def _stems_of(words: Iterable[str]) -> frozenset[str]:

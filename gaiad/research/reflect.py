@@ -187,7 +187,8 @@ def _completeness(parameters: SearchParameters, selected: Sequence[Evidence]) ->
 def _missing_terms(terms: Sequence[Term], selected: Sequence[Evidence], near: float) -> list[str]:
     """Terms that earned nothing; forgiven for common words when the meaning is the same."""
     earned = union(selected)
-    return [term.word for term in terms if not earned.get(term.word) and (term.unknown or near < SAME_MEANING)]
+    lost = [term for term in terms if not term.cue and not earned.get(term.word)]
+    return [term.word for term in lost if term.unknown or near < SAME_MEANING]
 
 
 def _suggestions(

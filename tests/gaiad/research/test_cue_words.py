@@ -1,0 +1,54 @@
+"""What was decided is asked with many words, and told with others."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gaiad.clock import FrozenClock
+from gaiad.config import load_config
+from gaiad.ports import Call
+from gaiad.research.cue_words import cues
+from gaiad.research.loop import Researcher
+from gaiad.schemas import ResearchRequest, ResearchResult
+
+STOVE = "We decided on November 3 to heat the greenhouse with a wood stove."
+PLANTS = "For the greenhouse we chose tomatoes, figs and a lemon tree."
+BICYCLE = "Otto repaired the gear hub of the bicycle."
+
+
+async def answer_to(memory: Any, page: Any, query: str) -> ResearchResult:
+    pages = [
+        page(STOVE, timestamp="2025-11-03T09:00:00Z"),
+        page(PLANTS, "tp-2", timestamp="2025-12-05T09:00:00Z"),
+        page(BICYCLE, "tp-3", timestamp="2025-12-10T09:00:00Z"),
+    ]
+    clock = FrozenClock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    research = Researcher(memory(pages), clock, load_config(environment={}).research)
+    return await research.research(ResearchRequest(query=query), Call())
+
+
+@pytest.mark.parametrize("when", ["in December", "since December", "after November 18"])
+@pytest.mark.parametrize("verb", ["decide", "agree on", "settle"])
+async def test_what_was_chosen_then_is_what_was_decided_then(memory: Any, page: Any, when: str, verb: str) -> None:
+    answer = await answer_to(memory, page, f"What did we {verb} about the greenhouse {when}?")
+    assert (answer.status, answer.source_packets) == ("SUCCESS", ["tp-2"])
+    assert "Nothing found" not in answer.note
+
+
+async def test_the_word_of_deciding_is_never_missing(memory: Any, page: Any) -> None:
+    answer = await answer_to(memory, page, "What did we conclude about the gear hub?")
+    assert answer.source_packets == ["tp-3"]
+    assert answer.missing_aspects == []
+
+
+async def test_nothing_in_the_period_is_said_when_the_matter_is_of_another_time(memory: Any, page: Any) -> None:
+    answer = await answer_to(memory, page, "What did we decide about the greenhouse in September?")
+    assert answer.status == "PARTIAL"
+    assert "Nothing found in September" in answer.note
+
+
+def test_beside_names_alone_the_word_is_the_matter_itself() -> None:
+    assert cues(("gemini", "claude", "agree"), ("Gemini", "Claude 3")) == frozenset()
+    assert cues(("decide",), ()) == frozenset()
+    assert cues(("otto", "chose", "bicycle"), ("Otto",)) == {"chose"}
