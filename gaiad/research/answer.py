@@ -13,7 +13,7 @@ from gaiad.clock import to_iso
 from gaiad.research import responses
 from gaiad.research.confidence import band, final, main_reason
 from gaiad.research.disagreement import find_disagreement
-from gaiad.research.evidence import own_words
+from gaiad.research.echoes import own_words
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.reflect import ReflectionResult

@@ -4,15 +4,14 @@ Pure: takes hits and the pages behind them. A term counts in full where it or a 
 page, less in the page's topic, in a neighbouring page, or by a synonym.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from gaiad.research.cue_words import WEIGHT, cues, deciding, deciding_stems
+from gaiad.research.echoes import own_words
 from gaiad.research.query import SearchParameters
-from gaiad.research.sentences import split
 from gaiad.research.words import (
     content_words,
     expand_initials,
@@ -31,18 +30,6 @@ IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
 # MiniLM cosines: unrelated text lies around .1, a paraphrase above .5; between these the semantic score is linear.
 COSINE_FLOOR, COSINE_FULL = 0.15, 0.7
 LEXICAL_SHARE, SEMANTIC_SHARE, RANK_SHARE = 0.45, 0.35, 0.2
-_QUESTION_WORDS = """
-what who whom whose when where why how which did do does is are was were can could should would will have has had
-tell show find list give summarise summarize explain describe
-"""
-_ASKING = frozenset(_QUESTION_WORDS.split())
-_ASKS_FOR = re.compile(r"(?:what|who|whom|whose|when|where|why|how|which)\b", re.IGNORECASE)
-# "Can you remember that my dog is called Rex?" tells what it is about.
-_TOLD = re.compile(r"\b(?:remember|note|forget|know) that (?:my|our|i|we|the|his|her|their)\b", re.IGNORECASE)
-_TALK_WORDS = "ask question wonder talk discuss speak mention say said tell told chat conversation session"
-_TALK = frozenset(stem(word) for word in _TALK_WORDS.split())
-QUOTES_ONLY = "extractive"  # the name of the model without weights, as a turn's page has it
-CHAT_TURN = "turn_"  # how the ids of turns begin that gaiad took itself
 # What a model wrote in a chat with gaiad ranks below packets and what people said: it may have been made up.
 OWN_WORDS = 0.8
 _THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0.75, "instructions": 0.75}
@@ -153,53 +140,6 @@ def _frequency(word: str, frequencies: Mapping[str, int]) -> int:
     if spelled:
         return spelled
     return max((frequencies.get(other, 0) for other in synonyms(word)), default=0)
-
-
-def only_quotes(page: Page) -> bool:
-    """An answer of the model without weights: every word of it stands in the pages it quotes."""
-    return page.model == QUOTES_ONLY and page.speaker == "assistant"
-
-
-def own_words(page: Page) -> bool:
-    """What one of gaiad's models wrote in a chat: an answer, a verification, a thought for later."""
-    return page.packet_id.startswith(CHAT_TURN) and page.speaker != "user"
-
-
-def repeats_question(page: Page, question: str) -> bool:
-    """What a user said before that tells nothing to this question: the same words, or a question about the same."""
-    if page.speaker != "user":
-        return False
-    if not asks(page.text):
-        return _bare(page.text) == _bare(question)
-    said, asked = (frozenset(stem(word) for word in content_words(text)) for text in (page.text, question))
-    if 2 * len(said & asked) < len(said):
-        return False
-    return bool(_ASKS_FOR.match(page.text)) or not _adds(page.text, said - asked)
-
-
-def _adds(text: str, added: frozenset[str]) -> bool:
-    """Whether a question tells something by the way ("Can you remember that my dog is called Rex?")."""
-    inside = (word for word in re.findall(r"\w+", text)[1:] if word[0].isupper() or word[0].isdigit())
-    return len(added) >= 2 or any(stem(normalise(word)) in added for word in inside)
-
-
-def only_asked(page: Page, question: str) -> bool:
-    """A person's own question to gaiad: it states nothing, unless what was talked about is asked for."""
-    if not page.packet_id.startswith(CHAT_TURN) or page.speaker != "user" or _TALK & stems(question):
-        return False
-    return not _TOLD.search(page.text) and all(
-        sentence.text.rstrip().endswith(("?", "？")) for sentence in split(page.text)
-    )
-
-
-def asks(text: str) -> bool:
-    """Whether it is a question or reads like one."""
-    first = text.split(maxsplit=1)[:1]
-    return text.rstrip().endswith("?") or (bool(first) and normalise(first[0]) in _ASKING)
-
-
-def _bare(text: str) -> str:
-    return normalise(" ".join(text.split())).strip(" ?!.")
 
 
 def weigh(

@@ -13,7 +13,7 @@ import msgspec
 
 from constants.load import load
 from gaiad.ports import Archive, Call
-from gaiad.research.evidence import own_words, repeats_question
+from gaiad.research.echoes import own_words, repeats_question
 from gaiad.research.query import request_words
 from gaiad.research.words import cut, stem, stems, stop_words
 from gaiad.schemas import Page, SearchRequest

@@ -15,7 +15,8 @@ import msgspec
 from gaiad.clock import day_of
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import inline, shown
-from gaiad.research.evidence import COSINE_FLOOR, COSINE_FULL, asks, own_words
+from gaiad.research.echoes import asks, own_words
+from gaiad.research.evidence import COSINE_FLOOR, COSINE_FULL
 from gaiad.research.familiar import everyday_stems
 from gaiad.research.words import content_words, rarity, stem, stems
 from gaiad.schemas import Hit, Page, SearchRequest

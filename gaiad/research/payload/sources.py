@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from gaiad.clock import day_of, to_iso
 from gaiad.payload_schemas import CONTENT_MAX, ExtractedFact, Reliability, SourceRecord
-from gaiad.research.evidence import own_words
+from gaiad.research.echoes import own_words
 from gaiad.research.payload.comparing import Compared
 from gaiad.research.payload.facts import Fact
 from gaiad.research.payload.material import Material

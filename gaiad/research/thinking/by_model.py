@@ -18,7 +18,8 @@ from gaiad.logs import get_logger
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import shown
 from gaiad.research.confidence import DOUBTFUL_CAP, MEDIUM_FROM
-from gaiad.research.evidence import Evidence, only_asked, only_quotes, own_words, repeats_question, weigh
+from gaiad.research.echoes import only_asked, only_quotes, own_words, repeats_question
+from gaiad.research.evidence import Evidence, weigh
 from gaiad.research.integration import IntegrationState, left_open
 from gaiad.research.plan import PlanAction, as_request
 from gaiad.research.query import SearchParameters

@@ -8,7 +8,7 @@ import pytest
 from gaiad.clock import FrozenClock
 from gaiad.config import load_config
 from gaiad.ports import Call
-from gaiad.research.evidence import asks, only_asked, only_quotes, repeats_question
+from gaiad.research.echoes import asks, only_asked, only_quotes, repeats_question
 from gaiad.research.loop import Researcher
 from gaiad.schemas import Page, ResearchRequest
 
@@ -69,6 +69,50 @@ def test_what_tells_something_stays(said, question):
 def test_a_question_that_hands_over_a_fact_is_more_than_a_question():
     assert only_asked(page("Do you know my dog?"), "What is my dog called?")
     assert not only_asked(page("Can you remember that my dog is called Rex?"), "What is my dog called?")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Thanks! By the way, who is bringing the lemon tree?",
+        "Please write a haiku about snow.",
+        "Hey gaiad, can you write a haiku about the lemon tree",
+        "Ok, great. Give me a summary of the pilot!",
+    ],
+)
+def test_a_request_in_a_chat_tells_nothing(said):
+    assert only_asked(page(said), "Who brings the lemon tree?")
+    assert not only_asked(page(said), "What did I ask you yesterday?")
+    assert not only_asked(page(said, "assistant"), "Who brings the lemon tree?")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Thanks! Ines is bringing the lemon tree.",
+        "Write a birthday card for my sister Clara.",
+        "Please remember that the lemon tree comes from Porto.",
+        "Give Otto the key, because he lives next door.",
+        "List prices rise in May.",
+        "Thanks!",
+    ],
+)
+def test_a_request_that_tells_something_by_the_way_stays(said):
+    assert not only_asked(page(said), "Who brings the lemon tree?")
+
+
+def test_a_true_statement_said_again_to_an_agent_is_no_echo():
+    kept = msgspec.structs.replace(page("I live in Oslo."), packet_id="said_1")
+    assert not repeats_question(kept, "I live in Oslo")
+    assert repeats_question(page("I live in Oslo."), "I live in Oslo")
+    question = msgspec.structs.replace(page("where does Otto live"), packet_id="said_1")
+    assert repeats_question(question, "Where does Otto live?")
+
+
+async def test_a_request_is_never_quoted_for_what_it_asks(memory):
+    asked = said("Thanks! By the way, what is the P5 synergy protocol?", "user")
+    ordered = said("Please write a haiku about the P5 synergy protocol.", "user", "turn_2")
+    assert (await research(memory, [asked, ordered])).status == "NOT_FOUND"
 
 
 def test_what_reads_like_a_question_is_one():
