@@ -22,7 +22,7 @@ from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.integration import IntegrationState, integrate
 from gaiad.research.landmarks import landmark_periods
-from gaiad.research.listing import list_matching
+from gaiad.research.listing import list_matching, period_gap
 from gaiad.research.partial import Partials
 from gaiad.research.plan import actions_of
 from gaiad.research.query import SearchParameters, process_query
