@@ -25,7 +25,7 @@ from gaiad.research.words import content_words
 from gaiad.schemas import Citation, Facets, Filters, PacketFilter, PacketSummary, Page, SearchRequest
 
 LISTED_MAX = 50
-_AT_ONCE = 200
+_AT_ONCE = 2000  # each further page is found by counting through those before it
 LEAD_MAX = 240
 _LOOKED_AT = 1000  # pages, best first, that are looked at for the topic words
 # A packet is about the topic words when one of its pages covers this share of them.
@@ -133,16 +133,16 @@ async def list_matching(
 async def _all(
     archive: Archive, filters: Filters, order: Literal["earliest", "latest"], call: Call, trail: Trail
 ) -> list[PacketSummary]:
-    """The packets that the filters let through, by time."""
+    """The packets that the filters let through, by time; of a run's searches it is one, however long the list."""
+    request = PacketFilter(tenant=call.tenant, filters=filters, order=order, limit=_AT_ONCE)
     found: list[PacketSummary] = []
-    while True:
-        request = PacketFilter(tenant=call.tenant, filters=filters, order=order, limit=_AT_ONCE, offset=len(found))
-        with trail.searching("archive.list_packets", request) as search:
-            page = await archive.list_packets(request, call)
-            search.found([packet.packet_id for packet in page])
-        found += page
-        if len(page) < _AT_ONCE:
-            return found
+    with trail.searching("archive.list_packets", request) as search:
+        while True:
+            page = await archive.list_packets(msgspec.structs.replace(request, offset=len(found)), call)
+            found += page
+            if len(page) < _AT_ONCE:
+                search.found([packet.packet_id for packet in found])
+                return found
 
 
 async def _narrow(

@@ -12,6 +12,7 @@ from gaiad.ports import Call
 from gaiad.research import listing
 from gaiad.research.loop import Researcher
 from gaiad.research.query import process_query
+from gaiad.research.trail import Trail
 from gaiad.schemas import Facets, Filters, ResearchRequest
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
@@ -96,6 +97,17 @@ async def test_a_list_by_topic_holds_every_packet_that_speaks_of_it(memory: Any,
         ResearchRequest(query="How many conversations about soup?"), Call()
     )
     assert "300 packets" in result.answer
+
+
+async def test_a_list_of_many_pages_is_one_search(memory: Any, page: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(listing, "_AT_ONCE", 3)
+    archive = _filtering(memory(_about_soup(page, 10)))
+    trail = Trail("", ResearchRequest(query="Show me all conversations"), "local", FrozenClock(NOW))
+    parameters = process_query("Show me all conversations", Facets(packets=10, pages=10), NOW, UTC)
+    found = await listing.list_matching(archive, parameters, Filters(), [], Call(), trail)
+    assert found.total == 10
+    (search,) = trail.searches
+    assert len(set(search.packet_ids)) == 10
 
 
 async def test_a_list_that_may_be_longer_says_so(memory: Any, page: Any, monkeypatch: Any) -> None:
