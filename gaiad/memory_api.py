@@ -87,19 +87,22 @@ class MemoryApi:
     async def ingest_session(self, request: IngestSession, call: Call) -> IngestedSession:
         """Keep a session's turns, durable and searchable by their words at once; the same again changes nothing.
 
-        Of a session that has grown and is handed over whole, only what is new is kept. Raises Unavailable while off,
+        Of a session that has grown and is handed over whole, only what is new is kept; it has the session's labels
+        too. What `memory.exclude` keeps from this API does not stand in the memo. Raises Unavailable while off,
         BadInput, PacketRejected, Conflict (also for labels that turns kept before do not have); then nothing is kept.
         """
         self.require_enabled()
         began = self._clock.monotonic()
         session_id = session_id_of(request)
-        known = await self._known(session_id, call)
+        known = await self._known(session_id, call.seeing_all())
         fresh, repeated = only_new(msgspec.structs.replace(request, session_id=session_id), known)
         turns = session_turns(fresh) if fresh.turns else []
         given = {turn.turn_id for turn in turns}
         must_be_labelled(request, [*repeated, *(turn for turn in known if turn.turn_id in given)])
-        packet_ids = frozenset([*(turn.turn_id for turn in repeated), *await self._archive.remember_turns(turns, call)])
-        memo = await self._archive.session_memo(session_id, call)
+        kept = await self._archive.remember_turns(turns, call, as_session=True)
+        packet_ids = frozenset([*(turn.turn_id for turn in repeated), *kept])
+        reader = call.without(*self._config().memory.hidden_from("memory_api"))
+        memo = await self._archive.session_memo(session_id, reader)
         pages = await self._pages(session_id, packet_ids, call)
         self._metrics.observe_ms("gam_ingest_latency_ms", (self._clock.monotonic() - began) * 1000)
         return IngestedSession(session_id=session_id, memo=memo, pages=pages)

@@ -4,6 +4,7 @@ The half of `LocalArchive` that deals in sessions; every call stays inside `call
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from gaiad.archive.finding import sessions
 from gaiad.archive.open_tenants import OpenTenants
@@ -27,10 +28,10 @@ class SessionCalls:
         """
         return (await self.remember_turns([turn], call))[0]
 
-    async def remember_turns(self, turns: Sequence[SessionTurn], call: Call) -> list[str]:
+    async def remember_turns(self, turns: Sequence[SessionTurn], call: Call, *, as_session: bool = False) -> list[str]:
         """Many at once, of one session or several (JIT's ingest_session); see `Memorizer.remember`."""
         opened = await self._tenants.get_or_make(call.tenant)
-        return await self._tenants.run(opened.memorizer.remember, turns, call)
+        return await self._tenants.run(partial(opened.memorizer.remember, as_session=as_session), turns, call)
 
     async def session_turns(
         self, session_id: str, call: Call, after: int = -1, limit: int = 200, *, latest: bool = False
@@ -69,9 +70,9 @@ class SessionCalls:
         )
 
     async def session_memo(self, session_id: str, call: Call) -> str:
-        """All memos of a session merged into one line of the same size; "" when there is nothing in them."""
+        """The memos of a session merged into one line of the same size; "" when there is nothing in them."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: sessions.session_memo(connection, session_id)
+            lambda connection: sessions.session_memo(connection, session_id, call.hidden)
         )
 
     async def session_pages(self, session_id: str, call: Call, after: int = -1, limit: int = 200) -> list[MemoryPage]:

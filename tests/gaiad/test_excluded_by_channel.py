@@ -228,6 +228,35 @@ def test_a_briefing_has_a_list_of_its_own_and_a_reload_takes_it_up(daemon: Bench
     assert CANARY not in words(page.post("/search", query="zirconium"))
 
 
+def test_what_is_said_later_in_a_labelled_session_has_its_labels(daemon: BenchDaemon, page: Page) -> None:
+    said = {"The museum guard has a dog.": ["secret"], "The museum guard is called Alfons.": []}
+    for words_said, labels in said.items():
+        turns = [{"role": "user", "content": words_said}]
+        body = {"tenantId": "local", "sessionId": "museum", "turns": turns, "policyTags": labels}
+        made = daemon.client.post("/memory/ingest_session", body)
+        assert [one["header"].get("policyTags") for one in made["pages"]] == [["secret"]]
+    assert "Alfons" in str(daemon.client.post("/search", {"query": "museum guard"}))
+    for path, asked in (
+        ("/search", {"query": "museum guard Alfons"}),
+        ("/sessions/show", {"session_id": "museum"}),
+        ("/sessions/pages", {"session_id": "museum"}),
+    ):
+        told = page.post(path, **asked)
+        assert (told.status, "Alfons" in words(told)) == (200, False), path
+    briefing = {"tenantId": "local", "request": "What is the museum guard called?"}
+    assert "Alfons" not in str(daemon.client.post("/memory/build_context", briefing))
+
+
+def test_the_memo_of_a_session_leaves_out_what_the_memory_api_does_not_see(daemon: BenchDaemon) -> None:
+    made = {}
+    for said, labels in (("Vera Lund opens the gate.", []), ("Otto Berg keeps the key.", ["secret"])):
+        turns = [{"role": "user", "content": said}]
+        body = {"tenantId": "local", "sessionId": "gate", "turns": turns, "classification": labels}
+        made = daemon.client.post("/memory/ingest_session", body)
+    assert ("Vera Lund" in made["memo"], "Otto Berg" in made["memo"]) == (True, False)
+    assert len(made["pages"]) == 1, "its own words the caller has"
+
+
 def test_a_channel_that_there_is_not_is_refused(daemon: BenchDaemon) -> None:
     settings = daemon.home / "config.toml"
     settings.write_text(SETTINGS.replace("web_chat = [", "web = ["))

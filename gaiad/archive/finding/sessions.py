@@ -146,11 +146,12 @@ def packet_memos(connection: sqlite3.Connection, packet_id: str, hidden: Labels 
     return _memos(rows[0][5], (row[:5] for row in rows)) if rows else []
 
 
-def session_memo(connection: sqlite3.Connection, session_id: str) -> str:
-    """One memo of the whole session in a line (JIT's `memo` of an ingested session); "" when there is nothing in it."""
+def session_memo(connection: sqlite3.Connection, session_id: str, hidden: Labels = ()) -> str:
+    """One memo of all that is shown of a session, in a line (JIT's `memo` of an ingested session); "" for nothing."""
     rows = connection.execute(
         "SELECT m.body FROM sessions s JOIN turns t ON t.session = s.id JOIN pages g ON g.packet = t.packet"
-        " JOIN memos m ON m.page = g.id WHERE s.session_id = ? ORDER BY t.sequence, g.sequence",
+        f" JOIN memos m ON m.page = g.id WHERE s.session_id = ?{not_hidden('t.packet', hidden)}"
+        " ORDER BY t.sequence, g.sequence",
         (session_id,),
     )
     return memo_text(merged([decode_memo(body) for (body,) in rows]))

@@ -54,21 +54,23 @@ class Memorizer:
         self._changed = changed
         self._numbering = threading.Lock()
 
-    def remember(self, turns: Sequence[SessionTurn], call: Call) -> list[str]:
+    def remember(self, turns: Sequence[SessionTurn], call: Call, *, as_session: bool = False) -> list[str]:
         """The turns' packet ids, in order; all durable and searchable by their words. Turns are numbered in order.
+
+        `as_session`: new turns take over the labels that their session has.
 
         Raises BadInput for a turn that cannot be stored as it is, Conflict when an id or number is taken by something
         else; no turn is stored then. Commits are groups: Cancelled or DeadlineExceeded between them keep those done.
         """
         with span("memorizer.memorize", turns=len(turns)) as counts:
-            return self._remember(turns, call, counts)
+            return self._remember(turns, call, counts, as_session)
 
-    def _remember(self, turns: Sequence[SessionTurn], call: Call, counts: Counts) -> list[str]:
+    def _remember(self, turns: Sequence[SessionTurn], call: Call, counts: Counts, as_session: bool) -> list[str]:
         began = self._clock.monotonic()
         now = self._clock.now()
         checked = [_checked(turn, self._tenant.name, now) for turn in turns]
         with self._numbering:  # one at a time: the next number is read here and taken by the commit below
-            ready = [self._ready(turn) for turn in self._numbered(checked)]
+            ready = [self._ready(turn) for turn in self._numbered(checked, as_session)]
             limit = max(1, self._config.archive.commit_max_packets)
             for start in range(0, len(ready), limit):
                 call.check(self._clock.monotonic())
@@ -79,8 +81,8 @@ class Memorizer:
         self._metrics.observe_ms("remember", (self._clock.monotonic() - began) * 1000)
         return [turn.turn_id for turn in checked]
 
-    def _numbered(self, turns: Sequence[SessionTurn]) -> list[SessionTurn]:
-        """Those of `turns` that are new, each with its number, lowest number first."""
+    def _numbered(self, turns: Sequence[SessionTurn], as_session: bool) -> list[SessionTurn]:
+        """Those of `turns` that are new, each with its number, lowest number first; `as_session` with its labels."""
 
         def read(connection: sqlite3.Connection) -> list[SessionTurn]:
             numbers = _Numbers(connection)
@@ -88,7 +90,8 @@ class Memorizer:
             for turn in turns:
                 known = fresh.get(turn.turn_id) or _stored(connection, turn.turn_id)
                 if known is None:
-                    fresh[turn.turn_id] = msgspec.structs.replace(turn, sequence=numbers.take(turn))
+                    numbered = msgspec.structs.replace(turn, sequence=numbers.take(turn))
+                    fresh[turn.turn_id] = sessions.labelled(connection, numbered) if as_session else numbered
                 else:
                     _must_match(turn, known)
             return sorted(fresh.values(), key=lambda turn: turn.sequence)

@@ -74,6 +74,21 @@ def turn_at(connection: sqlite3.Connection, session_id: str, sequence: int) -> s
     return str(row[0]) if row else ""
 
 
+def labelled(connection: sqlite3.Connection, turn: SessionTurn) -> SessionTurn:
+    """The turn with the labels of its session beside its own: what is said in a labelled session is of that label."""
+    row = connection.execute(
+        "SELECT classification, policy_tags FROM sessions WHERE session_id = ?", (turn.session_id,)
+    ).fetchone()
+    if row is None:
+        return turn
+    classification, policy_tags = (msgspec.json.decode(labels, type=list[str]) for labels in row)
+    return msgspec.structs.replace(
+        turn,
+        classification=list(dict.fromkeys((*classification, *turn.classification))),
+        policy_tags=list(dict.fromkeys((*policy_tags, *turn.policy_tags))),
+    )
+
+
 def add_turn(
     connection: sqlite3.Connection, packet: int, turn: SessionTurn, items: Sequence[MemoItems], zone: tzinfo
 ) -> None:
