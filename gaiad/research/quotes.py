@@ -12,6 +12,7 @@ import msgspec
 from gaiad.research.assertions import read_assertion
 from gaiad.research.contradictions import compare
 from gaiad.research.evidence import Evidence, Term, sentence_credit
+from gaiad.research.field_labels import labelled, only_field, value_of
 from gaiad.research.sentences import Sentence, cut_at_word, lead_end, split
 from gaiad.research.words import rarity, stems
 from gaiad.schemas import Page
@@ -24,6 +25,7 @@ ANSWERS = 0.95
 SAME_WORDS = 0.8
 # Two quotes of one paragraph with no more characters than this between them are quoted as one, with what lies between.
 JOINED = 200
+_FIELDS = ("header", "behavior", "integrity")  # pages of fields that are about the packet, not of what it says
 
 Want = Literal["fact", "definition", "time"]
 
@@ -72,34 +74,48 @@ def wanted(question: str) -> Wanted:
 
 
 def pick(
-    selected: Sequence[Evidence], terms: Sequence[Term], question: str, per_packet: int, total: int
+    selected: Sequence[Evidence],
+    terms: Sequence[Term],
+    question: str,
+    per_packet: int,
+    total: int,
+    *,
+    fields: bool = False,
 ) -> list[Quote]:
-    """The best quotes of the selected pages, best first: at most `per_packet` of one packet and `total` in all."""
+    """The best quotes of the selected pages, best first: at most `per_packet` of one packet and `total` in all.
+
+    `fields` says that the question asks for what stands in the fields of packets, as their metrics do.
+    """
     want = wanted(question)
     terms = _telling(terms, selected)
     candidates: list[tuple[float, Quote]] = []
-    for item in _telling_pages(selected):
+    for item in selected if fields else _telling_pages(selected):
         found = _candidates(item.page, terms, want)
         answers = [_answer_to(quote, item.neighbours) for quote in found if quote.text.endswith("?")]
         found += [answer for answer in answers if answer]
         candidates += [(quote.score + 0.5 * item.relevance, quote) for quote in found]
-    candidates.sort(key=lambda pair: (pair[1].text.endswith("?"), -pair[0]))
+    candidates.sort(key=lambda pair: (_tells_little(pair[1].text, fields=fields), -pair[0]))
     chosen: list[Quote] = []
     for _, quote in candidates:
         same_packet = [other for other in chosen if other.page.packet_id == quote.page.packet_id]
-        if chosen and quote.text.endswith("?"):
+        if chosen and _tells_little(quote.text, fields=fields):
             break
         if len(chosen) < total and len(same_packet) < per_packet and not any(_repeats(quote, o) for o in chosen):
             chosen.append(quote)
     return chosen
 
 
+def _tells_little(text: str, *, fields: bool) -> int:
+    """1 for a field by itself, 2 for a question: quoted when there is nothing else."""
+    return 2 if text.endswith("?") else int(only_field(text) and not fields)
+
+
 def _telling_pages(selected: Sequence[Evidence]) -> list[Evidence]:
-    """Without the headers of packets that have something else to quote: a page chosen too, or one beside the header."""
-    spoken = {item.page.packet_id for item in selected if item.page.section != "header"}
+    """Without the fields of packets that have something else to quote: a page chosen too, or one beside them."""
+    spoken = {item.page.packet_id for item in selected if item.page.section not in _FIELDS}
     kept = []
     for item in selected:
-        if item.page.section != "header":
+        if item.page.section not in _FIELDS:
             kept.append(item)
         elif item.page.packet_id not in spoken:
             beside = (near for near in item.neighbours if _content_of(near, item.page))
@@ -107,8 +123,8 @@ def _telling_pages(selected: Sequence[Evidence]) -> list[Evidence]:
     return kept
 
 
-def _content_of(page: Page, header: Page) -> bool:
-    return page.packet_id == header.packet_id and page.section in ("summary", "content", "transcript")
+def _content_of(page: Page, fields: Page) -> bool:
+    return page.packet_id == fields.packet_id and page.section in ("summary", "content", "transcript")
 
 
 def joined(quotes: Sequence[Quote], between: int = JOINED) -> list[Quote]:
@@ -130,7 +146,8 @@ def _nearly_touch(quote: Quote, other: Quote, most: int) -> bool:
         return False
     first, second = sorted((quote, other), key=lambda one: one.start)
     between = quote.page.text[first.end : second.start]
-    near = len(between.strip()) <= most and "\n\n" not in between
+    fields = any(labelled(line.lstrip()) for line in f"{between}{second.text}".split("\n")[1:])
+    near = len(between.strip()) <= most and "\n\n" not in between and not fields
     return near and second.end - first.start <= LIST_MAX
 
 
@@ -161,7 +178,15 @@ def _candidates(page: Page, terms: Sequence[Term], want: Wanted) -> list[Quote]:
     if sentences:
         scores[0] += OPENS_PAGE
     ranked = sorted(range(len(sentences)), key=lambda index: (-scores[index], index))
-    return [_extend(page, sentences, scores, index) for index in ranked[:3]]
+    return [_of_value(_extend(page, sentences, scores, index)) for index in ranked[:3]]
+
+
+def _of_value(quote: Quote) -> Quote:
+    """Without the name of the field that it is the value of."""
+    if quote.page.section in _FIELDS:
+        return quote
+    start, end = value_of(quote.text)
+    return msgspec.structs.replace(quote, start=quote.start + start, end=quote.start + end)
 
 
 def spoken_from(page: Page) -> int:
@@ -220,6 +245,8 @@ def _extend(page: Page, sentences: Sequence[Sentence], scores: Sequence[float], 
     limit = LIST_MAX if announced else QUOTE_MAX
     while last + 1 < len(sentences):
         following = sentences[last + 1]
+        if labelled(following.text):
+            break
         length = following.end - sentences[index].start
         colon = sentences[last].text.endswith(":")
         if length > limit or (not colon and "\n\n" in page.text[sentences[last].end : following.start]):

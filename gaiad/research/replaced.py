@@ -9,8 +9,8 @@ from gaiad.research.quotes import Quote
 from gaiad.research.sentences import split
 
 
-def replacing(quotes: Sequence[Quote]) -> list[str]:
-    """The ids of packets, in their order, of which a quote takes the place of what another packet's quote says."""
+def replacing(quotes: Sequence[Quote]) -> list[Quote]:
+    """The quotes that take the place of what another packet's quote says, in the order of time, one of each packet."""
     read = [(quote, one) for quote in quotes for one in _read(quote)]
     found = []
     for (quote, one), (other, another) in combinations(read, 2):
@@ -18,8 +18,11 @@ def replacing(quotes: Sequence[Quote]) -> list[str]:
             continue
         relation = compare(one, another)
         if relation is not None and relation.replaces:
-            found.append((quote if relation.replaces == "first" else other).page)
-    return list(dict.fromkeys(page.packet_id for page in sorted(found, key=lambda page: page.timestamp)))
+            found.append(quote if relation.replaces == "first" else other)
+    of_packet: dict[str, Quote] = {}
+    for quote in sorted(found, key=lambda one: (one.page.timestamp, quotes.index(one))):
+        of_packet.setdefault(quote.page.packet_id, quote)
+    return list(of_packet.values())
 
 
 def _read(quote: Quote) -> list[Assertion]:

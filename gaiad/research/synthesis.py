@@ -46,7 +46,9 @@ def plan_statements(
     if len(parameters.subjects) == 2:
         return _for_each_side(parameters, selected, terms, max_quotes)
     one_place = parameters.kind == "factual"
-    quotes = pick(selected, terms, parameters.text, 2 if one_place else 3, 3 if one_place else max_quotes)
+    fields = parameters.focus == "behavioral_state" or bool(parameters.metrics)
+    most = (2, 3) if one_place else (3, max_quotes)
+    quotes = pick(selected, terms, parameters.text, *most, fields=fields)
     if parameters.kind in ("evolution", "conceptual") or parameters.dated:
         quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.page.sequence, quote.start))
     elif replacing(quotes):
@@ -114,10 +116,8 @@ def compose(parameters: SearchParameters, statements: Sequence[Statement], zone:
     later = replacing([statement.quote for statement in statements])
     with_dates = parameters.dated or wanted(parameters.text).want == "time" or bool(later)
     lines = [_dated(s.quote, zone) if with_dates else _said(s.quote) for s in statements]
-    for packet_id in later:
-        first = next(at for at, statement in enumerate(statements) if statement.citation.packet_id == packet_id)
-        lines[first] = f"Replaced on {lines[first]}"
-    return "\n".join(lines)
+    marked = zip(statements, lines, strict=True)
+    return "\n".join(f"Replaced on {line}" if statement.quote in later else line for statement, line in marked)
 
 
 def _said(quote: Quote) -> str:
