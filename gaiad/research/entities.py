@@ -14,10 +14,13 @@ from constants.load import load
 from gaiad.research.words import Word, content_words, cut, stop_words
 from gaiad.schemas import Facets
 
+_VERSION_AFTER = re.compile(r"[\s-]v?\d{1,2}\.\d\b|[\s-]v?\d(?!\w|\s+\w+s\b)")
+_VERSION_BEFORE = re.compile(r"\bv?\d{1,2}\.\d[\s-]$")
 _FORGOTTEN_AT = 100_000  # topics known beyond twice those asked about, say of an archive that was taken away
 
 
 class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    everyday: tuple[str, ...]
     families: dict[str, tuple[str, ...]]
 
 
@@ -36,7 +39,8 @@ def recognise(question: str, facets: Facets, meanings: list[str], roles: Collect
     """What `question` names. A topic that contains one of the initials' `meanings` is meant; `roles` are no people."""
     words = cut(question)
     lowered = {word.lower for word in words}
-    known = {word: _models_called(word, facets) for word in _model_words(lowered, facets)}
+    called = {word: _models_called(word, facets) for word in _model_words(lowered, facets)}
+    known = {word: found for word, found in called.items() if _is_call(word, found, question.lower(), lowered)}
     models = {word: found for word, found in known.items() if found}
     people = tuple(person for person in facets.people if _names_person(person, lowered - set(roles)))
     return Entities(
@@ -59,6 +63,19 @@ def _model_words(lowered: set[str], facets: Facets) -> list[str]:
     for name in facets.models:
         calls.update(word for word in _alphabetic_words(name)[:1] if word not in stop_words())
     return sorted(lowered & calls)
+
+
+def _is_call(word: str, found: Collection[str], lower: str, words: AbstractSet[str]) -> bool:
+    """Whether a word that people use of other things too (a haiku) calls the models `found`: it stands beside a
+    version, or its family's name stands there as well."""
+    table = load("models.toml", _Families)
+    if word not in table.everyday:
+        return True
+    places = list(re.finditer(rf"\b{re.escape(word)}\b", lower))
+    if any(_VERSION_AFTER.match(lower, at.end()) or _VERSION_BEFORE.search(lower[: at.start()]) for at in places):
+        return True
+    family = next(names for names in table.families.values() if word in names)
+    return bool(found) and not words.isdisjoint(set(family).difference(table.everyday))
 
 
 def _models_called(word: str, facets: Facets) -> tuple[str, ...]:
