@@ -83,7 +83,11 @@ class Researching:
     # ------------------------------------------------------------------------------------ runs that go on by themselves
 
     async def start(self, request: ResearchRequest, call: Call, run: StartedRun) -> str:
-        """Have `run(request, call, research_id)` go on by itself; its id. Raises as OngoingRuns."""
+        """Have `run(request, call, research_id)` go on by itself; its id. Raises as OngoingRuns.
+
+        Also BadInput and NotFound for what no run could be made of.
+        """
+        await self.researcher.must_be_askable(request, call)
         return await self._ongoing.start(request, call, run)
 
     async def resume(self, run: StartedRun, limit_s: float) -> list[str]:

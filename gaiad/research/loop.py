@@ -8,8 +8,8 @@ import msgspec
 
 from gaiad.clock import Clock
 from gaiad.config import ResearchConfig
-from gaiad.errors import BadInput
 from gaiad.ports import Archive, Call
+from gaiad.research.asked import must_be_askable
 from gaiad.research.one_run import Run
 from gaiad.research.partial import Listens, Partials
 from gaiad.research.recording import Recorder, keep_broken_off, kept
@@ -17,11 +17,10 @@ from gaiad.research.thinking.steps import ByRules
 from gaiad.research.thinking.thinker import Thinker
 from gaiad.research.trail import Trail
 from gaiad.run_events import OnEvent
-from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.schemas import PacketFilter, ResearchRequest, ResearchResult
 
 PAGES_CAP = 32
 """Of pages in an answer, whatever is asked for (JIT)."""
-QUERY_MAX_CHARS = 4000
 
 
 def _nobody() -> bool:
@@ -42,6 +41,11 @@ class Researcher:
     def use_config(self, config: ResearchConfig) -> None:
         """From the next run on."""
         self._config = config
+
+    async def must_be_askable(self, request: ResearchRequest, call: Call) -> None:
+        """Raise what `research` would before it looked for anything: BadInput, NotFound for a tenant that is not."""
+        must_be_askable(request, self._clock)
+        await self._archive.list_packets(PacketFilter(filters=request.filters, tenant=call.tenant, limit=1), call)
 
     async def research(
         self,
@@ -69,10 +73,7 @@ class Researcher:
         archive raises.
         """
         started = self._clock.monotonic()
-        if not request.query.strip():
-            raise BadInput('the question is empty; ask one, for example: gaiad ask "What did we discuss last week?"')
-        if len(request.query) > QUERY_MAX_CHARS:
-            raise BadInput(f"the question has {len(request.query)} characters; ask in at most {QUERY_MAX_CHARS}")
+        must_be_askable(request, self._clock)
         recorder = self._recorder if keep else None
         trail = Trail((research_id or recorder.new_id()) if recorder else "", request, call.tenant, self._clock)
         tell = on_event or _ignore

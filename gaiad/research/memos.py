@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 from gaiad.errors import NotFound
 from gaiad.memory_schemas import Memo
 from gaiad.ports import Archive, Call
-from gaiad.research.loop import QUERY_MAX_CHARS
+from gaiad.research.asked import QUERY_MAX_CHARS
 from gaiad.research.within import tokens_of
 from gaiad.research.words import content_words, stem, stems
 from gaiad.schemas import SearchRequest

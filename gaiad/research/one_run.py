@@ -6,17 +6,16 @@ nothing to look up           -> CLARIFY
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from gaiad.clock import Clock
 from gaiad.config import ResearchConfig
-from gaiad.errors import BadInput
 from gaiad.ports import Archive, Call
 from gaiad.research import answer as ends
 from gaiad.research.answer import ENGINE, Answer, clarify_answer, found_answer, listing_answer, not_found_answer
+from gaiad.research.asked import asked_at
 from gaiad.research.citations import confirmed
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
@@ -91,7 +90,9 @@ class Run:
         with span("researcher.plan"):
             facets = await self._archive.facets(self._call)
             landmarks = await landmark_periods(self._archive, self._request.query, facets, self._call)
-            parameters = process_query(self._request.query, facets, self._now(), self._clock.zone, landmarks)
+            parameters = process_query(
+                self._request.query, facets, asked_at(self._request, self._clock), self._clock.zone, landmarks
+            )
             self._trail.understood(parameters)
             if parameters.ambiguous:
                 return clarify_answer(parameters)
@@ -106,15 +107,6 @@ class Run:
             return self._not_found(parameters, found, facets)
         self._tell("synthesizing", packets=_packet_ids(found.last.selected))
         return await self._synthesize(parameters, found, facets)
-
-    def _now(self) -> datetime:
-        if not self._request.now:
-            return self._clock.now()
-        try:
-            now = datetime.fromisoformat(self._request.now)
-        except ValueError as error:
-            raise BadInput(f"now = {self._request.now!r}: write it as ISO 8601, 2025-12-15T12:00:00Z") from error
-        return now if now.tzinfo else now.replace(tzinfo=self._clock.zone)
 
     # ------------------------------------------------------------------------------------------------------- the loop
 

@@ -14,9 +14,10 @@ from gaiad.council_schemas import HistoryNote
 from gaiad.errors import NotFound
 from gaiad.memory_schemas import PageHeader, SessionTurn
 from gaiad.ports import Archive, Call
+from gaiad.research.asked import QUERY_MAX_CHARS
 from gaiad.research.familiar import familiar
 from gaiad.research.history_need import history_need
-from gaiad.research.loop import QUERY_MAX_CHARS, Researcher
+from gaiad.research.loop import Researcher
 from gaiad.research.reflect import nothing_then
 from gaiad.run_events import OnEvent
 from gaiad.schemas import ResearchRequest, ResearchResult

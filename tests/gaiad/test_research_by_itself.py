@@ -13,7 +13,7 @@ import pytest
 from gaiad.bench.daemon_process import BenchDaemon
 from gaiad.cli.main import program, run
 from gaiad.clock import SystemClock
-from gaiad.errors import NotFound
+from gaiad.errors import BadInput, NotFound
 from gaiad.ingest_schemas import IngestDocument, IngestRequest
 from gaiad.ledger.tenant_files import TenantFiles
 from gaiad.ports import Call
@@ -162,6 +162,25 @@ def test_on_a_terminal_ask_tells_it_unless_it_shall_not(shell: Any, monkeypatch:
     assert "Searching: " in shell("ask", QUESTION)[2]
     assert shell("ask", "--no-follow", QUESTION)[2] == ""
     assert shell("ask", "--json", QUESTION)[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        ({"query": " "}, BadInput, "the question is empty"),
+        ({"query": "x" * 4001}, BadInput, "4001 characters"),
+        ({"query": QUESTION, "now": "soon"}, BadInput, "now = 'soon'"),
+        ({"query": QUESTION, "filters": {"since": "soon"}}, BadInput, "since = 'soon'"),
+        ({"query": QUESTION, "tenant": "nosuch"}, NotFound, "nosuch"),
+    ],
+)
+def test_what_no_run_can_be_made_of_is_refused_before_it_has_an_id(
+    daemon: BenchDaemon, asked: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    for path in ("/research", "/research/start"):
+        with pytest.raises(error, match=words):
+            daemon.client.post(path, asked)
+    assert not (daemon.home / "research" / "nosuch.db").exists()
 
 
 def test_what_nobody_may_look_at_is_not_there_to_forget(daemon: BenchDaemon) -> None:

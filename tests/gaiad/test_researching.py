@@ -53,6 +53,9 @@ class SlowResearcher:
             await asyncio.sleep(0.01)
             call.check(self.clock.monotonic())
 
+    async def must_be_askable(self, request: ResearchRequest, call: Call) -> None:
+        """It can."""
+
 
 def opened(home: Path, config: Config) -> Researching:
     made = Researching(home, config.research, SystemClock(), cast(Any, None), lambda _config: None)
