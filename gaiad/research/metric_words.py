@@ -21,7 +21,9 @@ _BETWEEN = rf"{_IS}(?:between|from)\s+{_NUMBER}\s+(?:and|to)\s+{_NUMBER}"
 _OR_MORE = rf"{_IS}{_NUMBER}\s+(?:or|and) (?:more|higher|above|over)\b"
 _OR_LESS = rf"{_IS}{_NUMBER}\s+(?:or|and) (?:less|lower|below|under)\b"
 _EXACTLY = rf"(?:\s+(?:score|level|value|rating))?\s*(?:of|is|was|=|equal to|equals)\s*{_NUMBER}"
-_HIGH_OR_LOW = r"(?:packets?|conversations?|sessions?|chats?|ones?)\s+(?:with|of|that have|having)\s+(?:a |an |very )*"
+_PACKETS_WITH = r"(?:packets?|conversations?|sessions?|discussions?|chats?|ones?)\s+(?:with|of|that have|having)\s+"
+_HIGH_OR_LOW = rf"{_PACKETS_WITH}(?:a |an |very )*"
+_ASKS = r"(?:what|who|whom|whose|when|where|why|how|did|does|do|is|was|were|are|has|have)\b"
 
 
 class MetricWords(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,15 @@ def without_metrics(question: str, found: Sequence[MetricWords]) -> str:
     for one in sorted(found, key=lambda each: -each.start):
         question = f"{question[: one.start]} {question[one.end :]}"
     return " ".join(question.split())
+
+
+def ranges_of_packets(question: str, found: Sequence[MetricWords]) -> bool:
+    """Whether all that the question says of its ranges is that it wants the packets in them, as in "garden packets with
+    critical thinking over .8"."""
+    lower = question.lower()
+    if re.match(_ASKS, lower):
+        return False
+    return any(re.search(rf"\b{_PACKETS_WITH}(?:a |an |the )?$", lower[: one.start]) for one in found)
 
 
 def _range_of(name: str, spoken: Sequence[str], lower: str) -> MetricWords | None:

@@ -15,7 +15,7 @@ import msgspec
 from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, recognise
-from gaiad.research.metric_words import find_metrics, without_metrics
+from gaiad.research.metric_words import find_metrics, ranges_of_packets, without_metrics
 from gaiad.research.words import content_words, cut, expand_initials, is_letter, stop_words, synonyms
 from gaiad.schemas import Facets, Focus, MetricRange
 
@@ -112,23 +112,24 @@ def process_query(
     newest = datetime.fromisoformat(facets.last) if facets.last else None
     dates = [one for one in find_periods(question, now, zone, newest) if not _is_name(one, question, facets.people)]
     periods = _together(dates, landmarks)
-    bare = _without(question, periods)
+    with_ranges = _without(question, periods)
+    ranges = find_metrics(with_ranges, _table().metrics)
+    metrics = tuple(one.range for one in ranges)
+    bare = without_metrics(with_ranges, ranges)
     meanings = expand_initials(bare)
     entities = recognise(bare, facets, meanings, _table().roles)
-    order, ranges = _order(bare), find_metrics(bare, _table().metrics)
-    metrics = tuple(one.range for one in ranges)
-    kind = _kind(bare)
+    order = _order(bare)
+    kind = "listing" if ranges_of_packets(with_ranges, ranges) else _kind(bare)
     kind = "factual" if kind == "conceptual" and entities.people and _WHY.match(bare) else kind
-    asked = without_metrics(bare, ranges) if kind == "listing" else bare
-    topic_text = _opened(asked)
-    keywords = _keywords(topic_text if content_words(topic_text) else asked, entities, order, kind)
-    kind = kind if keywords or not periods else "listing"
+    topic_text = _opened(bare)
+    keywords = _keywords(topic_text if content_words(topic_text) else bare, entities, order, kind)
+    kind = kind if keywords or not (periods or metrics) else "listing"
     since, until = hull(periods)
     phrases = tuple(first or second for first, second in _PHRASE.findall(question))
     parameters = SearchParameters(
         text=question,
         kind=kind,
-        search_text=" ".join([topic_text, *meanings]).strip(" ?.!") or asked,
+        search_text=" ".join([topic_text, *meanings]).strip(" ?.!") or bare,
         keywords=keywords,
         expanded=_expanded(keywords, meanings),
         phrases=phrases,
@@ -144,7 +145,7 @@ def process_query(
         names=entities.names,
         metrics=metrics,
         order=order,
-        focus=_focus(bare, metrics),
+        focus=_focus(with_ranges, metrics),
         subjects=_subjects(bare) if kind == "comparative" else (),
     )
     return msgspec.structs.replace(parameters, ambiguous=_ambiguous(parameters))

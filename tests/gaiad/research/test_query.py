@@ -164,6 +164,21 @@ def test_a_listing_is_about_what_is_left_beside_its_metric_range() -> None:
     assert parameters.metrics == (MetricRange(name="critical_thinking", minimum=0.9),)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "keywords"),
+    [
+        ("What did we discuss with critical_thinking above 0.8?", "listing", ()),
+        ("conversations with sycophancy below 0.3", "listing", ()),
+        ("greenhouse packets with critical thinking over 0.8", "listing", ("greenhouse",)),
+        ("What was said about the greenhouse with Critical Thinking over 0.8?", "conceptual", ("greenhouse",)),
+        ("When was the kiln fired with critical thinking at least 0.8?", "factual", ("kiln", "fired")),
+    ],
+)
+def test_a_metric_range_is_no_topic_of_any_question(text: str, kind: str, keywords: tuple[str, ...]) -> None:
+    asked = read(text)
+    assert (asked.kind, asked.keywords, len(asked.metrics), asked.names) == (kind, keywords, 1, ())
+
+
 def test_words_that_ask_how_something_went_are_not_what_it_is_about() -> None:
     assert read("How did our view of RAG develop since October?").keywords == ("rag",)
     assert read("What was the last packet about GAM?").keywords == ("gam",)
