@@ -55,9 +55,14 @@ def of_that_time(parameters: SearchParameters, evidence: Sequence[Evidence]) -> 
     """The evidence, best first: that from the period asked about, or all when nothing from then comes near the best."""
     usable = sorted(evidence, key=lambda item: -item.relevance)
     then = [item for item in usable if about_then(item.page.timestamp, parameters)]
-    if not then or then[0].relevance < PERIOD_SHARE * usable[0].relevance:
+    if not then or not (then[0].relevance >= PERIOD_SHARE * usable[0].relevance or _as_many_words(then, usable)):
         return usable
     return then if _named(parameters, usable) <= _named(parameters, then) else usable
+
+
+def _as_many_words(then: Sequence[Evidence], usable: Sequence[Evidence]) -> bool:
+    """Whether a page from then has nearly as much of the question's words as any other."""
+    return max(item.lexical for item in then) >= SAME_THING * max(item.lexical for item in usable) > 0
 
 
 def _named(parameters: SearchParameters, evidence: Sequence[Evidence]) -> set[str]:

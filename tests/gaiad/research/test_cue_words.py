@@ -52,3 +52,16 @@ def test_beside_names_alone_the_word_is_the_matter_itself() -> None:
     assert cues(("gemini", "claude", "agree"), ("Gemini", "Claude 3")) == frozenset()
     assert cues(("decide",), ()) == frozenset()
     assert cues(("otto", "chose", "bicycle"), ("Otto",)) == {"chose"}
+
+
+async def test_a_page_of_then_with_the_words_goes_before_a_nearer_one_of_another_time(memory: Any, page: Any) -> None:
+    early, late = {"timestamp": "2025-11-03T09:00:00Z"}, {"timestamp": "2025-12-05T09:00:00Z"}
+    pages = [
+        page("The glass of the greenhouse came from Porto.", **early),
+        page("Glass, greenhouse: paid.", "tp-2", **late),
+    ]
+    clock = FrozenClock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    archive = memory(pages, {"tp-1/0": 0.9, "tp-2/0": 0.1})
+    research = Researcher(archive, clock, load_config(environment={}).research)
+    request = ResearchRequest(query="And the glass for the greenhouse in December?")
+    assert (await research.research(request, Call())).source_packets == ["tp-2"]
