@@ -17,6 +17,7 @@ from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote, joined, pick, wanted
 from gaiad.research.replaced import replacing
+from gaiad.research.who_said import asks_who_said, said_by
 from gaiad.research.words import content_words, stem, stems
 from gaiad.schemas import Citation
 
@@ -113,23 +114,24 @@ def compose(parameters: SearchParameters, statements: Sequence[Statement], zone:
         return "\n".join(f"- {_dated(statement.quote, zone)}" for statement in statements)
     if parameters.kind == "conceptual":
         return _concept(parameters, statements, zone)
+    who = asks_who_said(parameters.text)
     later = replacing([statement.quote for statement in statements])
     with_dates = parameters.dated or wanted(parameters.text).want == "time" or bool(later)
-    lines = [_dated(s.quote, zone) if with_dates else _said(s.quote) for s in statements]
+    lines = [_dated(s.quote, zone, who=who) if with_dates else _said(s.quote, who=who) for s in statements]
     marked = zip(statements, lines, strict=True)
     return "\n".join(f"Replaced on {line}" if statement.quote in later else line for statement, line in marked)
 
 
-def _said(quote: Quote) -> str:
-    """The quote, its speaker outside of it, and its packet."""
+def _said(quote: Quote, *, who: bool = False) -> str:
+    """The quote, its speaker outside of it, and its packet; the packet's model, too, when the question is `who`."""
     text = shown(quote.text)
-    if quote.page.speaker:
-        return f'{shown(quote.page.speaker)}: "{text}" {inline(quote.page.packet_id)}'
+    if speaker := said_by(quote.page) if who else quote.page.speaker:
+        return f'{shown(speaker)}: "{text}" {inline(quote.page.packet_id)}'
     return f"{text} {inline(quote.page.packet_id)}"
 
 
-def _dated(quote: Quote, zone: tzinfo) -> str:
-    return f"{show_day(quote.page.timestamp, zone)}: {_said(quote)}"
+def _dated(quote: Quote, zone: tzinfo, *, who: bool = False) -> str:
+    return f"{show_day(quote.page.timestamp, zone)}: {_said(quote, who=who)}"
 
 
 def _compare(subjects: Sequence[str], statements: Sequence[Statement], zone: tzinfo) -> str:
