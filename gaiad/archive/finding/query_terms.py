@@ -99,10 +99,12 @@ class Stemmer:
     def _learn(self, words: Sequence[str]) -> None:
         found: list[list[str]] = [[] for _ in words]
         self._connection.execute("BEGIN")
-        self._connection.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(words))
-        for number, stem in self._connection.execute("SELECT doc, term FROM stems ORDER BY doc, offset"):
-            found[number].append(stem)
-        self._connection.execute("ROLLBACK")
+        try:
+            self._connection.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(words))
+            for number, stem in self._connection.execute("SELECT doc, term FROM stems ORDER BY doc, offset"):
+                found[number].append(stem)
+        finally:
+            self._connection.execute("ROLLBACK")
         self._known.update((word, tuple(stems)) for word, stems in zip(words, found, strict=True))
 
 

@@ -48,6 +48,12 @@ def test_a_term_that_is_no_stem_of_itself_comes_with_a_word_that_has_it(stems):
             assert stems.stems(matched) == [(one,) for one in (*term.stems, *term.forms)]
 
 
+def test_a_word_that_cannot_be_stored_does_not_stop_the_next_one(stems):
+    with pytest.raises(UnicodeEncodeError):
+        stems.stems(["\ud800"])
+    assert stems.stems(["unheard"]) == [("unheard",)]
+
+
 def test_a_very_long_query_is_cut(stems):
     assert len(parse_query(" ".join(f"w{n}" for n in range(10_000)), stems)) == MAX_WORDS
 
