@@ -18,6 +18,7 @@ Positions = NDArray[np.int64]
 SECTIONS: tuple[str, ...] = get_args(SectionKind)
 _SECTION_CODES = {name: code for code, name in enumerate(SECTIONS)}
 _CHUNK_ROWS = 50_000
+_COLUMNS = ("ids", "packet", "sequence", "section", "speaker", "session", "timestamp_ms", "length", "asks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,46 +79,28 @@ class CatalogueReader:
         self._session_of_packet: NDArray[np.int32] = np.zeros(0, np.int32)
 
     def current(self, connection: sqlite3.Connection) -> Catalogue:
-        """The catalogue of the connection's snapshot: unchanged, appended to, or read anew."""
+        """The catalogue of the connection's snapshot: unchanged, appended to, cut to what it sees, or read anew."""
         version = read_version(connection)
         known = self._catalogue
         if known is not None and known.version == version:
             return known
         with self._lock:
             known = self._catalogue
-            if known is None or not _only_grew(known.version, version):
+            older = known is not None and _is_older(version, known.version)
+            if known is None or not (older or _only_grew(known.version, version)):
                 self._speakers, self._sessions = {}, {}
                 self._session_of_packet = np.zeros(0, np.int32)
-                known = None
-            if known is None or known.version != version:
-                self._catalogue = self._read(connection, known, version)
-            assert self._catalogue is not None
-            return self._catalogue
+                known = self._catalogue = None  # its codes are not those that a read broken off leaves here
+            if known is None or (known.version != version and not older):
+                known = self._catalogue = self._read(connection, known, version)
+        return _as_of(connection, known, version) if older else known
 
     def _read(self, connection: sqlite3.Connection, known: Catalogue | None, version: Version) -> Catalogue:
         self._read_sessions(connection, known.version.last_packet if known else 0)
         new = self._read_pages(connection, known.version.last_page if known else 0)
         old = known or _empty()
-        names = ("ids", "packet", "sequence", "section", "speaker", "session", "timestamp_ms", "length", "asks")
-        columns: dict[str, Any] = {name: np.concatenate((getattr(old, name), new[name])) for name in names}
-        ids = columns["ids"]
-        by_id = np.full(int(ids[-1]) + 1 if len(ids) else 1, -1, np.int32)
-        by_id[ids] = np.arange(len(ids), dtype=np.int32)
-        active = np.ones(len(ids), np.bool_)
-        inactive = connection.execute("SELECT id FROM pages WHERE active = 0").fetchall()
-        active[by_id[np.array([row[0] for row in inactive], np.int64)]] = False
-        return Catalogue(
-            version=version,
-            **columns,
-            active=active,
-            link_1=_links(columns["packet"], columns["sequence"], 1),
-            link_2=_links(columns["packet"], columns["sequence"], 2),
-            by_id=by_id,
-            session_length=np.bincount(columns["session"], columns["length"], len(self._sessions)).astype(np.float32),
-            speakers=tuple(self._speakers),
-            mean_length=float(columns["length"].mean()) if len(ids) else 1.0,
-            active_count=int(active.sum()),
-        )
+        columns = {name: np.concatenate((getattr(old, name), new[name])) for name in _COLUMNS}
+        return _of_columns(connection, columns, version, tuple(self._speakers), len(self._sessions))
 
     def _read_sessions(self, connection: sqlite3.Connection, after: int) -> None:
         rows = connection.execute("SELECT id, session_id FROM packets WHERE id > ? ORDER BY id", (after,)).fetchall()
@@ -175,6 +158,36 @@ def read_version(connection: sqlite3.Connection) -> Version:
     return Version(last_page, last_packet, counters["pages"], counters["active"], counters["packets"])
 
 
+def _as_of(connection: sqlite3.Connection, newer: Catalogue, version: Version) -> Catalogue:
+    """What of a newer catalogue an older snapshot sees: no page is read for it, and the newer one stays."""
+    seen = int(np.searchsorted(newer.ids, version.last_page, "right"))
+    columns = {name: getattr(newer, name)[:seen] for name in _COLUMNS}
+    return _of_columns(connection, columns, version, newer.speakers, len(newer.session_length))
+
+
+def _of_columns(
+    connection: sqlite3.Connection, columns: dict[str, Any], version: Version, speakers: tuple[str, ...], sessions: int
+) -> Catalogue:
+    ids = columns["ids"]
+    by_id = np.full(int(ids[-1]) + 1 if len(ids) else 1, -1, np.int32)
+    by_id[ids] = np.arange(len(ids), dtype=np.int32)
+    active = np.ones(len(ids), np.bool_)
+    inactive = connection.execute("SELECT id FROM pages WHERE active = 0").fetchall()
+    active[by_id[np.array([row[0] for row in inactive], np.int64)]] = False
+    return Catalogue(
+        version=version,
+        **columns,
+        active=active,
+        link_1=_links(columns["packet"], columns["sequence"], 1),
+        link_2=_links(columns["packet"], columns["sequence"], 2),
+        by_id=by_id,
+        session_length=np.bincount(columns["session"], columns["length"], sessions).astype(np.float32),
+        speakers=speakers,
+        mean_length=float(columns["length"].mean()) if len(ids) else 1.0,
+        active_count=int(active.sum()),
+    )
+
+
 def section_code(name: str) -> int:
     return _SECTION_CODES[name]
 
@@ -185,6 +198,11 @@ def _only_grew(old: Version, new: Version) -> bool:
     A packet row is updated when a revision supersedes it; its session stays, and a page row is never updated then.
     """
     return old.pages == new.pages and old.last_page <= new.last_page and old.last_packet <= new.last_packet
+
+
+def _is_older(one: Version, other: Version) -> bool:
+    """True when `other` came of `one` by nothing but growth and switching."""
+    return one != other and _only_grew(one, other) and one.active <= other.active and one.packets <= other.packets
 
 
 def _links(packet: NDArray[np.int64], sequence: NDArray[np.int32], step: int) -> NDArray[np.float32]:
