@@ -21,7 +21,7 @@ import msgspec
 from gaiad.bench.corpus import Vocabulary, make_packet
 from gaiad.bench.made_vectors import Mixture, Vectors
 from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
-from gaiad.bench.retrieval_data import Collection, conversation_files, read_conversations, sessions
+from gaiad.bench.retrieval_data import Collection, conversation_files, read_conversations, samples_of, sessions
 from gaiad.bench.rows import percentile
 from gaiad.config import Config, load_config
 from gaiad.ports import Call, Embedder
@@ -140,7 +140,7 @@ async def conversation_rates(file: Path, config: Config, embedder: Embedder | No
 def _turns(source: Path) -> dict[str, list[str]]:
     """What was said in each conversation, but for a few words."""
     found: dict[str, list[str]] = {}
-    for sample in (one for file in conversation_files(source) for one in json.loads(file.read_bytes())):
+    for sample in (one for file in conversation_files(source) for one in samples_of(file)):
         said = [turn["text"] for _, _, turns in sessions(sample) for turn in turns]
         found[str(sample["sample_id"])] = [text for text in said if len(text.split()) >= _SHORTEST]
     return found

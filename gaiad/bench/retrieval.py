@@ -92,6 +92,9 @@ def measure_retrieval(
     intervals = scores.intervals(rows)
     result["ci95"] = _parted(intervals) if form == "locomo" else intervals
     result["missed"] = dict(outcome.missed)
+    result["skipped"] = {
+        name: sum(getattr(one.skipped, name) for one in collections) for name in ("questions", "evidence")
+    }
     result["ablation"] = {
         f"without {name}": _parted(scores.means(found)) if form == "locomo" else scores.means(found)
         for name, found in outcome.rows.items()
@@ -152,6 +155,8 @@ async def _ask(
         for question in collection.questions:
             ranked = await archive.find(question.text)
             units = units_of(ranked, archive.units)
+            if not name:
+                outcome.missed.update(await _lost(question, units, archive))
             if not groups:
                 outcome.rows[name].append(document_measures(units, question))
                 continue
@@ -159,7 +164,6 @@ async def _ask(
             outcome.rows[name].append(turn_measures(units, packets, question, groups))
             if not name:
                 outcome.categories.append(question.category)
-                outcome.missed.update(await _lost(question, units, archive))
 
 
 async def _research(collection: Collection, archive: FilledArchive, outcome: Outcome) -> None:
@@ -178,8 +182,9 @@ async def _lost(question: Question, units: Sequence[str], archive: FilledArchive
     ranked_low: further down the list; cut: not on the list, though a retriever alone has it among its candidates;
     not_retrieved: no retriever has.
     """
-    lost = Counter({"evidence": len(question.evidence)})
-    missing = set(question.evidence) - set(units[:_SHOWN])
+    wanted = {unit for unit, grade in question.evidence.items() if grade > 0}
+    lost = Counter({"evidence": len(wanted)})
+    missing = wanted - set(units[:_SHOWN])
     lost["ranked_low"] = len(missing & set(units))
     missing -= set(units)
     if missing:

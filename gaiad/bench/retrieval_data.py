@@ -41,6 +41,13 @@ class Span(msgspec.Struct, frozen=True):
     unit: str
 
 
+class Skipped(msgspec.Struct, frozen=True):
+    """What is not measured: `evidence` that names nothing of the collection, `questions` that have no other."""
+
+    questions: int = 0
+    evidence: int = 0
+
+
 class Collection(msgspec.Struct, frozen=True):
     """What goes into one archive, and what it is asked. A packet without spans is evidence whole, under its unit."""
 
@@ -49,6 +56,7 @@ class Collection(msgspec.Struct, frozen=True):
     questions: list[Question]
     spans: dict[str, list[Span]] = {}
     units: dict[str, str] = {}
+    skipped: Skipped = Skipped()
 
     def group_of(self) -> dict[str, str]:
         """The packet each unit with a span stands in."""
@@ -62,11 +70,28 @@ def read_conversations(file: Path) -> list[Collection]:
     """
     if file.is_dir():
         return [collection for one in conversation_files(file) for collection in read_conversations(one)]
+    found = []
+    for number, sample in enumerate(samples_of(file), start=1):
+        try:
+            found.append(_conversation(sample))
+        except KeyError as error:
+            raise BadInput(f"{file}, conversation {number}: has no {error}; give LoCoMo's JSON file") from error
+        except (ValueError, TypeError, AttributeError) as error:
+            raise BadInput(f"{file}, conversation {number}: not as LoCoMo has them ({error}); give its file") from error
+    return found
+
+
+def samples_of(file: Path) -> list[Any]:
+    """The conversations in a LoCoMo file, unread. Raises BadInput for one that is missing, no JSON, or no list."""
     try:
         samples = json.loads(file.read_bytes())
-        return [_conversation(sample) for sample in samples]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{file}: not conversations as LoCoMo has them ({error!r}); give its JSON file") from error
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be read ({error.strerror}); give LoCoMo's JSON file") from error
+    except ValueError as error:
+        raise BadInput(f"{file}: not JSON ({error}); give LoCoMo's JSON file") from error
+    if not isinstance(samples, list):
+        raise BadInput(f"{file}: not a list of conversations; write one conversation as [{{...}}], as LoCoMo's file is")
+    return samples
 
 
 def conversation_files(source: Path) -> list[Path]:
@@ -105,12 +130,14 @@ def _conversation(sample: Mapping[str, Any]) -> Collection:
         document, spans[packet_id] = _session_packet(packet_id, to_iso(moment), speakers, turns)
         documents.append((f"{packet_id}.xml", document))
         known.update(turn for turn, _ in turns)
-    questions = []
+    questions, unknown = [], 0
     for asked in sample["qa"]:
         evidence = {turn: 1 for turn in asked.get("evidence", []) if turn in known}
+        unknown += sum(turn not in known for turn in asked.get("evidence", []))
         if evidence:
             questions.append(Question(str(asked["question"]), str(asked["category"]), evidence))
-    return Collection(str(sample["sample_id"]), documents, questions, spans)
+    skipped = Skipped(len(sample["qa"]) - len(questions), unknown)
+    return Collection(str(sample["sample_id"]), documents, questions, spans, skipped=skipped)
 
 
 def _spoken(turn: Mapping[str, Any]) -> str:
@@ -159,16 +186,10 @@ def _session_packet(
 def read_beir(folder: Path) -> list[Collection]:
     """corpus.jsonl, queries.jsonl and qrels/test.tsv of `folder` as one collection; queries without judgement left out.
 
+    A judgement of a document that is not in the corpus is left out too: nothing could find it.
     Raises BadInput naming the file that is missing or reads otherwise.
     """
-    grades: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(_lines(folder / "qrels" / "test.tsv")):
-        parts = line.split("\t")
-        if number == 0 and not parts[-1].strip().lstrip("-").isdigit():
-            continue
-        if len(parts) != 3 or not parts[2].strip().lstrip("-").isdigit():
-            raise BadInput(f"{folder / 'qrels' / 'test.tsv'}, line {number + 1}: give query, document and grade")
-        grades.setdefault(parts[0], {})[parts[1]] = int(parts[2])
+    judged = _judgements(folder / "qrels" / "test.tsv")
     documents: list[tuple[str, bytes]] = []
     units: dict[str, str] = {}
     for row in _rows(folder / "corpus.jsonl"):
@@ -177,12 +198,30 @@ def read_beir(folder: Path) -> list[Collection]:
         begin = _opening(packet_id, _UNDATED, row.get("title", ""), "", "<tp:content>")
         end = b"</tp:content></tp:body></tp:transmissionPacket>\n"
         documents.append((f"{packet_id}.xml", begin + _text(row["text"]).encode() + end))
+    known = frozenset(units.values())
+    relevant = {query for query, grades in judged.items() if any(grade > 0 for grade in grades.values())}
+    grades = {query: {unit: grade for unit, grade in of.items() if unit in known} for query, of in judged.items()}
     questions = [
         Question(row["text"], "", grades[row["_id"]])
         for row in _rows(folder / "queries.jsonl")
         if any(grade > 0 for grade in grades.get(row["_id"], {}).values())
     ]
-    return [Collection(folder.name, documents, questions, units=units)]
+    unknown = sum(unit not in known for of in judged.values() for unit, grade in of.items() if grade > 0)
+    skipped = Skipped(len(relevant) - len(questions), unknown)
+    return [Collection(folder.name, documents, questions, units=units, skipped=skipped)]
+
+
+def _judgements(file: Path) -> dict[str, dict[str, int]]:
+    """The grade of every judged document, by query. Raises BadInput naming the line that is none."""
+    grades: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(_lines(file)):
+        parts = line.split("\t")
+        if number == 0 and not parts[-1].strip().lstrip("-").isdigit():
+            continue
+        if len(parts) != 3 or not parts[2].strip().lstrip("-").isdigit():
+            raise BadInput(f"{file}, line {number + 1}: give query, document and grade")
+        grades.setdefault(parts[0], {})[parts[1]] = int(parts[2])
+    return grades
 
 
 def _rows(file: Path) -> Iterator[dict[str, str]]:
@@ -190,15 +229,19 @@ def _rows(file: Path) -> Iterator[dict[str, str]]:
         try:
             row = msgspec.json.decode(line, type=dict[str, Any])
             yield {key: str(row[key]) for key in ("_id", "title", "text") if key in row or key != "title"}
-        except (msgspec.DecodeError, KeyError) as error:
-            raise BadInput(f"{file}, line {number + 1}: not an object with _id and text ({error!r})") from error
+        except KeyError as error:
+            raise BadInput(f"{file}, line {number + 1}: has no {error}; give an object with _id and text") from error
+        except msgspec.DecodeError as error:
+            raise BadInput(f"{file}, line {number + 1}: not an object with _id and text ({error})") from error
 
 
 def _lines(file: Path) -> list[str]:
     try:
         return [line for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}: cannot be read ({error}); give a folder in BEIR's format") from error
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be read ({error.strerror}); give a folder in BEIR's format") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file}: not UTF-8 ({error}); give a folder in BEIR's format") from error
 
 
 def _opening(packet_id: str, time: str, topic: str, header: str, body: str) -> bytes:

@@ -13,7 +13,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from gaiad.bench.retrieval_data import conversation_files, sessions
+from gaiad.bench.retrieval_data import conversation_files, samples_of, sessions
 from gaiad.clock import to_iso
 from gaiad.research.thinking.passages import Passage
 from gaiad.research.thinking.support import COVERED, unsupported
@@ -28,7 +28,7 @@ def measure(source: Path) -> dict[str, Any]:
     draw = random.Random(_SEED)
     counted = carried = carried_elsewhere = 0
     for file in conversation_files(source):
-        for sample in json.loads(file.read_text(encoding="utf-8")):
+        for sample in samples_of(file):
             turns = dict(_turns(sample))
             for question, answer, turn_id in _answers(sample["qa"], turns):
                 other = draw.choice([one for one in turns if one != turn_id])

@@ -7,7 +7,7 @@ import pytest
 from gaiad.archive.reading.reader import read_packet
 from gaiad.bench.retrieval import INGREDIENTS, measure_retrieval, table, units_of
 from gaiad.bench.retrieval_archive import shown
-from gaiad.bench.retrieval_data import Span, conversation_files, fingerprint, read_beir, read_conversations
+from gaiad.bench.retrieval_data import Skipped, Span, conversation_files, fingerprint, read_beir, read_conversations
 from gaiad.bench.retrieval_tuning import PARTS
 from gaiad.cli.main import program, run
 from gaiad.clock import from_epoch_ms
@@ -120,7 +120,9 @@ def test_packets_are_read_as_the_reference_dialect(talks):
 
 
 def test_evidence_that_is_no_turn_is_left_out_and_a_question_without_any_too(talks):
-    questions = read_conversations(talks)[0].questions
+    collection = read_conversations(talks)[0]
+    questions = collection.questions
+    assert collection.skipped == Skipped(questions=1, evidence=2)
     assert [list(question.evidence) for question in questions] == [["D1:2"], ["D2:1", "D2:3"], ["D1:3"], ["D2:2"]]
 
 
@@ -147,6 +149,7 @@ def test_conversations_are_measured_by_turn_and_session(talks, monkeypatch):
     assert (found["dataset"], len(found["sha256"]), found["questions"]) == ("talks.json", 64, 8)
     assert found["turn"]["recall@10"] == 0.75  # nobody spoke of a zeppelin
     assert found["missed"] == {"evidence": 10, "not_retrieved": 2, "cut": 0, "ranked_low": 0}
+    assert found["skipped"] == {"questions": 2, "evidence": 4}
     assert set(found["turn"]) == {"recall@5", "recall@10", "recall@20", "all@10", "mrr"}
     assert set(found["session"]) == {"hit@1", "recall@1", "recall@5", "recall@10"}
     assert found["by_category"]["4"]["questions"] == 4
@@ -194,6 +197,22 @@ def test_beir_is_measured_by_document(beir):
     assert set(found["ci95"]) == {"ndcg@10", "recall@10", "recall@100", "mrr"}
 
 
+def test_a_judgement_of_a_document_that_is_not_there_is_left_out_and_counted(beir):
+    judged = beir / "qrels" / "test.tsv"
+    judged.write_text(judged.read_text(encoding="utf-8") + "q1\td9\t1\nq3\td8\t1\nq4\td1\t1\n", encoding="utf-8")
+    found = measure_retrieval(beir, "beir", config=CONFIG)
+    assert (found["questions"], found["recall@10"]) == (2, 1.0)
+    assert found["skipped"] == {"questions": 2, "evidence": 2}  # q3 has no other, and q4 is no query
+    assert found["missed"] == {"evidence": 3, "not_retrieved": 0, "cut": 0, "ranked_low": 0}
+
+
+def test_documents_that_are_missed_are_told_apart_too(beir):
+    judged = beir / "qrels" / "test.tsv"
+    judged.write_text("q2\td2\t1\nq2\td1\t1\n", encoding="utf-8")
+    missed = measure_retrieval(beir, "beir", config=CONFIG)["missed"]
+    assert missed == {"evidence": 2, "not_retrieved": 1, "cut": 0, "ranked_low": 0}
+
+
 def test_a_query_without_a_judgement_is_left_out(beir):
     assert [question.text for question in read_beir(beir)[0].questions] == [
         "how does a hive survive winter",
@@ -201,17 +220,30 @@ def test_a_query_without_a_judgement_is_left_out(beir):
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', '[{"conversation": {}}]'])
-def test_what_is_no_conversation_is_refused_by_name(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not JSON"),
+        ('{"conversation": {}}', r"not a list of conversations; write one conversation as \[\{\.\.\.\}\]"),
+        ("[1]", "conversation 1: not as LoCoMo has them"),
+        ('[{"conversation": {}}]', "conversation 1: has no 'speaker_a'"),
+    ],
+)
+def test_what_is_no_conversation_is_refused_by_name(tmp_path, text, said):
     file = tmp_path / "other.json"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(BadInput, match=r"other\.json"):
+    with pytest.raises(BadInput, match=rf"other\.json.*{said}"):
         measure_retrieval(file, "locomo", config=CONFIG)
+
+
+def test_a_missing_file_is_named_and_not_called_broken(tmp_path):
+    with pytest.raises(BadInput, match=r"none\.json: cannot be read \(No such file or directory\)"):
+        measure_retrieval(tmp_path / "none.json", "locomo", config=CONFIG)
 
 
 def test_a_broken_line_of_beir_is_named(beir):
     (beir / "corpus.jsonl").write_text('{"_id": "d1"}\n', encoding="utf-8")
-    with pytest.raises(BadInput, match=r"corpus\.jsonl, line 1"):
+    with pytest.raises(BadInput, match=r"corpus\.jsonl, line 1: has no 'text'"):
         measure_retrieval(beir, "beir", config=CONFIG)
     judged = beir / "qrels" / "test.tsv"
     judged.write_text("q1\td1\t1\nq1\td2\tgood\n", encoding="utf-8")
