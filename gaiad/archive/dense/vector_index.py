@@ -146,8 +146,11 @@ class VectorIndex:
 
         return self._tenant.file.read(read)
 
-    def add(self, pages: Sequence[int], new: Vectors) -> None:
-        """Make vectors (len(pages), dimension) durable, then searchable; pages gone meanwhile are left out."""
+    def add(self, pages: Sequence[int], new: Vectors, texts: Sequence[str] = ()) -> None:
+        """Make vectors (len(pages), dimension) durable, then searchable.
+
+        Pages gone meanwhile are left out, and so are those that no longer say what of `texts` was embedded for them.
+        """
         if new.shape != (len(pages), self.dimension):
             raise BadInput(
                 f"{len(pages)} pages need vectors of shape ({len(pages)}, {self.dimension}), got {new.shape}"
@@ -158,7 +161,7 @@ class VectorIndex:
             raise BadInput("a vector holds NaN or infinity; check the embedding model")
         bodies = vectors.to_stored(new)
         with self._writing:
-            stored = self._tenant.file.write(lambda c: vectors.store_vectors(c, self._space, pages, bodies))
+            stored = self._tenant.file.write(lambda c: vectors.store_vectors(c, self._space, pages, bodies, texts))
             wanted = np.isin(np.array(pages, np.int64), np.array(stored, np.int64))
             ids = np.array(pages, np.int64)[wanted]
             rows = vectors.from_stored(

@@ -98,10 +98,11 @@ class VectorSpaces:
             assert index is not None
             waiting = await asyncio.to_thread(index.pending, limit)
             if waiting:
-                found = await embedder.embed([text for _, text in waiting], call)
+                pages, texts = [page for page, _ in waiting], [text for _, text in waiting]
+                found = await embedder.embed(texts, call)
                 if found.shape != (len(waiting), index.dimension):
                     raise BadInput(f"the embedder made vectors of shape {found.shape}, its space has {index.dimension}")
-                await asyncio.to_thread(index.add, [page for page, _ in waiting], found)
+                await asyncio.to_thread(index.add, pages, found, texts)
                 self._since_snapshot += len(waiting)
             await asyncio.to_thread(self._settle, done=not waiting)
             self._start_build()

@@ -10,11 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaiad.errors import NotFound
+from gaiad.store.chunks import chunks, marks
 
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
 _STORED = np.dtype("<f2")
 _CHUNK_ROWS = 4_096
+_TO_EMBED = (
+    "SELECT p.id, p.speaker, p.heading, p.text, coalesce(b.text, '') FROM pages p LEFT JOIN pages b"
+    " ON b.packet = p.packet AND b.sequence = p.sequence - 1 AND b.section = p.section AND b.speaker <> ''"
+)
 CONTEXT_CHARS = 200
 """Of what was said before a page, embedded with it (measured on conversations: recall in the first ten +.009)."""
 
@@ -66,11 +71,18 @@ def from_stored(bodies: Sequence[bytes], dimension: int) -> Vectors:
 
 
 def store_vectors(
-    connection: sqlite3.Connection, space: int, pages: Sequence[int], bodies: Sequence[bytes]
+    connection: sqlite3.Connection, space: int, pages: Sequence[int], bodies: Sequence[bytes], texts: Sequence[str] = ()
 ) -> list[int]:
-    """Write the vectors of pages that still exist and are active; returns those pages' ids."""
+    """Write the vectors of pages that still exist and are active; returns those pages' ids.
+
+    `texts` are what the vectors were made of: a page that says something else by now gets none, and waits for its own.
+    """
     stored = []
+    now = texts_to_embed(connection, pages) if texts else {}
+    made_of = dict(zip(pages, texts, strict=True)) if texts else {}
     for page, body in zip(pages, bodies, strict=True):
+        if now.get(page) != made_of.get(page):
+            continue
         changed = connection.execute(
             "INSERT INTO vectors (space, page, body) SELECT ?, id, ? FROM pages WHERE id = ? AND active = 1"
             " ON CONFLICT (space, page) DO UPDATE SET body = excluded.body",
@@ -111,13 +123,20 @@ def pending_pages(connection: sqlite3.Connection, space: int, after: int, limit:
     The text is `embedded_text`. A change of it needs a migration that renames the spaces: theirs are other vectors.
     """
     rows = connection.execute(
-        "SELECT p.id, p.speaker, p.heading, p.text, coalesce(b.text, '') FROM pages p LEFT JOIN pages b"
-        " ON b.packet = p.packet AND b.sequence = p.sequence - 1 AND b.section = p.section AND b.speaker <> ''"
-        " WHERE p.id > ? AND p.active = 1"
+        f"{_TO_EMBED} WHERE p.id > ? AND p.active = 1"
         " AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = ? AND v.page = p.id) ORDER BY p.id LIMIT ?",
         (after, space, limit),
     ).fetchall()
     return [(row[0], embedded_text(*row[1:])) for row in rows]
+
+
+def texts_to_embed(connection: sqlite3.Connection, pages: Sequence[int]) -> dict[int, str]:
+    """The `embedded_text` of pages by id, as they are now; none for a page that is gone."""
+    found: dict[int, str] = {}
+    for some in chunks(pages):
+        rows = connection.execute(f"{_TO_EMBED} WHERE p.id IN ({marks(some)})", some)
+        found.update((row[0], embedded_text(*row[1:])) for row in rows)
+    return found
 
 
 def embedded_text(speaker: str, heading: str, text: str, before: str = "") -> str:
