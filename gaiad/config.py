@@ -7,7 +7,7 @@ The types are those of gaiad.settings, passed on: who needs settings imports the
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ __all__ = [
     "ShellConfig",
     "UserConfig",
     "default_file",
+    "is_model_file",
     "load_config",
     "user_files",
 ]
@@ -77,6 +78,8 @@ __all__ = [
 ENVIRONMENT_PREFIX = "GAIAD_"
 _NOT_SETTINGS = {"GAIAD_HOME", "GAIAD_SOCKET", "GAIAD_TOKEN"}
 SEED_VARIABLES = {"MEMORY_GAM_ENABLED": ("memory", "gam_enabled")}  # a name that JIT gives
+_PATHS = {"embedder": ("path",), "discord": ("token_file",)}
+_MODEL_PATHS = ("path", "template", "key_file", "tokenizer")
 _SWITCHES = {"1": "true", "on": "true", "yes": "true", "0": "false", "off": "false", "no": "false"}
 
 
@@ -84,6 +87,11 @@ def default_file() -> Path:
     """The shipped config.toml: inside the package when installed, at the root of a checkout when editable."""
     packaged = Path(__file__).parent / "config.toml"
     return packaged if packaged.is_file() else Path(__file__).parent.parent / "config.toml"
+
+
+def is_model_file(role: str) -> bool:
+    """Whether what a role is set to is the path of a GGUF, not a name."""
+    return "/" in role or role.endswith(".gguf")
 
 
 def user_files(home: Path, environment: Mapping[str, str]) -> list[Path]:
@@ -98,12 +106,12 @@ def load_config(
 ) -> Config:
     """Defaults, then `files`, then GAIAD_SECTION__KEY variables, then `section.key=value` assignments.
 
-    MEMORY_GAM_ENABLED, as JIT calls it, counts before the other variables.
+    MEMORY_GAM_ENABLED, as JIT calls it, counts before the other variables. A relative path in a file is beside it.
     Raises ConfigError naming the source, the key and the remedy.
     """
     merged = _read_toml(default_file())
     for path in files:
-        _overlay(merged, _read_toml(path), str(path))
+        _overlay(merged, _beside(path.absolute().parent, _read_toml(path)), str(path))
     for name, (section, key) in SEED_VARIABLES.items():
         if value := environment.get(name, "").strip().lower():
             _assign(merged, section, key, _SWITCHES.get(value, value), f"environment variable {name}")
@@ -125,6 +133,27 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as TOML ({error}); mend or remove the file") from error
+
+
+def _beside(folder: Path, layer: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a file with their relative paths made absolute from its folder; what does not fit stays."""
+
+    def placed(value: Any) -> Any:
+        return str(folder / value) if isinstance(value, str) and value and not value.startswith("~") else value
+
+    def with_paths(table: Any, keys: Iterable[str]) -> Any:
+        return (
+            {**table, **{key: placed(table[key]) for key in keys if key in table}} if isinstance(table, dict) else table
+        )
+
+    found = {section: with_paths(table, _PATHS.get(section, ())) for section, table in layer.items()}
+    if isinstance(roles := found.get("roles"), dict):
+        of_files = [role for role, value in roles.items() if isinstance(value, str) and is_model_file(value)]
+        found["roles"] = with_paths(roles, of_files)
+    if isinstance(models := found.get("models"), dict) and isinstance(known := models.get("known"), dict):
+        known = {name: with_paths(model, _MODEL_PATHS) for name, model in known.items()}
+        found["models"] = {**models, "known": known}
+    return found
 
 
 def _overlay(merged: dict[str, Any], layer: Mapping[str, Any], source: str) -> None:

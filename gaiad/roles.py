@@ -7,7 +7,7 @@ once. What a kind of model has no use for is an error, for a setting without eff
 from collections.abc import Mapping
 from pathlib import Path
 
-from gaiad.config import ModelConfig, RolesConfig
+from gaiad.config import ModelConfig, RolesConfig, is_model_file
 from gaiad.errors import ConfigError
 
 EXTRACTIVE = "extractive"
@@ -38,7 +38,7 @@ def assign(roles: RolesConfig, known: Mapping[str, ModelConfig]) -> tuple[dict[s
 
 
 def _from_path(role: str, value: str, known: Mapping[str, ModelConfig]) -> ModelConfig:
-    if "/" in value or value.endswith(".gguf"):
+    if is_model_file(value):
         return ModelConfig(kind="gguf", path=value)
     names = ", ".join(sorted(known)) or "none yet"
     raise ConfigError(

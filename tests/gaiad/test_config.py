@@ -45,6 +45,24 @@ def test_lists_and_tables_can_be_set_from_the_environment() -> None:
     assert config.access.uids == {"1001": ["work"]}
 
 
+def test_a_relative_path_is_beside_the_file_it_stands_in(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "mine.toml"
+    file.parent.mkdir()
+    file.write_text(
+        "[roles]\nprime = 'models/big.gguf'\nlite = 'demo'\ncodemind = '~/big.gguf'\n"
+        "[embedder]\nkind = 'gguf'\npath = 'mini.gguf'\n"
+        "[models.known.demo]\nkind = 'scripted'\npath = 'demo.toml'\n"
+        "[models.known.far]\nkind = 'openai'\nbase_url = 'http://x/v1'\nmodel = 'm'\nkey_file = '/k'\n"
+    )
+    config = load_config([file], {}, ["discord.token_file=here"])
+    assert config.roles.prime == str(file.parent / "models" / "big.gguf")
+    assert (config.roles.lite, config.roles.codemind) == ("demo", "~/big.gguf")
+    assert config.embedder.path == str(file.parent / "mini.gguf")
+    assert config.models.known["demo"].path == str(file.parent / "demo.toml")
+    assert (config.models.known["far"].key_file, config.models.known["far"].model) == ("/k", "m")
+    assert (config.models.known["demo"].tokenizer, config.discord.token_file) == ("", "here")
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
