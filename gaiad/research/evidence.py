@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from gaiad.research.cue_words import WEIGHT, cues, deciding, deciding_stems
+from gaiad.research.cue_words import WEIGHT, all_denied, cues, deciding, deciding_stems, own_forms
 from gaiad.research.echoes import own_words
 from gaiad.research.query import SearchParameters
 from gaiad.research.words import (
@@ -26,6 +26,7 @@ from gaiad.research.words import (
 )
 from gaiad.schemas import Hit, Page
 
+DENIED = 0.3  # of a word of deciding where the page says "we did not agree"
 IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
 # MiniLM cosines: unrelated text lies around .1, a paraphrase above .5; between these the semantic score is linear.
 COSINE_FLOOR, COSINE_FULL = 0.15, 0.7
@@ -110,7 +111,7 @@ def make_terms(parameters: SearchParameters, frequencies: Mapping[str, int], pag
                 stem=stem(word),
                 weight=weights[word] * (WEIGHT if word in cued else 1.0),
                 frequency=effective[word],
-                forms=deciding_stems() if word in cued else _stems_of(forms(word)),
+                forms=deciding_stems() if word in cued else _stems_of(forms(word)) | own_forms(word),
                 synonyms=_stems_of(synonyms(word)),
                 meaning=_stems_of(_meaning(word)),
                 cue=word in cued,
@@ -185,7 +186,11 @@ def credits_of(page: Page, near: Iterable[Page], terms: Sequence[Term]) -> dict[
     own = stems(page.text)
     header = stems(f"{page.topic} {page.speaker} {page.model}")
     around = frozenset().union(*(stems(other.text) for other in near))
-    return {term.word: _credit(term, own, header, around) for term in terms}
+    return {
+        term.word: _credit(term, own, header, around)
+        * (DENIED if term.stem in deciding_stems() and all_denied(page.text, term.forms | {term.stem}) else 1.0)
+        for term in terms
+    }
 
 
 def _credit(term: Term, own: AbstractSet[str], header: AbstractSet[str], around: AbstractSet[str]) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from gaiad.research.against import opposed, replacing
+from gaiad.research.cue_words import asks_what_was_decided
 from gaiad.research.evidence import Evidence, names_subject
 from gaiad.research.query import Kind, SearchParameters
 
@@ -28,6 +29,8 @@ SHORT_PERIOD, TOLD_WITHIN = timedelta(days=31), timedelta(days=1)
 SHARPNESS = 15.0
 # A packet this likely against the best one is cited when it says the opposite.
 STILL_LIKELY = 0.1
+# Of what was decided about a thing, packets this likely against the best one are told: one decision follows another.
+DECIDED_TOO = 0.15
 PAGES_AGAINST = 2  # of each such packet
 # For earliest and latest: how much of the best lexical cover a page needs to speak of the same thing.
 SAME_THING = 0.85
@@ -109,9 +112,16 @@ def select(
     if len(parameters.subjects) == 2:
         return _side_by_side(parameters, usable, max_pages, max_packets)
     if parameters.kind == "factual":
+        threshold = min(threshold, DECIDED_TOO) if decided(parameters) else threshold
         return _likeliest(parameters.text, usable, threshold, max_pages, max_packets)
     bar = NEAR_BEST[parameters.kind] * usable[0].relevance
     return _capped([item for item in usable if item.relevance >= bar], max_pages, max_packets)
+
+
+def decided(parameters: SearchParameters) -> bool:
+    """Whether the question asks for all that was decided about something."""
+    named = (*parameters.names, *parameters.people, *parameters.models, *parameters.model_words)
+    return asks_what_was_decided(parameters.text, parameters.keywords, named)
 
 
 def _likeliest(

@@ -17,6 +17,7 @@ from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote, joined, pick, wanted
 from gaiad.research.replaced import replacing
+from gaiad.research.selection import decided
 from gaiad.research.who_said import asks_who_said, said_by
 from gaiad.research.words import content_words, stem, stems
 from gaiad.schemas import Citation
@@ -48,16 +49,26 @@ def plan_statements(
         return _for_each_side(parameters, selected, terms, max_quotes)
     one_place = parameters.kind == "factual"
     fields = parameters.focus == "behavioral_state" or bool(parameters.metrics)
-    most = (2, 3) if one_place else (3, max_quotes)
+    in_order = one_place and decided(parameters)
+    most = (2, 5 if in_order else 3) if one_place else (3, max_quotes)
     quotes = pick(selected, terms, parameters.text, *most, fields=fields)
+    quotes = _to_the_point(quotes) if in_order else quotes
     if parameters.kind in ("evolution", "conceptual") or parameters.dated:
         quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.page.sequence, quote.start))
-    elif replacing(quotes):
+    elif in_order or replacing(quotes):
         quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.start))
     elif one_place:
         likeliest_first = list(dict.fromkeys(item.page.packet_id for item in selected))
         quotes.sort(key=lambda quote: likeliest_first.index(quote.page.packet_id))
     return [_state(quote) for quote in joined(quotes)]
+
+
+def _to_the_point(quotes: Sequence[Quote]) -> list[Quote]:
+    """Of each packet its best quote, and those that cover at least half as much of the question."""
+    best: dict[str, float] = {}
+    for quote in quotes:
+        best[quote.page.packet_id] = max(quote.score, best.get(quote.page.packet_id, 0.0))
+    return [quote for quote in quotes if quote.score >= 0.5 * best[quote.page.packet_id]]
 
 
 def _for_each_side(
@@ -116,7 +127,7 @@ def compose(parameters: SearchParameters, statements: Sequence[Statement], zone:
         return _concept(parameters, statements, zone)
     who = asks_who_said(parameters.text)
     later = replacing([statement.quote for statement in statements])
-    with_dates = parameters.dated or wanted(parameters.text).want == "time" or bool(later)
+    with_dates = parameters.dated or decided(parameters) or wanted(parameters.text).want == "time" or bool(later)
     lines = [_dated(s.quote, zone, who=who) if with_dates else _said(s.quote, who=who) for s in statements]
     marked = zip(statements, lines, strict=True)
     return "\n".join(f"Replaced on {line}" if statement.quote in later else line for statement, line in marked)

@@ -8,9 +8,11 @@ import pytest
 from gaiad.clock import FrozenClock
 from gaiad.config import load_config
 from gaiad.ports import Call
-from gaiad.research.cue_words import cues
+from gaiad.research.cue_words import all_denied, asks_what_was_decided, cues, own_forms
+from gaiad.research.evidence import credits_of, make_terms
 from gaiad.research.loop import Researcher
-from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.research.query import process_query
+from gaiad.schemas import Facets, ResearchRequest, ResearchResult
 
 STOVE = "We decided on November 3 to heat the greenhouse with a wood stove."
 PLANTS = "For the greenhouse we chose tomatoes, figs and a lemon tree."
@@ -65,3 +67,42 @@ async def test_a_page_of_then_with_the_words_goes_before_a_nearer_one_of_another
     research = Researcher(archive, clock, load_config(environment={}).research)
     request = ResearchRequest(query="And the glass for the greenhouse in December?")
     assert (await research.research(request, Call())).source_packets == ["tp-2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "denied"),
+    [
+        ("We did not agree, and that is some evidence.", True),
+        ("We never really agreed on it.", True),
+        ("We didn't agree at first. Then we agreed on May.", False),
+        ("Agreement about the index.", False),
+        ("It rained.", False),
+    ],
+)
+def test_a_word_of_deciding_that_is_denied(text: str, denied: bool) -> None:
+    assert all_denied(text, own_forms("agree")) is denied
+
+
+def test_where_two_did_not_agree_is_not_what_they_agreed_on(page: Any) -> None:
+    facets = Facets(pages=10, models={"Gemini": 1, "Claude": 1})
+    asked = process_query("What did Gemini and Claude agree on?", facets, datetime(2026, 1, 15, 12, tzinfo=UTC), UTC)
+    terms = make_terms(asked, {"gemini": 3, "claude": 3, "agree": 1}, 10)
+    denied = credits_of(page("Gemini: We did not agree, and that is some evidence."), [], terms)
+    agreed = credits_of(page("Claude answers Gemini: agreement about the index."), [], terms)
+    assert denied["agree"] < 0.5 < agreed["agree"]
+
+
+async def test_what_was_decided_about_a_thing_is_told_in_the_order_of_time(ask: Any) -> None:
+    result = await ask("What did we decide about consent?")
+    law, breach = (result.answer.index(one) for one in ("Jul 3, 2025", "Sep 15, 2025"))
+    assert law < breach
+    days = [citation.timestamp for citation in (await ask("What was decided about the schema?")).citations]
+    assert days == sorted(days)
+    assert len(set(days)) > 1
+
+
+def test_why_something_was_chosen_asks_for_one_decision() -> None:
+    assert asks_what_was_decided("What did we decide about heating?", ("decide", "heating"), ())
+    assert asks_what_was_decided("Which plants did we choose?", ("plants", "choose"), ())
+    assert not asks_what_was_decided("Why did we choose Lisbon?", ("choose", "lisbon"), ())
+    assert not asks_what_was_decided("What does the pump cost?", ("pump", "cost"), ())
