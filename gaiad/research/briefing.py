@@ -13,6 +13,8 @@ from gaiad.generation import Segment
 from gaiad.memory_schemas import BriefingContext, BriefingEvidence, PageHeader
 from gaiad.ports import Call, Tokenizer
 from gaiad.research.citations import inline, shown
+from gaiad.research.evidence import Evidence
+from gaiad.research.nearby import completing, near_request
 from gaiad.research.sentences import cut_at_word
 from gaiad.research.trail import Trail
 from gaiad.schemas import Citation, Hit, Page, ResearchResult, Retriever
@@ -45,27 +47,36 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 def named_page(page: Page) -> Found:
     """A page that the request names by its id."""
-    end = cut_at_word(page.text, 0, EXCERPT_MAX) if len(page.text) > EXCERPT_MAX else len(page.text)
-    return Found(page_id=page.page_id, excerpt=page.text[:end], score=1.0, retriever="page_id")
+    return Found(page_id=page.page_id, excerpt=_beginning(page.text), score=1.0, retriever="page_id")
+
+
+def _beginning(text: str) -> str:
+    return text[: cut_at_word(text, 0, EXCERPT_MAX)] if len(text) > EXCERPT_MAX else text
 
 
 def draft(trail: Trail, result: ResearchResult, hits: Mapping[str, Hit], max_pages: int) -> Draft:
-    """What a run that came to its end has to tell, on at most `max_pages` pages; `hits` are what was found, by page."""
+    """What a run that came to its end has to tell, on at most `max_pages` pages; `hits` are what was found, by page.
+
+    Where nothing answers, what is near the request stands as evidence all the same: an agent reads for itself.
+    """
     reflections = sum(one.reflection is not None for one in trail.rounds)
     if result.status == "CLARIFY":
         return Draft(questions=(result.answer,), reflections=reflections)
+    names = trail.parameters.names if trail.parameters else ()
     depth = _depth_spent(trail, result)
     if result.status == "NOT_FOUND":
         questions = _once((trail.request.query, *_missing(result), *depth))
-        return Draft(summary=result.answer.split("\n")[0], questions=questions, reflections=reflections)
-    scores = {item.page.page_id: item.relevance for item in trail.evidence}
+        near = [item.page.page_id for item in near_request(trail.evidence, names)]
+        pages = _pages(near[:max_pages], trail, hits, {})
+        return Draft(summary=result.answer.split("\n")[0], questions=questions, pages=pages, reflections=reflections)
     cited: dict[str, list[Citation]] = {}
     for citation in result.citations:
         cited.setdefault(citation.page_id, []).append(citation)
     selected = trail.rounds[-1].selected if trail.rounds else []
     wanted = list(dict.fromkeys((*cited, *(item.page.page_id for item in selected))))
-    pages = tuple(_found(page_id, hits.get(page_id), cited.get(page_id, ()), scores) for page_id in wanted[:max_pages])
-    more = len(wanted) - len(pages)
+    more = max(0, len(wanted) - max_pages)
+    beside = [item.page.page_id for item in completing(trail.evidence, wanted, trail.terms, names)]
+    pages = _pages([*wanted, *beside][:max_pages], trail, hits, cited)
     left_out = [f"{more} more pages bear on this; raise maxPages = {max_pages} to see them."] if more else []
     listed = result.answer.split("\n")[:-1]  # the last line is for people at a terminal
     summary = "\n".join(listed[: max_pages + 1]) if result.kind == "listing" else result.answer
@@ -74,12 +85,19 @@ def draft(trail: Trail, result: ResearchResult, hits: Mapping[str, Hit], max_pag
     )
 
 
-def _found(page_id: str, hit: Hit | None, citations: Sequence[Citation], scores: Mapping[str, float]) -> Found:
+def _pages(
+    page_ids: Sequence[str], trail: Trail, hits: Mapping[str, Hit], cited: Mapping[str, Sequence[Citation]]
+) -> tuple[Found, ...]:
+    weighed = {item.page.page_id: item for item in trail.evidence}
+    return tuple(_found(one, hits.get(one), cited.get(one, ()), weighed.get(one)) for one in page_ids)
+
+
+def _found(page_id: str, hit: Hit | None, citations: Sequence[Citation], item: Evidence | None) -> Found:
     excerpt = hit.excerpt if hit else " ".join(citations[0].quote.split()) if citations else ""
     return Found(
         page_id=page_id,
-        excerpt=excerpt,
-        score=round(min(1.0, scores.get(page_id, 1.0)), 4),
+        excerpt=excerpt or (_beginning(item.page.text) if item else ""),
+        score=round(min(1.0, item.relevance if item else 1.0), 4),
         retriever=best_retriever(hit),
         facts=tuple(f"{shown(each.quote)} {inline(each.packet_id)}" for each in citations),
     )

@@ -192,6 +192,15 @@ async def test_what_the_memory_does_not_hold_stays_an_open_question(memory: Memo
     assert "Nothing was found on: mahler" in built.open_questions
 
 
+async def test_what_nothing_answers_comes_with_the_pages_that_bear_on_it(memory: Memory) -> None:
+    made = await memory.ingest()
+    built = await memory.build("Write a farewell speech, warm but short, for Maria Olsen")
+    assert [(one.page_id, one.relevance_score < 0.6) for one in built.evidence] == [(made.pages[1].id, True)]
+    assert "Nothing was found on: farewell" in built.open_questions
+    assert built.key_facts == []
+    assert (await memory.build("Write a farewell speech, warm but short")).evidence == []
+
+
 async def test_budgets_bound_pages_reflections_and_tokens(memory: Memory) -> None:
     for n in range(40):
         said = f"Note {n}: the lantern of house {n} has a lens of glass number {n}."
