@@ -110,14 +110,19 @@ class LocalArchive(KeepingCalls):
     async def drain_vectors(self, call: Call) -> int:
         """Embed one slice of waiting pages of every tenant; how many pages that were, 0 when none wait.
 
-        Raises what the embedder raises.
+        Raises what the embedder raises, once every tenant had its slice.
         """
-        embedder, done = self._embedder, 0
+        embedder, done, failed = self._embedder, 0, None
         if embedder is None:
             return 0
         for opened in self._tenants.all():
             call.check(self._clock.monotonic())
-            done += await opened.spaces.drain(embedder, call, self._config.embedder.max_backlog_pages)
+            try:
+                done += await opened.spaces.drain(embedder, call, self._config.embedder.max_backlog_pages)
+            except Exception as error:  # noqa: BLE001  (raised below: what one tenant lacks is not kept from the others)
+                failed = failed or error
+        if failed is not None:
+            raise failed
         return done
 
     # -------------------------------------------------------------------------------------------- memory

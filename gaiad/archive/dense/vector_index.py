@@ -120,15 +120,15 @@ class VectorIndex:
         ids = vector_file.read_ids(self.folder, manifest)
         return Parts(ExactRows.of(ids, vector_file.read_exact(self.folder, manifest)), None), ids
 
-    def pending(self, limit: int) -> list[tuple[int, str]]:
-        """(page id, text to embed) of pages that wait for a vector, oldest first."""
+    def pending(self, limit: int, aside: Sequence[int] = ()) -> list[tuple[int, str]]:
+        """(page id, text to embed) of pages that wait for a vector, oldest first, without those set `aside`."""
 
         def read(connection: sqlite3.Connection) -> list[tuple[int, str]]:
             version = read_version(connection)
             seen = self._scanned
             same = seen is not None and (seen[0].pages, seen[0].active) == (version.pages, version.active)
             after = seen[1] if seen is not None and same else 0
-            waiting = vectors.pending_pages(connection, self._space, after, limit)
+            waiting = vectors.pending_pages(connection, self._space, after, limit, aside)
             self._scanned = (version, waiting[0][0] - 1 if waiting else version.last_page)
             return waiting
 
@@ -157,7 +157,7 @@ class VectorIndex:
             )
         if not len(pages):
             return
-        if not np.isfinite(new).all():
+        if not vectors.storable(new).all():
             raise BadInput("a vector holds NaN or infinity; check the embedding model")
         bodies = vectors.to_stored(new)
         with self._writing:

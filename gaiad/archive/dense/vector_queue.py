@@ -8,6 +8,8 @@ import asyncio
 import shutil
 import sqlite3
 
+import numpy as np
+
 from gaiad.archive.dense import vectors
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.storing.tenant import Tenant
@@ -20,6 +22,10 @@ _SNAPSHOT_EVERY = 4_096
 """New vectors after which the index file is written even while the queue goes on."""
 
 
+_ASIDE_MAX = 100
+"""Pages without a usable vector above which the model is taken to be at fault, and no page is left aside for it."""
+
+
 class VectorSpaces:
     """`serving` answers queries in its space; `filling` is the current embedder's space while that is incomplete."""
 
@@ -28,6 +34,7 @@ class VectorSpaces:
         self._exact_scan_max = exact_scan_max
         self._clock = clock
         self._since_snapshot = 0
+        self._aside: dict[int, str] = {}  # pages that the current space has no usable vector of, with their names
         self._turn = asyncio.Lock()
         self._tasks = TaskGroup(f"vectors:{tenant.name}")
         self._building: asyncio.Task[bool] | None = None
@@ -38,6 +45,7 @@ class VectorSpaces:
         """Load the space that has vectors, and the embedder's when that is another. Blocks: call it in a thread."""
         known = self._tenant.file.read(vectors.spaces)
         self.serving = self.filling = None
+        self._aside = {}
         filled = [space for space in known if space[3]]
         for _, fingerprint, dimension, _ in filled[:1]:
             self.serving = self._load(fingerprint, dimension)
@@ -64,7 +72,13 @@ class VectorSpaces:
 
     @property
     def problems(self) -> list[str]:
-        return [problem for index in self.indexes() for problem in index.problems]
+        problems = [problem for index in self.indexes() for problem in index.problems]
+        if names := sorted(self._aside.values()):
+            problems.append(
+                f"{len(names)} pages of {self._tenant.name} are found by words only, for the embedding model made NaN"
+                f" or infinity of them ({', '.join(names[:5])}{', …' if names[5:] else ''}); the next start tries again"
+            )
+        return problems
 
     def count(self) -> int:
         """Vectors that answer queries now."""
@@ -72,12 +86,14 @@ class VectorSpaces:
 
     def pending_count(self) -> int:
         """Pages that wait for a vector of the current space. Blocks."""
-        return self.current.pending_count() if self.current else 0
+        return max(0, self.current.pending_count() - len(self._aside)) if self.current else 0
 
     def forget(self, pages: list[int]) -> None:
         """Take pages out of every space's search."""
         for index in self.indexes():
             index.forget(pages)
+        for page in pages:
+            self._aside.pop(page, None)
 
     def snapshot(self) -> None:
         """Write the index files that have changed. Blocks."""
@@ -94,19 +110,29 @@ class VectorSpaces:
             index = self.current
             if index is None or index.fingerprint != embedder.fingerprint:
                 await asyncio.to_thread(self.use, embedder)
-                index = self.current
+                index, self._aside = self.current, {}
             assert index is not None
-            waiting = await asyncio.to_thread(index.pending, limit)
+            waiting = await asyncio.to_thread(index.pending, limit, list(self._aside))
             if waiting:
                 pages, texts = [page for page, _ in waiting], [text for _, text in waiting]
                 found = await embedder.embed(texts, call)
                 if found.shape != (len(waiting), index.dimension):
                     raise BadInput(f"the embedder made vectors of shape {found.shape}, its space has {index.dimension}")
-                await asyncio.to_thread(index.add, pages, found, texts)
+                await asyncio.to_thread(self._take_up, index, pages, found, texts)
                 self._since_snapshot += len(waiting)
             await asyncio.to_thread(self._settle, done=not waiting)
             self._start_build()
             return len(waiting)
+
+    def _take_up(self, index: VectorIndex, pages: list[int], found: vectors.Vectors, texts: list[str]) -> None:
+        """Store what can be stored; a page whose vector cannot waits aside, or all vectors would wait behind it."""
+        fit = vectors.storable(found)
+        kept = np.flatnonzero(fit).tolist()
+        index.add([pages[row] for row in kept], found[fit], [texts[row] for row in kept])
+        unfit = [pages[row] for row in np.flatnonzero(~fit).tolist()]
+        if len(self._aside) + len(unfit) > _ASIDE_MAX:
+            raise BadInput(f"the embedder made NaN or infinity of {_ASIDE_MAX} pages and more; check its model")
+        self._aside |= self._tenant.file.read(lambda connection: vectors.page_names(connection, unfit))
 
     async def close(self) -> None:
         """End a running build and write the index files that have changed."""
@@ -131,7 +157,7 @@ class VectorSpaces:
     def _finish_change(self) -> None:
         """Let the filled space serve and drop the old one, once no page waits."""
         old, new = self.serving, self.filling
-        if old is None or new is None or new.pending(1):
+        if old is None or new is None or new.pending(1, list(self._aside)):
             return
         self.serving, self.filling = new, None
 

@@ -56,6 +56,12 @@ def drop_space(connection: sqlite3.Connection, space: int) -> None:
     connection.execute("DELETE FROM changes WHERE name = ?", (written_mark(space),))
 
 
+def storable(vectors: Vectors) -> NDArray[np.bool_]:
+    """Which rows are finite as they are stored."""
+    fits: NDArray[np.bool_] = np.abs(vectors).max(axis=1, initial=0) <= np.finfo(_STORED).max
+    return fits
+
+
 def to_stored(vectors: Vectors) -> list[bytes]:
     """Rows as they are stored: float16, little endian."""
     return [row.tobytes() for row in np.ascontiguousarray(vectors, _STORED)]
@@ -117,15 +123,19 @@ def read_vectors(
         yield np.array([page for page, _ in found], np.int64), from_stored([body for _, body in found], dimension)
 
 
-def pending_pages(connection: sqlite3.Connection, space: int, after: int, limit: int) -> list[tuple[int, str]]:
+def pending_pages(
+    connection: sqlite3.Connection, space: int, after: int, limit: int, aside: Sequence[int] = ()
+) -> list[tuple[int, str]]:
     """(page id, text to embed) of active pages with ids above `after` that wait for a vector, oldest first.
+
+    Without those set `aside`, which are few.
 
     The text is `embedded_text`. A change of it needs a migration that renames the spaces: theirs are other vectors.
     """
     rows = connection.execute(
-        f"{_TO_EMBED} WHERE p.id > ? AND p.active = 1"
+        f"{_TO_EMBED} WHERE p.id > ? AND p.active = 1 AND p.id NOT IN ({marks(aside)})"
         " AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.space = ? AND v.page = p.id) ORDER BY p.id LIMIT ?",
-        (after, space, limit),
+        (after, *aside, space, limit),
     ).fetchall()
     return [(row[0], embedded_text(*row[1:])) for row in rows]
 
@@ -149,6 +159,14 @@ def embedded_text(speaker: str, heading: str, text: str, before: str = "") -> st
         return f"{heading}: {text}" if heading else text
     said = text if text.startswith(f"{speaker}: ") else f"{speaker}: {text}"
     return f"{before[-CONTEXT_CHARS:]}\n{said}" if before else said
+
+
+def page_names(connection: sqlite3.Connection, pages: Sequence[int]) -> dict[int, str]:
+    """The page ids that people see, by row id."""
+    found: dict[int, str] = {}
+    for some in chunks(pages):
+        found.update(connection.execute(f"SELECT id, page_id FROM pages WHERE id IN ({marks(some)})", some))
+    return found
 
 
 def delete_orphans(connection: sqlite3.Connection) -> None:

@@ -38,6 +38,28 @@ async def drain(archive: LocalArchive) -> int:
     return total
 
 
+async def test_a_tenant_whose_pages_cannot_be_embedded_keeps_no_other_from_its_vectors(
+    open_archive: Open, call: Call, make_packet: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = Embedder()
+    archive = await open_archive(embedder=embedder)
+    other = Call(tenant="other")
+    await archive.ingest_documents([("a.xml", make_packet(content="Words that no model takes."))], call)
+    await archive.ingest_documents([("b.xml", make_packet(content="Plain words."))], other)
+    embed = embedder.embed
+
+    async def refusing(texts: Sequence[str], call: Call) -> Any:
+        if any("no model takes" in text for text in texts):
+            raise BadInput("too strange")
+        return await embed(texts, call)
+
+    monkeypatch.setattr(embedder, "embed", refusing)
+    for _ in range(2):
+        with pytest.raises(BadInput, match="too strange"):
+            await archive.drain_vectors(Call(priority=Priority.BACKGROUND))
+    assert any("Plain words" in text for text in embedder.texts)
+
+
 async def test_vectors_follow_from_the_queue_and_a_revision_takes_its_own(
     open_archive: Open, call: Call, make_packet: Make
 ) -> None:

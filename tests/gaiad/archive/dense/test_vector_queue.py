@@ -2,7 +2,12 @@
 
 import asyncio
 
+import numpy as np
+import pytest
+
+from gaiad.archive.dense import vector_queue
 from gaiad.archive.storing.text_index import index_pages, unindex_pages
+from gaiad.errors import BadInput
 from gaiad.ports import Call
 
 
@@ -36,3 +41,37 @@ async def test_a_page_rewritten_while_it_is_embedded_waits_for_the_vector_of_its
     assert await shelf.embed_all(embedder) == 1
     found, cosines = shelf.spaces.current.search(embedder.vector("bread and butter"), 1)
     assert (found.tolist(), round(float(cosines[0]), 2)) == ([page], 1.0)
+
+
+@pytest.fixture
+def poisoned(embedder, monkeypatch):
+    """An embedder that makes NaN of any text with the word poison."""
+    embed = embedder.embed
+
+    async def bad(texts, call):
+        rows = await embed(texts, call)
+        rows[["poison" in text for text in texts]] = np.nan
+        return rows
+
+    monkeypatch.setattr(embedder, "embed", bad)
+    return embedder
+
+
+async def test_a_page_that_embeds_to_nan_is_left_aside_and_named(shelf, poisoned):
+    (_, page, _) = shelf.packet("tp-1", ["fine one", "poison", "fine two"])
+    shelf.packet("tp-2", ["more"])
+    (name,) = shelf.tenant.file.read(lambda c: c.execute("SELECT page_id FROM pages WHERE id = ?", (page,)).fetchone())
+    assert await shelf.embed_all(poisoned, 2) == 4
+    assert (shelf.spaces.count(), shelf.spaces.pending_count()) == (3, 0)
+    assert name in shelf.spaces.problems[0]
+    rewrite(shelf, page, "poison", "bread")
+    assert await shelf.embed_all(poisoned) == 1
+    assert (shelf.spaces.count(), shelf.spaces.problems) == (4, [])
+
+
+async def test_a_model_that_makes_nan_of_many_pages_is_told_of(shelf, poisoned, monkeypatch):
+    monkeypatch.setattr(vector_queue, "_ASIDE_MAX", 3)
+    shelf.packet("tp-1", ["fine", *(f"poison {number}" for number in range(9))])
+    with pytest.raises(BadInput, match="check its model"):
+        await shelf.embed_all(poisoned)
+    assert shelf.spaces.count() == 1
