@@ -24,6 +24,10 @@ _REBUILD_SHARE = 0.25
 """An hnswlib base is built anew once this share of all vectors is fresh or dead, and before those outgrow a scan."""
 
 
+_DEAD_SHARE = 0.1
+"""Dead rows are freed with the next snapshot once they are this share of all that are scanned."""
+
+
 class VectorIndex:
     """`load` first. `search` may run in any thread while others add or forget; the rest takes turns."""
 
@@ -198,6 +202,8 @@ class VectorIndex:
             version = self._tenant.file.read(read_version)
             ids, matrix = self._parts.rows.live()
             vector_file.write_exact(self.folder, ids, matrix, self.fingerprint, version.pages)
+            if len(ids) < (1 - _DEAD_SHARE) * self._parts.rows.count:
+                self._parts = Parts(ExactRows.of(ids, matrix), None)
             self._mark_written(len(ids))
             self._unwritten = 0
             return True

@@ -120,6 +120,21 @@ def test_replaced_vectors_are_the_ones_found(shelf):
     assert index.search(rows[0], 8)[0].tolist().count(ids[0]) == 1
 
 
+def test_rows_that_died_are_freed_by_the_snapshot(shelf):
+    ids = fill(shelf, 20)
+    index = open_index(shelf)
+    for seed in range(5):
+        index.add(ids, unit_vectors(20, seed=seed))
+        index.snapshot()
+    index.forget(ids[:1])
+    index.snapshot()
+    assert index.compare(unit_vectors(1)[0], 5).parts.rows.count == 20
+    index.add(ids[:1], unit_vectors(1, seed=9))
+    assert index.search(unit_vectors(1, seed=9)[0], 1)[0].tolist() == ids[:1]
+    assert index.search(unit_vectors(20, seed=4)[7], 1)[0].tolist() == [ids[7]]
+    assert index.check() == []
+
+
 def test_an_index_file_of_pages_rewritten_since_is_not_used(shelf):
     ids, rows = fill(shelf, 8), unit_vectors(8)
     index = open_index(shelf)
