@@ -15,6 +15,7 @@ from gaiad.errors import GaiadError, Unavailable
 from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
 from gaiad.logs import get_logger
 from gaiad.ports import Call, Model
+from gaiad.research.shortfalls import FORM_MISSED, by_rules
 from gaiad.research.trail import Spent
 
 _log = get_logger("gaiad.research")
@@ -101,7 +102,7 @@ class Asking:
                 why = error.message
             except (msgspec.DecodeError, UnicodeError) as error:
                 cut = "its reply was cut off" if reply and reply.reason == "length" else str(error)
-                why = f"{self.name} did not keep to the form: {cut}"
+                why = f"{self.name} {FORM_MISSED}: {cut}"
         self._told(step, reply, why, round((self._clock.monotonic() - started) * 1000, 3))
         return said
 
@@ -115,7 +116,7 @@ class Asking:
 
     def fall_back(self, step: Step, why: str) -> None:
         """The step goes by the rules after all."""
-        self.degraded.append(f"{step.name} by rules: {why}")
+        self.degraded.append(by_rules(step.name, why))
         _log.warning("thinking_by_rules", step=step.name, model=self.name, reason=why)
 
     @property
