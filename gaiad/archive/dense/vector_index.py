@@ -264,7 +264,16 @@ class VectorIndex:
         return False
 
     def check(self) -> list[str]:
-        """Hold index, file and database against each other; what does not agree, one line each. `load` mends it."""
+        """Hold index, file and database against each other; what does not agree, one line each. `load` mends it.
+
+        What does not agree at first is looked at again while nobody writes: vectors on their way are no damage.
+        """
+        if not self._disagreements():
+            return []
+        with self._writing:
+            return self._disagreements()
+
+    def _disagreements(self) -> list[str]:
         problems = []
         live = self._tenant.file.read(lambda c: vectors.live_pages(c, self._space))
         held = self._parts.live_ids()

@@ -1,12 +1,14 @@
 """Vectors: durable first, checked before they are loaded, exact or approximate, and never of two spaces at once."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import numpy as np
 import pytest
 
-from gaiad.archive.dense import hnsw_build, vector_file
+from gaiad.archive.dense import hnsw_build, vector_file, vectors
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.storing.migrations import archive_migrations
 from gaiad.errors import BadInput, WorkerDied
@@ -261,6 +263,30 @@ def test_a_check_notices_damage_and_loading_mends_it(shelf):
     assert "bytes instead of" in index.check()[0]
     index.load()
     assert index.check() == []
+
+
+def test_vectors_on_their_way_are_no_damage(shelf, monkeypatch):
+    ids = fill(shelf, 8)
+    index = open_index(shelf)
+    from_stored, compare, compared = vectors.from_stored, np.array_equal, threading.Event()
+
+    def equal(*held):
+        result = compare(*held)
+        compared.set()
+        return result
+
+    def between(*stored):
+        monkeypatch.setattr(vectors, "from_stored", from_stored)
+        checks.append(pool.submit(index.check))
+        assert compared.wait(60)
+        return from_stored(*stored)
+
+    checks = []
+    monkeypatch.setattr(np, "array_equal", equal)
+    monkeypatch.setattr(vectors, "from_stored", between)
+    with ThreadPoolExecutor(1) as pool:
+        index.add(ids, unit_vectors(8))
+    assert [check.result() for check in checks] == [[]]
 
 
 def test_vectors_of_a_wrong_shape_or_not_finite_are_refused(shelf):
