@@ -17,6 +17,7 @@ from gaiad.research.echoes import own_words
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.reflect import ReflectionResult
+from gaiad.research.shortfalls import told_once
 from gaiad.research.synthesis import Statement, compose, list_packets
 from gaiad.schemas import Citation, PacketSummary, ResearchResult, ResearchStatus
 
@@ -59,7 +60,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             kind=self.parameters.kind,
             missing_aspects=list(self.missing),
             sources=list(self.sources),
-            degraded=list(self.degraded),
+            degraded=list(told_once(self.degraded)),
             parameters=parameters_shown(self.parameters, self.refinements),
         )
 
@@ -243,7 +244,7 @@ def _about_listing(parameters: SearchParameters, listing: Listing) -> Iterator[s
 
 
 def _degraded(reasons: Sequence[str]) -> tuple[str, ...]:
-    return tuple(f"Degraded: {reason}." for reason in reasons)
+    return tuple(f"Degraded: {reason}." for reason in told_once(reasons))
 
 
 def _refined(refinements: Sequence[str]) -> tuple[str, ...]:

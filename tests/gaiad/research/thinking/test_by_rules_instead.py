@@ -69,6 +69,13 @@ async def test_a_step_that_fails_goes_by_the_rules_and_says_so(
     assert told.result.engine == ("extractive" if step == WRITE else "script")
 
 
+async def test_a_model_that_always_misses_its_form_is_told_of_once(run: Any, page: Any) -> None:
+    told = await run([page(SWITCH)], QUESTION, Mind([ScriptedReply(text="no JSON")]))
+    (said,) = told.result.degraded
+    assert said.startswith("planning, reflection and synthesis by rules: script did not keep to the form: ")
+    assert told.result.note.count("did not keep to the form") == 1
+
+
 async def test_a_frame_around_the_reply_does_no_harm(run: Any, page: Any) -> None:
     framed = reply(WRITE, f"Here it is:\n```json\n{json.dumps(sentences(GOOD))}\n```\n")
     told = await run([page(SWITCH)], QUESTION, Mind([no_plan(), sufficient(), framed]))
