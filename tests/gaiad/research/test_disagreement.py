@@ -86,3 +86,19 @@ async def test_the_two_starts_of_the_pilot_in_the_samples_are_both_told(ask: Any
 @pytest.mark.parametrize("query", ["What is the Codex Law of Consent?", "How many laws has the Codex?"])
 async def test_a_law_and_its_breach_are_no_contradiction(ask: Any, query: str) -> None:
     assert "disagree" not in (await ask(query)).note
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What was decided last about heating the greenhouse?",
+        "What was our last decision about heating the greenhouse?",
+        "What did we last decide about the greenhouse?",
+        "Are we still heating the greenhouse with the wood stove?",
+        "How do we heat the greenhouse now?",
+    ],
+)
+async def test_what_holds_now_is_what_was_decided_last(memory: Any, page: Any, query: str) -> None:
+    answer = await answer_to(memory([page(STOVE, **EARLY), page(PUMP, "tp-2", **LATE)]), query)
+    assert answer.source_packets == ["tp-2"]
+    assert "last" not in answer.parameters["keywords"]
