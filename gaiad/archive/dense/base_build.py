@@ -16,6 +16,10 @@ class NotBuilt(Exception):
     """There is no new base; the message says why, as the end of a sentence about it."""
 
 
+class LowRecall(NotBuilt):
+    """Another build of the same vectors would find as little."""
+
+
 class BaseBuild:
     """One build at a time. `run` blocks for minutes; `stop` may come from another thread."""
 
@@ -39,7 +43,7 @@ class BaseBuild:
         finally:
             self._child = None
         if status == EXIT_LOW_RECALL:
-            raise NotBuilt(f"an hnswlib index would find less than {RECALL_FLOOR:.0%} of what a scan finds")
+            raise LowRecall(f"an hnswlib index would find less than {RECALL_FLOOR:.0%} of what a scan finds")
         if status:
             last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
             raise NotBuilt(f"building ended with status {status} ({last[0]})")

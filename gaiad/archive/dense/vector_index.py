@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gaiad.archive.dense import vector_file, vectors
-from gaiad.archive.dense.base_build import BaseBuild, NotBuilt
+from gaiad.archive.dense.base_build import BaseBuild, LowRecall, NotBuilt
 from gaiad.archive.dense.exact_rows import ExactRows
 from gaiad.archive.dense.hnsw_base import HnswBase
 from gaiad.archive.dense.parts import Comparison, Ids, Parts, Vectors
@@ -34,11 +34,12 @@ class VectorIndex:
     def __init__(self, tenant: Tenant, fingerprint: str, dimension: int, exact_scan_max: int) -> None:
         self.fingerprint = fingerprint
         self.dimension = dimension
-        self.problems: list[str] = []
+        self.refusal = ""
         self._tenant = tenant
         self._exact_scan_max = exact_scan_max
         self.folder = tenant.vectors_root / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
         self._writing = threading.RLock()
+        self._notes: list[str] = []
         self._space = 0
         self._parts = Parts.empty(dimension)
         self._build = BaseBuild()
@@ -51,6 +52,11 @@ class VectorIndex:
     def indexes(self) -> list["VectorIndex"]:
         """Itself: one index is the simplest source of indexes."""
         return [self]
+
+    @property
+    def problems(self) -> list[str]:
+        """What went wrong at loading, and why there is no hnswlib base (`refusal`) until there is one."""
+        return [*self._notes, self.refusal] if self.refusal else [*self._notes]
 
     @property
     def count(self) -> int:
@@ -68,9 +74,9 @@ class VectorIndex:
             self._space = self._tenant.file.write(
                 lambda c: vectors.open_space(c, self.fingerprint, self.dimension, now_ms)
             )
-            known = len(self.problems)
+            known = len(self._notes)
             self._tenant.file.read(self._load)
-            if len(self.problems) > known and not self.wants_build:
+            if len(self._notes) > known and not self.wants_build:
                 self._write_anew()
 
     def _write_anew(self) -> None:
@@ -78,7 +84,7 @@ class VectorIndex:
         try:
             self.snapshot(force=True)
         except OSError as error:
-            self.problems.append(
+            self._notes.append(
                 f"vector index of {self._tenant.name}: not written ({error}); free space or move it away"
             )
 
@@ -89,7 +95,7 @@ class VectorIndex:
         try:
             parts, covered = self._load_file(connection, version)
         except (vector_file.BrokenIndex, OSError) as error:
-            self.problems.append(f"vector index of {self._tenant.name}: {error}; rebuilt from the database")
+            self._notes.append(f"vector index of {self._tenant.name}: {error}; rebuilt from the database")
         missing = np.setdiff1d(live, covered, assume_unique=True)
         rows = parts.rows.with_room(len(missing))
         for ids, matrix in vectors.read_vectors(connection, self._space, missing, self.dimension):
@@ -236,6 +242,7 @@ class VectorIndex:
             manifest = self._build.run(self._tenant.file.path, self._space, self.fingerprint, self.folder)
             return self._swap_in(manifest, HnswBase(self.folder, manifest))
         except NotBuilt as error:
+            self._refused_at = count if isinstance(error, LowRecall) else 0
             return self._refuse(count, str(error))
         except (vector_file.BrokenIndex, OSError) as error:
             return self._refuse(count, f"the built index is broken: {error}")
@@ -256,11 +263,11 @@ class VectorIndex:
             self._mark_written(manifest.count)
             self._parts = Parts(ExactRows.of(fresh, matrix), base)
             self._unwritten, self._refused_at = len(fresh) + int((~base.alive).sum()), 0
+            self.refusal = ""
             return True
 
     def _refuse(self, count: int, reason: str) -> bool:
-        self._refused_at = count
-        self.problems.append(f"vector index of {self._tenant.name}: {reason}; searching {count} vectors exactly")
+        self.refusal = f"vector index of {self._tenant.name}: {reason}; searching {count} vectors exactly"
         return False
 
     def check(self) -> list[str]:

@@ -22,6 +22,7 @@ _SNAPSHOT_EVERY = 4_096
 """New vectors after which the index file is written even while the queue goes on."""
 
 
+_BUILD_AGAIN_S = 3600.0
 _ASIDE_MAX = 100
 """Pages without a usable vector above which the model is taken to be at fault, and no page is left aside for it."""
 
@@ -38,6 +39,7 @@ class VectorSpaces:
         self._turn = asyncio.Lock()
         self._tasks = TaskGroup(f"vectors:{tenant.name}")
         self._building: asyncio.Task[bool] | None = None
+        self._build_again = 0.0
         self.serving: VectorIndex | None = None
         self.filling: VectorIndex | None = None
 
@@ -143,10 +145,22 @@ class VectorSpaces:
             await asyncio.to_thread(self.snapshot)
 
     def _start_build(self) -> None:
-        """Build an hnswlib base in the background when the serving index has outgrown its present one."""
+        """Build an hnswlib base in the background when the serving index has outgrown its present one.
+
+        After a build that failed the next waits `_BUILD_AGAIN_S`: it may fail as that one did.
+        """
+        index = self.serving
         idle = self._building is None or self._building.done()
-        if idle and self.serving is not None and self.serving.wants_build:
-            self._building = self._tasks.start("build", asyncio.to_thread(self.serving.build_base))
+        if index is None or not (idle and index.wants_build):
+            return
+        if not index.refusal or self._clock.monotonic() >= self._build_again:
+            self._building = self._tasks.start("build", self._build(index))
+
+    async def _build(self, index: VectorIndex) -> bool:
+        try:
+            return await asyncio.to_thread(index.build_base)
+        finally:
+            self._build_again = self._clock.monotonic() + _BUILD_AGAIN_S
 
     def _settle(self, *, done: bool) -> None:
         if done and self.filling is not None:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from gaiad.archive.dense import hnsw_build, vector_file, vectors
+from gaiad.archive.dense import base_build, hnsw_build, vector_file, vectors
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.storing.migrations import archive_migrations
 from gaiad.errors import BadInput, WorkerDied
@@ -358,11 +358,26 @@ def test_a_failing_build_leaves_the_exact_scan_and_says_why(shelf, monkeypatch):
     monkeypatch.setattr("sys.executable", "/bin/false")
     assert index.build_base() is False
     assert "searching 80 vectors exactly" in index.problems[0]
-    assert index.wants_build is False
+    assert index.wants_build is True
     assert index.search(rows[9], 1)[0].tolist() == [ids[9]]
 
 
 # ------------------------------------------------------------------------------------------------------- the queue
+
+
+def test_a_base_that_would_find_too_little_waits_for_more_vectors(shelf, monkeypatch):
+    ids, rows = fill(shelf, 120), unit_vectors(120)
+    index = open_index(shelf, exact_scan_max=50)
+    index.add(ids[:80], rows[:80])
+
+    def refuse(*_):
+        raise base_build.LowRecall("too little")
+
+    monkeypatch.setattr(base_build.BaseBuild, "run", refuse)
+    assert index.build_base() is False
+    assert index.wants_build is False
+    index.add(ids[80:], rows[80:])
+    assert index.wants_build is True
 
 
 async def test_one_slice_a_call(shelf, embedder):

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from gaiad.archive.dense import vector_queue
+from gaiad.archive.dense import base_build, vector_queue
 from gaiad.archive.storing.text_index import index_pages, unindex_pages
 from gaiad.errors import BadInput
 from gaiad.ports import Call
@@ -75,3 +75,28 @@ async def test_a_model_that_makes_nan_of_many_pages_is_told_of(shelf, poisoned, 
     with pytest.raises(BadInput, match="check its model"):
         await shelf.embed_all(poisoned)
     assert shelf.spaces.count() == 1
+
+
+async def test_a_build_that_died_is_tried_again_later_and_told_of_until_one_lives(make_shelf, embedder, monkeypatch):
+    shelf = make_shelf(exact_scan_max=5)
+    shelf.packet("tp-1", [f"page {number}" for number in range(20)])
+    died = []
+
+    def die(*_):
+        died.append(1)
+        raise base_build.NotBuilt("building ended with status -9 (killed)")
+
+    async def look():
+        await shelf.spaces.drain(embedder, Call(), 20)
+        await shelf.spaces._tasks.wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(base_build.BaseBuild, "run", die)
+        await look()
+        await look()
+    assert (len(died), shelf.spaces.serving.kind) == (1, "exact")
+    await look()
+    assert "killed" in shelf.spaces.problems[0]
+    shelf.clock.advance(3600)
+    await look()
+    assert (shelf.spaces.serving.kind, shelf.spaces.problems) == ("hnsw", [])
