@@ -248,7 +248,7 @@ def _degraded(reasons: Sequence[str]) -> tuple[str, ...]:
 
 
 def _refined(refinements: Sequence[str]) -> tuple[str, ...]:
-    return (f"Refined: {'; '.join(refinements)}.",) if refinements else ()
+    return (f"Searched again {'; '.join(refinements)}.",) if refinements else ()
 
 
 def parameters_shown(parameters: SearchParameters, refinements: Sequence[str]) -> dict[str, Any]:

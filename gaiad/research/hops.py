@@ -8,6 +8,7 @@ pages of the first name that the question does not: the bridge from one page to 
 import re
 from collections.abc import Collection, Sequence
 
+from constants.calendar import MONTHS, WEEKDAYS
 from gaiad.research.evidence import Evidence
 from gaiad.research.words import Word, cut, normalise, stem, stop_words
 
@@ -54,12 +55,15 @@ def bridge(question: str, found: Sequence[Evidence]) -> str:
 
 
 def with_new_names(question: str, texts: Sequence[str], known: Collection[str] = ()) -> str:
-    """The question with the names of the texts that are neither in it nor `known` (normalised), most frequent first."""
+    """The question with the names of the texts that are neither in it nor `known` (normalised), most frequent first.
+
+    No day of the week or month is a name here: every packet has one, and it leads nowhere.
+    """
     asked = {stem(word.lower) for word in cut(question)} | {stem(word) for word in known}
     found: dict[str, int] = {}
     for text in texts:
         for name in dict.fromkeys(_names(text)):
-            if stem(normalise(name)) not in asked:
+            if stem(normalise(name)) not in asked and not _of_calendar(name):
                 found[name] = found.get(name, 0) + 1
     new = sorted(found, key=lambda name: -found[name])[:MOST_NEW_NAMES]
     return f"{question.rstrip(' ?')} {' '.join(new)}" if new else ""
@@ -75,6 +79,11 @@ def _is_name(text: str, word: Word) -> bool:
     before = text[: word.start].rstrip(" \"'“‘([")
     inside = bool(before) and before[-1] not in ".!?:\n"
     return inside and word.text[0].isupper() and len(word.text) > 1 and word.lower not in stop_words()
+
+
+def _of_calendar(name: str) -> bool:
+    word = re.sub(r"(?:['’]s|s)$", "", name.lower())
+    return word in MONTHS or word in WEEKDAYS or word in {day[:3] for day in WEEKDAYS}
 
 
 def _single_spaced(text: str) -> str:

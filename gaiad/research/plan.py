@@ -27,7 +27,8 @@ def actions_of(requests: Sequence[SearchRequest]) -> list[PlanAction]:
 
 
 def _actions(request: SearchRequest) -> list[PlanAction]:
-    note = "" if request.order == "relevance" else f"in order of time, the {request.order} first"
+    quoted = f"pages that hold {' and '.join(repr(phrase) for phrase in request.phrases)}" if request.phrases else ""
+    note = quoted if request.order == "relevance" else f"in order of time, the {request.order} first"
     tools: tuple[Retriever, ...] = ("bm25", "dense") if request.mode == "hybrid" else (request.mode,)
     return [
         PlanAction(tool=tool, query=request.query, page_ids=list(request.page_ids), k=request.limit, note=note)

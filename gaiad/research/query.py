@@ -121,7 +121,7 @@ def process_query(
     order = _order(bare)
     kind = "listing" if ranges_of_packets(with_ranges, ranges) else _kind(bare)
     kind = "factual" if kind == "conceptual" and entities.people and _WHY.match(bare) else kind
-    topic_text = _opened(bare)
+    topic_text = opened(bare)
     keywords = _keywords(topic_text if content_words(topic_text) else bare, entities, order, kind)
     kind = kind if keywords or not (periods or metrics) else "listing"
     since, until = hull(periods)
@@ -211,7 +211,7 @@ def _without(question: str, periods: list[Period]) -> str:
     return " ".join(question.split())
 
 
-def _opened(question: str) -> str:
+def opened(question: str) -> str:
     """The question without the openings that say what to do rather than what about."""
     for pattern in _table().openings:
         question = re.sub(pattern, "", question, flags=re.IGNORECASE).strip()

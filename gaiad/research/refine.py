@@ -13,12 +13,18 @@ from gaiad.clock import to_iso
 from gaiad.research.dates import moved
 from gaiad.research.evidence import Evidence
 from gaiad.research.hops import bridge, parts
-from gaiad.research.query import SearchParameters
+from gaiad.research.query import SearchParameters, opened
 from gaiad.research.reflect import ADD_TERM, DROP_FILTERS, EXPAND_DATES, LOWER_THRESHOLD, WIDEN_FOCUS, ReflectionResult
-from gaiad.research.words import synonyms
+from gaiad.research.words import content_words, expand_initials, synonyms
 from gaiad.schemas import Filters, SearchRequest
 
-SECOND_HOP = "second hop: "
+WIDER_PERIOD = "with a wider period, by "
+ALL_SECTIONS = "with all sections"
+OTHER_WORDS = "with other words for it: "
+SECOND_HOP = "with names on the pages found: "
+WEAKER_TOO = "with weaker pages too"
+UNQUOTED_TOO = "with pages that lack the quoted words too"
+"""How a reader is told what an attempt changed."""
 FIRST_LIMIT, DEEP_LIMIT = 24, 60
 FIRST_FLOOR, LOW_FLOOR = 0.3, 0.2
 
@@ -26,13 +32,15 @@ FIRST_FLOOR, LOW_FLOOR = 0.3, 0.2
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One way of searching. `floor` is the relevance a page needs to be used; `done` names the refinements so far.
 
-    `beside` are queries searched besides the question: of the parts it holds, and of a second hop.
+    `beside` are queries searched besides the question: of the parts it holds, and of a second hop. Pages that hold the
+    `phrases` are searched for besides all others, and alone where the question `only_quotes`.
     """
 
     parameters: SearchParameters
     query: str
     filters: Filters
     phrases: tuple[str, ...]
+    only_quotes: bool = False
     beside: tuple[str, ...] = ()
     limit: int = FIRST_LIMIT
     floor: float = FIRST_FLOOR
@@ -43,19 +51,32 @@ def first_attempt(parameters: SearchParameters, filters: Filters) -> Attempt:
     """The question as asked. `filters` are the user's own flags; they hold through every refinement."""
     return Attempt(
         parameters=parameters,
-        query=_with_named_days(parameters),
+        query=_asked(parameters),
         filters=filters,
         phrases=parameters.phrases,
+        only_quotes=_only_quotes(parameters),
         beside=() if parameters.subjects else parts(parameters.search_text),
     )
 
 
-def _with_named_days(parameters: SearchParameters) -> str:
-    """What is searched for, with the days, months and years that a question names: they stand above every packet."""
-    said = re.findall(r"\w+", parameters.search_text.lower())
-    words = re.findall(r"\w+", parameters.text) if parameters.dated else []
-    named = [word for word in words if (word.lower() in MONTHS or word.isdigit()) and word.lower() not in said]
-    return " ".join([parameters.search_text, *dict.fromkeys(named)])
+def _asked(parameters: SearchParameters) -> str:
+    """The question's own words, and what its initials stand for.
+
+    Days, months and years that it names are among them, as they stand above every packet; a day told from today, or by
+    a packet ("last week", "before the study"), is not.
+    """
+    when = [word for word in re.findall(r"\w+", parameters.date_text.lower()) if word in MONTHS or word.isdigit()]
+    if parameters.dated and not when:
+        return parameters.search_text
+    own = opened(parameters.text)
+    meanings = expand_initials(own)
+    return " ".join([own, *meanings]) if content_words(own) else parameters.search_text
+
+
+def _only_quotes(parameters: SearchParameters) -> bool:
+    """Whether the question is about nothing but the words it quotes."""
+    quoted = {word for phrase in parameters.phrases for word in content_words(phrase)}
+    return bool(parameters.phrases) and quoted.issuperset(parameters.keywords)
 
 
 def boosts(parameters: SearchParameters) -> Filters:
@@ -70,8 +91,8 @@ def boosts(parameters: SearchParameters) -> Filters:
 
 
 def search_requests(attempt: Attempt, tenant: str) -> list[SearchRequest]:
-    """The searches of one attempt: the question, what is searched beside it, one for each side of a comparison, one in
-    time order when asked."""
+    """The searches of one attempt: the question, pages that hold what it quotes, what is searched beside it, one for
+    each side of a comparison, one in time order when asked."""
     parameters = attempt.parameters
     base = SearchRequest(
         query=attempt.query,
@@ -79,13 +100,16 @@ def search_requests(attempt: Attempt, tenant: str) -> list[SearchRequest]:
         limit=attempt.limit,
         filters=attempt.filters,
         boosts=boosts(parameters),
-        phrases=list(attempt.phrases),
+        phrases=list(attempt.phrases) if attempt.only_quotes else [],
         people=list(parameters.people),
         focus=parameters.focus,
         adjacent=1,
         explain=True,
     )
-    requests = [base, *(msgspec.structs.replace(base, query=query) for query in attempt.beside)]
+    requests = [base]
+    if attempt.phrases and not attempt.only_quotes:
+        requests.append(msgspec.structs.replace(base, phrases=list(attempt.phrases)))
+    requests += [msgspec.structs.replace(base, query=query) for query in attempt.beside]
     for subject in parameters.subjects:
         others = [other for other in parameters.subjects if other != subject]
         topic = " ".join(word for word in parameters.keywords if word not in " ".join(others).lower().split())
@@ -111,25 +135,24 @@ def refine(
     """
     added = [s.removeprefix(ADD_TERM) for s in reflection.refinement_suggestions if s.startswith(ADD_TERM)]
     for suggestion in reflection.refinement_suggestions:
-        if suggestion == EXPAND_DATES and not _tried(attempt, EXPAND_DATES):
+        if suggestion == EXPAND_DATES and not _tried(attempt, WIDER_PERIOD):
             return _with_wider_dates(attempt, expand_days)
-        if suggestion == WIDEN_FOCUS and not _tried(attempt, WIDEN_FOCUS):
+        if suggestion == WIDEN_FOCUS and not _tried(attempt, ALL_SECTIONS):
             wider = msgspec.structs.replace(attempt.parameters, focus="full_context")
-            return _step(attempt, f"{WIDEN_FOCUS}: all sections", parameters=wider)
-        if suggestion.startswith(ADD_TERM) and not _tried(attempt, ADD_TERM):
+            return _step(attempt, ALL_SECTIONS, parameters=wider)
+        if suggestion.startswith(ADD_TERM) and not _tried(attempt, OTHER_WORDS):
             other = _alternatives(added, frequencies)
             if other:
-                return _step(attempt, ADD_TERM + ", ".join(other), query=f"{attempt.query} {' '.join(other)}")
+                return _step(attempt, OTHER_WORDS + ", ".join(other), query=f"{attempt.query} {' '.join(other)}")
         if suggestion == LOWER_THRESHOLD and not _tried(attempt, SECOND_HOP):
             query = bridge(attempt.parameters.search_text, found)
             if query:
                 name = f"{SECOND_HOP}{query.removeprefix(attempt.parameters.search_text.rstrip(' ?')).strip()}"
                 return _step(attempt, name, beside=(*attempt.beside, query))
         if suggestion == LOWER_THRESHOLD and attempt.floor > LOW_FLOOR:
-            name = f"{LOWER_THRESHOLD}: {attempt.floor} to {LOW_FLOOR}"
-            return _step(attempt, name, floor=LOW_FLOOR, limit=DEEP_LIMIT)
-        if suggestion == DROP_FILTERS and attempt.phrases:
-            return _step(attempt, f"{DROP_FILTERS}: quoted phrase", phrases=())
+            return _step(attempt, WEAKER_TOO, floor=LOW_FLOOR, limit=DEEP_LIMIT)
+        if suggestion == DROP_FILTERS and attempt.only_quotes:
+            return _step(attempt, UNQUOTED_TOO, only_quotes=False)
     return None
 
 
@@ -149,7 +172,7 @@ def _with_wider_dates(attempt: Attempt, days: int) -> Attempt:
         since=moved(since, -margin) if since else None,
         until=moved(until, margin) if until else None,
     )
-    return _step(attempt, f"{EXPAND_DATES}: {days} days on both sides", parameters=wider)
+    return _step(attempt, f"{WIDER_PERIOD}{days} days on both sides", parameters=wider)
 
 
 def _alternatives(words: Sequence[str], frequencies: Mapping[str, int]) -> list[str]:

@@ -45,7 +45,7 @@ async def test_refinements_are_named_and_bounded(memory: Any, page: Any) -> None
     assert 1 < result.iterations_used <= 5
     assert result.parameters["refinements"]
     assert len(set(result.parameters["refinements"])) == len(result.parameters["refinements"])
-    assert "Refined:" in result.note
+    assert "Searched again with" in result.note
 
 
 async def test_the_callers_limit_holds_and_never_exceeds_the_configured_one(memory: Any, page: Any) -> None:
@@ -190,7 +190,7 @@ async def test_progress_is_told_in_order(memory: Any, page: Any) -> None:
     data = dict(told)
     assert data["found"]["packets"] == ["tp-1"]
     assert [(one["tool"], one["query"]) for one in data["planned"]["actions"]] == [
-        (tool, "Where is the float switch wired") for tool in ("bm25", "dense")
+        (tool, "Where is the float switch wired?") for tool in ("bm25", "dense")
     ]
     assert msgspec.json.decode(msgspec.json.encode(data["integrated"])) == {
         "iteration": 1,

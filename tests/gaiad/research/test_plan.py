@@ -11,9 +11,10 @@ BASE = SearchRequest(query="the pump", limit=24, filters=Filters(models=["Claude
 
 def test_a_search_by_words_and_by_meaning_is_an_action_for_each_tool() -> None:
     in_order = msgspec.structs.replace(BASE, query="pump", mode="bm25", order="earliest", limit=60)
+    quoting = "pages that hold 'two valves'"
     assert actions_of([BASE, in_order]) == [
-        PlanAction(tool="bm25", query="the pump", k=24),
-        PlanAction(tool="dense", query="the pump", k=24),
+        PlanAction(tool="bm25", query="the pump", k=24, note=quoting),
+        PlanAction(tool="dense", query="the pump", k=24, note=quoting),
         PlanAction(tool="bm25", query="pump", k=60, note="in order of time, the earliest first"),
     ]
 

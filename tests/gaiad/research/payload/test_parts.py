@@ -78,7 +78,12 @@ async def test_what_was_cited_is_a_source_before_all_others(memory: Any, page: A
 async def test_an_activity_shows_what_was_asked_beyond_the_usual(memory: Any, page: Any, make_trail: Any) -> None:
     trail = await make_trail(memory([page("The council was founded on 12 October 2025.")]), QUESTION)
     (activity,) = activities(trail.searches, [])
-    assert activity.parameters == {"query": "When was the council founded", "limit": 24, "adjacent": 1, "explain": True}
+    assert activity.parameters == {
+        "query": "When was the council founded?",
+        "limit": 24,
+        "adjacent": 1,
+        "explain": True,
+    }
     assert activity.result_summary == "Pages: 1, of packets: 1, new sources: 0"
 
 
