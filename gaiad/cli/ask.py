@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.command import Verb, invocation, same_place, tenant_option
 from gaiad.cli.errors import NOT_FOUND, end
 from gaiad.cli.flags import filter_options, filters_from, moment, user_zone
 from gaiad.cli.output import dim, terminal_width, write_json
@@ -81,9 +81,11 @@ def ask(question: tuple[str, ...], quotes: bool, follow: bool | None, **given: A
     telling = sys.stderr.isatty() and not invocation().as_json if follow is None else follow
     result = _research(request, follow=telling)
     if not invocation().as_json:
-        width = terminal_width()
-        click.echo(result_text(result, request.query, width, confidence=True, quotes=quotes, zone=user_zone()))
-        click.echo(dim(engine_line(result)))
+        width, zone, options = terminal_width(), user_zone(), same_place()
+        click.echo(
+            result_text(result, request.query, width, confidence=True, quotes=quotes, zone=zone, options=options)
+        )
+        click.echo(dim(engine_line(result, options)))
     _end_with_status(result, given["exit_status"])
 
 
@@ -108,8 +110,9 @@ def gam_research(query: tuple[str, ...], **given: Any) -> None:
     request = request_from(query, given)
     result = _research(request)
     if not invocation().as_json:
-        click.echo(result_text(result, request.query, terminal_width(), confidence=False, zone=user_zone()))
-        click.echo(engine_line(result), err=True)
+        width, zone, options = terminal_width(), user_zone(), same_place()
+        click.echo(result_text(result, request.query, width, confidence=False, zone=zone, options=options))
+        click.echo(engine_line(result, options), err=True)
     _end_with_status(result, given["exit_status"])
 
 

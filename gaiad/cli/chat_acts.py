@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from gaiad.cli.chat_turn import Conversation
-from gaiad.cli.command import invocation
+from gaiad.cli.command import invocation, same_place
 from gaiad.cli.flags import user_zone
 from gaiad.cli.output import counted, date_of, dim, plain, table, terminal_width
 from gaiad.cli.packets import detail_text
@@ -97,10 +97,10 @@ def tell_why(conversation: Conversation, _rest: str) -> str:
     """Tell how the last answer came about, stage by stage."""
     with invocation().client() as client:
         if conversation.last is not None:
-            return turn_text(client.council.turn(conversation.last.turn_id, conversation.tenant))
+            return turn_text(client.council.turn(conversation.last.turn_id, conversation.tenant), same_place())
         if conversation.session_id:
             for turn in so_far(lambda: client.council.turns(conversation.tenant, 1, conversation.session_id)):
-                return turn_text(client.council.turn(turn.turn_id, conversation.tenant))
+                return turn_text(client.council.turn(turn.turn_id, conversation.tenant), same_place())
     return _NO_ANSWER
 
 

@@ -90,7 +90,7 @@ def _vote(data: dict[str, Any]) -> str:
     return f"{said}: {data['reason']}: {subject}"
 
 
-def footer_lines(answer: "ChatAnswer") -> list[str]:
+def footer_lines(answer: "ChatAnswer", options: str = "") -> list[str]:
     """Sources, what looked back and why, depth and why, engine and session; notes are not among them."""
     lines = []
     if answer.sources:
@@ -99,7 +99,7 @@ def footer_lines(answer: "ChatAnswer") -> list[str]:
         lines.append("Read, but not cited: " + " ".join(f"[Packet: {packet}]" for packet in answer.history.packets))
     if answer.also is not None:
         lines.append(answer.also.words)
-    if looked_back := looked_back_line(answer.history):
+    if looked_back := looked_back_line(answer.history, options):
         lines.append(looked_back)
     plans = [block.text for block in answer.blocks if block.marker == "PLAN"]
     if plans and not answer.answered:

@@ -15,6 +15,7 @@ import click
 
 from gaiad.cli.chat_lines import done_line, footer_lines, working_line
 from gaiad.cli.chat_strike import cells, striking
+from gaiad.cli.command import same_place
 from gaiad.cli.errors import one_line
 from gaiad.cli.output import colours, dim, plain, warn, wrap
 from gaiad.errors import GaiadError
@@ -77,7 +78,7 @@ class Screen:
         under = sys.stdout if self._streams else sys.stderr
         for note in answer.notes:
             click.echo(warn(self._wrapped(f"note: {plain(note)}"), under), file=under)
-        for line in footer_lines(answer):
+        for line in footer_lines(answer, same_place()):
             click.echo(dim(self._wrapped(line), under), file=under)
 
     def _wrapped(self, line: str) -> str:

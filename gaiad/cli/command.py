@@ -5,6 +5,7 @@ one `Invocation`, the click context's object, so that the place where they stand
 """
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
     from gaiad.home import Home
 
 
+LOCAL = "local"
+"""The tenant of who names none."""
+
+
 @dataclass
 class Invocation:
     """The common options of one run. `home` is None when --home was not given."""
 
     home: str | None = None
+    tenant: str = LOCAL
     as_json: bool = False
 
     def client(self) -> "Client":
@@ -40,6 +46,16 @@ class Invocation:
 def invocation(context: click.Context | None = None) -> Invocation:
     """The common options in force."""
     return (context or click.get_current_context()).find_root().ensure_object(Invocation)
+
+
+def same_place() -> str:
+    """The options that a command told of here needs to reach the same memory, " --tenant work"; "" for the defaults."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return ""
+    given = invocation(context)
+    tenant = f" --tenant {shlex.quote(given.tenant)}" if given.tenant != LOCAL else ""
+    return f"{tenant} --home {shlex.quote(given.home)}" if given.home else tenant
 
 
 def _set_home(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -139,5 +155,15 @@ class LazyGroup(VerbGroup):
 def tenant_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds --tenant, passed as `tenant`."""
     return click.option(
-        "--tenant", default="local", show_default=True, metavar="NAME", help="The memory to use; nothing crosses it."
+        "--tenant",
+        default=LOCAL,
+        show_default=True,
+        metavar="NAME",
+        callback=_set_tenant,
+        help="The memory to use; nothing crosses it.",
     )(function)
+
+
+def _set_tenant(context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    invocation(context).tenant = value
+    return value

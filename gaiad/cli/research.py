@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.cli.ask import question_options, request_from
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, same_place, tenant_option
 from gaiad.cli.flags import user_zone
 from gaiad.cli.output import dim, plain, table, terminal_width, write_json
 from gaiad.cli.research_story import run_row, run_text
@@ -48,7 +48,8 @@ def start(question: tuple[str, ...], **given: Any) -> None:
         write_json({"research_id": research_id})
         return
     click.echo(research_id)
-    click.echo(f"gaiad research follow {research_id} tells how it goes, gaiad research cancel ends it", err=True)
+    follow_it = f"gaiad research follow {research_id}{same_place()}"
+    click.echo(f"{follow_it} tells how it goes, gaiad research cancel ends it", err=True)
 
 
 @research.command("follow", cls=Verb, example="gaiad research follow RUN --json | jq -c '.event'")
@@ -63,15 +64,16 @@ def follow(run: str, tenant: str) -> None:
     from gaiad.cli.research_events import result_of, told
     from gaiad.cli.research_layout import engine_line, result_text
 
-    stopped = f"the daemon stopped; the run goes on at its next start: gaiad research follow {run}"
+    stopped = f"the daemon stopped; the run goes on at its next start: gaiad research follow {run}{same_place()}"
     with invocation().client() as client:
         events = client.runs.follow(run, tenant)
         if invocation().as_json:
             result_of(_written(events), stopped)
             return
         result = result_of(told(events), stopped)
-    click.echo(result_text(result, "", terminal_width(), confidence=True, zone=user_zone()))
-    click.echo(dim(engine_line(result)))
+    options = same_place()
+    click.echo(result_text(result, "", terminal_width(), confidence=True, zone=user_zone(), options=options))
+    click.echo(dim(engine_line(result, options)))
 
 
 def _written(events: "Iterable[ServerEvent]") -> "Iterator[ServerEvent]":
@@ -93,7 +95,7 @@ def cancel(run: str, tenant: str) -> None:
     with invocation().client() as client:
         cancelled = client.runs.cancel(run, tenant)
     if not cancelled:
-        raise Conflict(f"run {run} is at its end already; `gaiad research show {run}` tells it")
+        raise Conflict(f"run {run} is at its end already; `gaiad research show {run}{same_place()}` tells it")
     if invocation().as_json:
         write_json({"research_id": run, "cancelled": True})
     else:

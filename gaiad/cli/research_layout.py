@@ -17,22 +17,29 @@ _PARTIAL = (
     "Found relevant information but query may not be fully answered.\n"
     "Review sources and consider refining query."
 )
+_OPEN_ONE = "gaiad packets show PACKET_ID"
 _SHOWN_IDS = 2
 
 
 def result_text(
-    result: "ResearchResult", query: str, width: int, confidence: bool, quotes: bool = False, zone: tzinfo = UTC
+    result: "ResearchResult",
+    query: str,
+    width: int,
+    confidence: bool,
+    quotes: bool = False,
+    zone: tzinfo = UTC,
+    options: str = "",
 ) -> str:
     """All that follows `SEARCHING`. Confidence that is not high is shown with the warning; high, when `confidence`.
 
-    Days are those of `zone`.
+    Days are those of `zone`; `options` are what a command told of needs to reach this memory.
     """
     answered = result.status in ("SUCCESS", "PARTIAL")
     parts = [
         found_line(result.source_packets),
         *([SYNTHESIZING] if answered else []),
         f"{RULE}\nRESEARCH RESULT",
-        _body(result, query, width),
+        _body(result, query, width, options),
         *(_confidence(result, confidence) if answered and "CONFIDENCE:" not in result.answer else []),
         *([_quotes(result.citations, width)] if quotes and result.citations else []),
         *([f"SOURCES:\n{source_lines(result, zone)}"] if result.source_packets else []),
@@ -59,9 +66,9 @@ def source_lines(result: "ResearchResult", zone: tzinfo) -> str:
     return "\n".join(lines)
 
 
-def engine_line(result: "ResearchResult") -> str:
-    """What made the answer, how long it took, and where its trail is."""
-    trail = f"; gaiad research show {result.research_id}" if result.research_id else ""
+def engine_line(result: "ResearchResult", options: str = "") -> str:
+    """What made the answer, how long it took, and where its trail is; `options` reach this memory."""
+    trail = f"; gaiad research show {result.research_id}{options}" if result.research_id else ""
     return f"Engine: {result.engine} ({milliseconds(result.took_ms)}){trail}"
 
 
@@ -69,8 +76,8 @@ def one_line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def _body(result: "ResearchResult", query: str, width: int) -> str:
-    answer = result.answer.strip()
+def _body(result: "ResearchResult", query: str, width: int, options: str) -> str:
+    answer = result.answer.strip().replace(_OPEN_ONE, f"{_OPEN_ONE}{options}")
     if not answer and result.status == "NOT_FOUND":
         answer = f'No relevant Transmission Packets found for query: "{one_line(query)}"'
     parts = [answer]

@@ -29,13 +29,13 @@ def turn_row(turn: "TurnRecord") -> tuple[str, ...]:
     return short(turn.turn_id), _time(turn.started_at), turn.depth, stages, turn.status, turn.session_id, message
 
 
-def turn_text(turn: "TurnRecord") -> str:
-    """The whole story, text of models and people made harmless for a terminal."""
+def turn_text(turn: "TurnRecord", options: str = "") -> str:
+    """The whole story, text of models and people made harmless for a terminal; `options` reach its memory."""
     parts = [
         _head(turn),
         _asked(turn),
         _depth(turn),
-        looked_back_line(turn.history) if turn.history else "",
+        looked_back_line(turn.history, options) if turn.history else "",
         *(_stage(stage) for stage in turn.stages),
         *(_vote(vote) for vote in turn.votes),
         *(_escalation(escalation) for escalation in turn.escalations),
@@ -114,11 +114,11 @@ def _end(turn: "TurnRecord") -> str:
     return f"It ended as {turn.status}{f': {why}' if why else ''}."
 
 
-def looked_back_line(history: "HistoryNote") -> str:
+def looked_back_line(history: "HistoryNote", options: str = "") -> str:
     """Why the archive was asked, what came of it, and where the run is shown; "" when it was not asked."""
     if not history.sought:
         return ""
-    trail = f"; gaiad research show {history.research_id}" if history.research_id else ""
+    trail = f"; gaiad research show {history.research_id}{options}" if history.research_id else ""
     return f"Looked back ({history.why}): {history.status or 'nothing of use'}{trail}"
 
 

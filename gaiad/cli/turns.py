@@ -2,7 +2,7 @@
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, same_place, tenant_option
 from gaiad.cli.output import table, write_json
 from gaiad.cli.turn_story import turn_row, turn_text
 
@@ -46,4 +46,4 @@ def show(turn: str, tenant: str) -> None:
     if invocation().as_json:
         write_json(found)
     else:
-        click.echo(turn_text(found))
+        click.echo(turn_text(found, same_place()))

@@ -1,6 +1,7 @@
 """Research runs over a real daemon: every run is kept with its payload, shown, listed, reviewed, backed up."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,22 @@ def test_a_run_is_told_on_a_terminal(
         "It ended as ",
     ):
         assert words in " ".join(out.split()), words
+
+
+def test_the_commands_that_ask_tells_of_reach_the_memory_that_was_asked(
+    daemon: BenchDaemon, make_packet: Callable[..., bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [
+        IngestDocument(name="w.xml", content=make_packet("TP-W", "The council was founded in Porto.").decode())
+    ]
+    daemon.client.ingest(IngestRequest(tenant="work", documents=documents, wait=True))
+    code, out = shell(daemon, capsys, "ask", "--tenant", "work", QUESTION)
+    told = out.partition("; gaiad ")[2].strip()
+    assert (code, told.endswith(f" --tenant work --home {daemon.home}")) == (0, True)
+    assert run(program, "gaiad", shlex.split(told)) == 0
+    assert "It ended as " in capsys.readouterr().out
+    _, listed = shell(daemon, capsys, "ask", "--tenant", "work", "List all packets about the council")
+    assert f"gaiad packets show PACKET_ID --tenant work --home {daemon.home}" in " ".join(listed.split())
 
 
 def test_the_payload_alone_is_the_seeds(
