@@ -16,6 +16,7 @@ from gaiad.research.evidence import Evidence, Term, speaks_of
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote, joined, pick, wanted
+from gaiad.research.reasons import asks_why, with_reasons
 from gaiad.research.replaced import replacing
 from gaiad.research.selection import decided
 from gaiad.research.who_said import asks_who_said, said_by
@@ -23,6 +24,7 @@ from gaiad.research.words import content_words, stem, stems
 from gaiad.schemas import Citation
 
 THREADS_MAX = 5
+NEAR_THE_POINT = 0.6  # of the best quote's cover of the question: a reason is asked of one thing
 _ABOUT = re.compile(r"\b(?:about|regarding|concerning|on) (.+)$", re.IGNORECASE)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -47,20 +49,35 @@ def plan_statements(
         return []
     if len(parameters.subjects) == 2:
         return _for_each_side(parameters, selected, terms, max_quotes)
+    quotes = _in_order(parameters, _picked(parameters, selected, terms, max_quotes), selected)
+    return [_state(quote) for quote in joined(quotes)]
+
+
+def _picked(
+    parameters: SearchParameters, selected: Sequence[Evidence], terms: Sequence[Term], max_quotes: int
+) -> list[Quote]:
+    """The best quotes of the kind the question wants: of one place, of all that was decided, or with their reasons."""
     one_place = parameters.kind == "factual"
     fields = parameters.focus == "behavioral_state" or bool(parameters.metrics)
-    in_order = one_place and decided(parameters)
-    most = (2, 5 if in_order else 3) if one_place else (3, max_quotes)
+    of_decisions = one_place and decided(parameters)
+    most = (2, 5 if of_decisions else 3) if one_place else (3, max_quotes)
     quotes = pick(selected, terms, parameters.text, *most, fields=fields)
-    quotes = _to_the_point(quotes) if in_order else quotes
+    if asks_why(parameters.text):
+        least = NEAR_THE_POINT * max((quote.score for quote in quotes), default=0.0)
+        return with_reasons([quote for quote in quotes if quote.score >= least], selected)
+    return _to_the_point(quotes) if of_decisions else quotes
+
+
+def _in_order(parameters: SearchParameters, quotes: list[Quote], selected: Sequence[Evidence]) -> list[Quote]:
+    """By time where the question asks how it went, or one packet takes another's place; else the likeliest first."""
     if parameters.kind in ("evolution", "conceptual") or parameters.dated:
-        quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.page.sequence, quote.start))
-    elif in_order or replacing(quotes):
-        quotes.sort(key=lambda quote: (quote.page.timestamp, quote.page.packet_id, quote.start))
-    elif one_place:
-        likeliest_first = list(dict.fromkeys(item.page.packet_id for item in selected))
-        quotes.sort(key=lambda quote: likeliest_first.index(quote.page.packet_id))
-    return [_state(quote) for quote in joined(quotes)]
+        return sorted(quotes, key=lambda one: (one.page.timestamp, one.page.packet_id, one.page.sequence, one.start))
+    if parameters.kind != "factual":
+        return quotes
+    if decided(parameters) or replacing(quotes):
+        return sorted(quotes, key=lambda one: (one.page.timestamp, one.page.packet_id, one.start))
+    likeliest_first = list(dict.fromkeys(item.page.packet_id for item in selected))
+    return sorted(quotes, key=lambda one: likeliest_first.index(one.page.packet_id))
 
 
 def _to_the_point(quotes: Sequence[Quote]) -> list[Quote]:
@@ -186,8 +203,8 @@ def common_threads(parameters: SearchParameters, quotes: Sequence[Quote]) -> lis
 
 def list_packets(listing: Listing, leads: dict[str, Citation], zone: tzinfo) -> str:
     """A listing, in its order: day, topic, model, and each packet's own first words with its citation mark."""
-    many = f"{listing.total} packets, {'newest' if listing.latest_first else 'oldest'} first:"
-    head = many if listing.total != 1 else "1 packet:"
+    many = f"{listing.total} {listing.noun}s, {'newest' if listing.latest_first else 'oldest'} first:"
+    head = many if listing.total != 1 else f"1 {listing.noun}:"
     lines = [f"At least {head}" if listing.open_ended else head]
     for packet in listing.packets:
         model = f" ({shown(packet.model)})" if packet.model else ""
