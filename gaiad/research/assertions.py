@@ -20,7 +20,7 @@ from gaiad.research.dates import Period
 from gaiad.research.disagreement_words import disagreement_words
 from gaiad.research.quantities import Quantity, read_numbers
 from gaiad.research.sentence_dates import When, dates_in, without_weekdays
-from gaiad.research.words import cut, normalise, stem, stop_words
+from gaiad.research.words import cut, lowered, normalise, stem, stop_words
 
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _CLAUSE_ENDS = re.compile(
@@ -77,7 +77,7 @@ class Assertion(msgspec.Struct, frozen=True, kw_only=True):
 @functools.lru_cache(maxsize=4096)  # half a millisecond each, and the same packets are found again
 def read_assertion(text: str, said_at: str = "", speaker: str = "", zone: tzinfo = UTC) -> Assertion:
     """Read one sentence. `said_at` (ISO 8601, "" when unknown) is what "yesterday" counts from, in days of `zone`."""
-    sentence = " ".join(_ASIDE.sub(" ", text).split())
+    sentence = one_line(text)
     plain = without_weekdays(sentence)
     whole, ends = _read(plain, said_at, speaker, zone)
     whole = msgspec.structs.replace(whole, text=sentence)
@@ -86,6 +86,21 @@ def read_assertion(text: str, said_at: str = "", speaker: str = "", zone: tzinfo
     pieces = [plain[start:end] for start, end in pairwise([0, *ends, len(plain)])]
     parts = (_part(_read(piece, said_at, speaker, zone)[0], whole) for piece in pieces if piece.strip())
     return msgspec.structs.replace(whole, parts=tuple(part for part in parts if part.dates or part.quantities))
+
+
+def one_line(text: str) -> str:
+    """The sentence without what stands in square brackets, its words one space apart."""
+    return " ".join(_ASIDE.sub(" ", text).split())
+
+
+def full_negations(text: str) -> str:
+    """With `do not` for `don't`."""
+    return _CONTRACTED.sub(r"\1 not", text)
+
+
+def replaces(plain: str) -> bool:
+    """Whether the sentence says, without a weekday beside its date, that it takes the place of an earlier one."""
+    return bool(_replacements().search(plain.lower()))
 
 
 def _part(piece: Assertion, whole: Assertion) -> Assertion:
@@ -108,8 +123,8 @@ def _read(sentence: str, said_at: str, speaker: str, zone: tzinfo) -> tuple[Asse
     dates, days, undated, taken = dates_in(sentence, said_at, zone)
     times, untimed = read_times(undated)
     numbers = read_numbers(untimed)
-    spoken = _CONTRACTED.sub(r"\1 not", numbers.rest)
-    words = [word.lower for word in cut(spoken)]
+    spoken = full_negations(numbers.rest)
+    words = lowered(spoken)
     own = table.first_person & set(words[:8])
     names = {
         *_capitalised(sentence),
@@ -128,7 +143,7 @@ def _read(sentence: str, said_at: str, speaker: str, zone: tzinfo) -> tuple[Asse
         clauses=_clauses(spoken, frozenset(names)),
         vague=bool(words) and words[0] in table.pronouns and not _IT_TAKES.match(spoken.strip()),
         hedged=bool(table.hedges & set(words)),
-        replaces=any(pattern.search(sentence.lower()) for pattern in _replacements()),
+        replaces=replaces(sentence),
         asks=sentence.endswith("?"),
         change=read_change(sentence),
         condition=condition_of(sentence),
@@ -145,8 +160,9 @@ def _clause_ends(sentence: str, taken: Sequence[Period]) -> list[int]:
 
 
 @functools.cache
-def _replacements() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern) for pattern in disagreement_words().replacements)
+def _replacements() -> re.Pattern[str]:
+    """All in one: searched for each by itself they take five times as long."""
+    return re.compile("|".join(f"(?:{pattern})" for pattern in disagreement_words().replacements))
 
 
 @functools.cache
@@ -187,8 +203,8 @@ def _idle() -> frozenset[str]:
 
 def _capitalised(sentence: str) -> list[str]:
     """Stems of words with a capital inside the sentence, not where one is due anyway, months and weekdays left out."""
-    words = [word for word in cut(sentence)[1:] if not _OPENS.search(sentence[max(0, word.start - 6) : word.start])]
-    named = [word.lower for word in words if word.text[0].isupper() and word.text != "I"]
+    words = [word for word in cut(sentence)[1:] if word.text[0].isupper() and word.text != "I"]
+    named = [word.lower for word in words if not _OPENS.search(sentence[max(0, word.start - 6) : word.start])]
     return [stem(word) for word in named if word not in MONTHS and word not in WEEKDAYS and word not in stop_words()]
 
 
@@ -203,11 +219,11 @@ def _clauses(spoken: str, names: frozenset[str]) -> tuple[Clause, ...]:
 
 
 def _clause(part: str) -> Clause:
-    table, opposites = disagreement_words(), _opposite()
+    table, opposites, idle, same = disagreement_words(), _opposite(), _idle(), _same()
     negations = 0
     kept: set[str] = set()
     opposite: set[str] = set()
-    written = [one.lower for one in cut(part)]
+    written = lowered(part)
     for word in written:
         if word in table.negations:
             negations += 1
@@ -215,8 +231,8 @@ def _clause(part: str) -> Clause:
             token, sign = opposites[word]
             kept.add(token)
             opposite |= {token} if sign else set()
-        else:
-            kept.update(_telling([word]))
+        elif word not in idle and not word[0].isdigit():
+            kept.add(same.get(word) or stem(word))
     denied = _DID_NOT.search(" ".join(written))
     return Clause(
         frozenset(kept),

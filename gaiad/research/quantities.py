@@ -53,6 +53,12 @@ def _tens() -> dict[str, int]:
 
 
 @functools.cache
+def number_words() -> frozenset[str]:
+    """The words without which, or a digit, no number is written."""
+    return frozenset(part for word in (*_small(), *_tens()) for part in word.split())
+
+
+@functools.cache
 def _pattern() -> re.Pattern[str]:
     ones = "|".join(sorted(_small(), key=len, reverse=True))
     written = rf"(?:(?:{'|'.join(_tens())})(?:-(?:{ones}))?|{ones})\b"

@@ -11,6 +11,7 @@ from constants.calendar import MONTHS, WEEKDAYS
 from gaiad.research.dates import Period, find_periods
 
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
+_DIGIT = re.compile(r"\d")
 _RELATIVE = re.compile(r"yesterday|today|tomorrow|tonight|night|last|this|previous|past|ago", re.IGNORECASE)
 _MAY_BE_DATED = re.compile(
     r"\d|yesterday|today|tonight|\bago\b|\b(?:last|this|previous|past)\b|\b(?:"
@@ -49,7 +50,7 @@ def dates_in(
 ) -> tuple[tuple[When, ...], tuple[str, ...], str, Sequence[Period]]:
     """The closed stretches of time named, the narrower of two that lie in each other; the days that stand there as
     names; the sentence without any of them; and their places."""
-    if not _MAY_BE_DATED.search(sentence):
+    if not may_be_dated(sentence):
         return (), (), sentence, ()
     now = datetime.fromisoformat(said_at) if said_at else _ANY_DAY
     periods = find_periods(sentence, now if now.tzinfo else now.replace(tzinfo=zone), zone)
@@ -67,6 +68,11 @@ def dates_in(
             found.append(when)
     narrow = [one for one in found if not any(_strictly_inside(other, one) for other in found)]
     return tuple(narrow), tuple(names), " ".join([*rest, sentence[last:]]), periods
+
+
+def may_be_dated(sentence: str) -> bool:
+    """Whether a word or a digit of it may belong to a date."""
+    return bool(_MAY_BE_DATED.search(sentence))
 
 
 def _when(since: datetime, until: datetime, text: str) -> When:
@@ -94,4 +100,4 @@ def _strictly_inside(inner: When, outer: When) -> bool:
 
 def without_weekdays(sentence: str) -> str:
     """The sentence without a weekday before its date, of which the date tells: "Friday, 5 December"."""
-    return _WEEKDAY_BESIDE.sub("", sentence)
+    return _WEEKDAY_BESIDE.sub("", sentence) if _DIGIT.search(sentence) else sentence
