@@ -123,6 +123,46 @@ async def test_a_session_that_grows_is_kept_once(memory: Memory, count: int) -> 
     assert (await memory.archive.counts())["pages"] == 3
 
 
+A, B, C, D = (
+    {"role": role, "content": content}
+    for role, content in (
+        ("user", "Where is the lantern kept at night?"),
+        ("assistant", "In the shed beside the harbour."),
+        ("user", "Then let us move it to the mill."),
+        ("assistant", "It stands in the mill from today on."),
+    )
+)
+DAYS = [{"role": "system", "content": f"You are a keeper. Today is November {day}."} for day in (20, 21)]
+YES = {"role": "user", "content": "Yes."}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "kept"),
+    [
+        ([A, B, C], [B, C, D], [A, B, C, D]),
+        ([A, B], [B, C], [A, B, C]),
+        ([A, B], [A], [A, B]),
+        ([A, B, C, D], [B, C], [A, B, C, D]),
+        ([DAYS[0], A, B], [DAYS[1], A, B, C], [DAYS[0], A, B, C]),
+        ([DAYS[0], A, B, C], [DAYS[1], B, C, D], [DAYS[0], A, B, C, D]),
+        ([DAYS[0]], [DAYS[0], A], [DAYS[0], A]),
+        ([A, B], [DAYS[0], A, B, C], [A, B, DAYS[0], C]),
+        ([A, YES], [YES, D], [A, YES, YES, D]),
+        ([{**A, "timestamp": "2025-11-27"}, B], [{**A, "timestamp": "2025-11-28"}, D], [A, B, A, D]),
+        ([A, B, A], [A, B, C], [A, B, A, B, C]),
+    ],
+)
+async def test_of_the_last_turns_handed_over_again_only_what_is_new_is_kept(
+    memory: Memory, first: list[Any], then: list[Any], kept: list[Any]
+) -> None:
+    await memory.ingest(sessionId="s", turns=first)
+    made = await memory.ingest(sessionId="s", turns=then)
+    assert made.pages
+    turns = await memory.archive.session_turns("s", Call("work"))
+    said = [message.content for turn in turns for message in turn.messages]
+    assert said == [one["content"] for one in kept]
+
+
 @pytest.mark.parametrize("labels", [{"policyTags": ["secret"]}, {"classification": ["secret"]}])
 async def test_a_label_that_comes_too_late_is_refused_and_not_dropped(memory: Memory, labels: dict[str, Any]) -> None:
     await memory.ingest(sessionId="s", policyTags=["no-export"])

@@ -6,12 +6,14 @@ Pure. Ids follow from what is said, so that the same session handed over again i
 import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
 from gaiad.errors import BadInput, Conflict
-from gaiad.memory_schemas import IngestSession, SessionTurn, TurnMessage
+from gaiad.memory_schemas import IngestedTurn, IngestSession, SessionTurn, TurnMessage
 
+_TELLING_WORDS = 4
 _TOGETHER = 200  # turns in one packet at most: pages of a packet are each other's surroundings
 
 
@@ -21,15 +23,82 @@ def session_id_of(request: IngestSession) -> str:
 
 
 def only_new(request: IngestSession, known: Sequence[SessionTurn]) -> tuple[IngestSession, Sequence[SessionTurn]]:
-    """The session without the turns it opens with that are all that is kept of it, and these; else it as it is."""
-    said = [(message.role, message.content) for turn in known for message in turn.messages]
-    if not said or [(turn.role, turn.content) for turn in request.turns[: len(said)]] != said:
+    """The session without the turns that are kept of it already, and those that hold them; else it as it is.
+
+    Known are the turns it opens with that are all that is kept, and a part of what is kept that it opens with, or is:
+    agents hand over the last turns again, and a system message that tells the day. A few words alone may be said again.
+    """
+    kept = [(turn, message) for turn in known for message in turn.messages]
+    part = _kept_part([message for _, message in kept], request.turns)
+    if not part.length:
         return request, ()
-    before, new = request.turns[: len(said)], request.turns[len(said) :]
+    end = part.lead + part.length
+    before, new = request.turns[part.lead : end], request.turns[end:]
+    if kept[0][1].role != "system":
+        new = [*request.turns[: part.lead], *new]
     if new and not new[0].timestamp:  # it follows on
         last = next((turn.timestamp for turn in reversed(before) if turn.timestamp), "")
         new[0] = msgspec.structs.replace(new[0], timestamp=last)
-    return msgspec.structs.replace(request, turns=new), known
+    holding = {turn.turn_id: turn for turn, _ in kept[part.start : part.start + part.length]}
+    return msgspec.structs.replace(request, turns=new), list(holding.values())
+
+
+class _Part(NamedTuple):
+    """`length` messages, from `lead` on of what is given and from `start` on of what is kept."""
+
+    lead: int
+    start: int
+    length: int
+
+
+def _kept_part(kept: Sequence[TurnMessage], given: Sequence[IngestedTurn]) -> _Part:
+    """What is kept of what is given; the system messages it leads with count only where all that is kept is given."""
+    said, asked = [_said(one) for one in kept], [_said(one) for one in given]
+    if said == asked[: len(said)]:
+        return _Part(0, 0, len(said))
+    kept_lead, lead = _leading(kept), _leading(given)
+    start, length = _overlap(said[kept_lead:], asked[lead:])
+    start += kept_lead
+    surely = _surely(kept[start : start + length], given[lead : lead + length])
+    return _Part(lead, start, length if surely else 0)
+
+
+def _said(message: IngestedTurn | TurnMessage) -> tuple[str, str]:
+    return message.role, message.content
+
+
+def _leading(messages: Sequence[IngestedTurn | TurnMessage]) -> int:
+    """How many system messages it opens with."""
+    return next((number for number, one in enumerate(messages) if one.role != "system"), len(messages))
+
+
+def _overlap(kept: Sequence[tuple[str, str]], given: Sequence[tuple[str, str]]) -> tuple[int, int]:
+    """Where in `kept` all of `given` stands, else where its longest beginning stands at the end; and how long that is.
+
+    By Knuth, Morris and Pratt: in one pass, however often the same is said.
+    """
+    shorter = [0] * len(given)  # of a beginning, its longest own beginning that it ends with
+    for number in range(1, len(given)):
+        length = shorter[number - 1]
+        while length and given[number] != given[length]:
+            length = shorter[length - 1]
+        shorter[number] = length + (given[number] == given[length])
+    found, length = (0, 0), 0
+    for number, message in enumerate(kept if given else ()):
+        if length == len(given):
+            length = shorter[length - 1]
+        while length and message != given[length]:
+            length = shorter[length - 1]
+        length += message == given[length]
+        if length == len(given):
+            found = number + 1 - length, length
+    return found if found[1] else (len(kept) - length, length)
+
+
+def _surely(kept: Sequence[TurnMessage], given: Sequence[IngestedTurn]) -> bool:
+    """Whether the same words are the same turns: their times do not differ, and they are more than a yes or an OK."""
+    differ = any(a.timestamp and b.timestamp and a.timestamp != b.timestamp for a, b in zip(kept, given, strict=True))
+    return not differ and sum(len(one.content.split()) for one in given) >= _TELLING_WORDS
 
 
 def must_be_labelled(request: IngestSession, known: Sequence[SessionTurn]) -> None:
