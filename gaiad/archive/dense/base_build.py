@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -21,24 +22,22 @@ class LowRecall(NotBuilt):
 
 
 class BaseBuild:
-    """One build at a time. `run` blocks for minutes; `stop` may come from another thread."""
+    """One build at a time. `run` blocks for minutes; `stop` may come from another thread, and holds for good."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
+        self._stopped = False
 
     def run(self, database: Path, space: int, fingerprint: str, folder: Path) -> vector_file.Manifest:
         """The manifest of the base that the child wrote into `folder`. Raises NotBuilt."""
         arguments = [str(database), str(space), fingerprint, str(folder)]
         try:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "gaiad.archive.dense.hnsw_build", *arguments],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            output, errors = self._child.communicate(timeout=_TIMEOUT_S)
-            status = self._child.returncode
+            child = self._start([sys.executable, "-m", "gaiad.archive.dense.hnsw_build", *arguments])
+            output, errors = child.communicate(timeout=_TIMEOUT_S)
+            status = child.returncode
         except (OSError, subprocess.TimeoutExpired) as error:
-            self.stop()
+            self._end()
             raise NotBuilt(f"could not be built ({error})") from error
         finally:
             self._child = None
@@ -50,7 +49,20 @@ class BaseBuild:
         return msgspec.json.decode(output, type=vector_file.Manifest)
 
     def stop(self) -> None:
-        """End a running build; what it wrote is removed with the next index."""
+        """End a running build, or one about to run; what it wrote is removed with the next index."""
+        with self._starting:
+            self._stopped = True
+        self._end()
+
+    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
+        """The child, which `stop` finds from now on. Raises NotBuilt after it."""
+        with self._starting:
+            if self._stopped:
+                raise NotBuilt("was not built, for the archive closes")
+            self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            return self._child
+
+    def _end(self) -> None:
         child = self._child
         if child is not None:
             child.kill()

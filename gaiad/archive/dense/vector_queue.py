@@ -40,6 +40,7 @@ class VectorSpaces:
         self._tasks = TaskGroup(f"vectors:{tenant.name}")
         self._building: asyncio.Task[bool] | None = None
         self._build_again = 0.0
+        self._closing = False
         self.serving: VectorIndex | None = None
         self.filling: VectorIndex | None = None
 
@@ -137,7 +138,8 @@ class VectorSpaces:
         self._aside |= self._tenant.file.read(lambda connection: vectors.page_names(connection, unfit))
 
     async def close(self) -> None:
-        """End a running build and write the index files that have changed."""
+        """End a running build, start none any more, and write the index files that have changed."""
+        self._closing = True
         for index in self.indexes():
             index.stop_build()
         await self._tasks.stop()
@@ -151,7 +153,7 @@ class VectorSpaces:
         """
         index = self.serving
         idle = self._building is None or self._building.done()
-        if index is None or not (idle and index.wants_build):
+        if self._closing or index is None or not (idle and index.wants_build):
             return
         if not index.refusal or self._clock.monotonic() >= self._build_again:
             self._building = self._tasks.start("build", self._build(index))

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from gaiad.archive.dense import base_build, vector_queue
+from gaiad.archive.dense import base_build, vector_index, vector_queue
 from gaiad.archive.storing.text_index import index_pages, unindex_pages
 from gaiad.errors import BadInput
 from gaiad.ports import Call
@@ -100,3 +100,37 @@ async def test_a_build_that_died_is_tried_again_later_and_told_of_until_one_live
     shelf.clock.advance(3600)
     await look()
     assert (shelf.spaces.serving.kind, shelf.spaces.problems) == ("hnsw", [])
+
+
+async def test_a_drain_that_ends_while_the_archive_closes_starts_no_build(make_shelf, embedder, monkeypatch):
+    shelf = make_shelf(exact_scan_max=5)
+    shelf.packet("tp-1", [f"page {number}" for number in range(20)])
+    embed, inside, go_on, builds = embedder.embed, asyncio.Event(), asyncio.Event(), []
+
+    async def waiting(texts, call):
+        inside.set()
+        await go_on.wait()
+        return await embed(texts, call)
+
+    async def stop():
+        await stop_tasks()
+        go_on.set()
+
+    stop_tasks = shelf.spaces._tasks.stop
+    monkeypatch.setattr(embedder, "embed", waiting)
+    monkeypatch.setattr(shelf.spaces._tasks, "stop", stop)
+    monkeypatch.setattr(vector_index.VectorIndex, "build_base", lambda _: builds.append(1))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(shelf.spaces.drain(embedder, Call(), 20))
+        await inside.wait()
+        group.create_task(shelf.spaces.close())
+    await shelf.spaces._tasks.wait()
+    assert (shelf.spaces.count(), builds) == (20, [])
+
+
+def test_a_build_stopped_before_its_child_begins_has_none(tmp_path, monkeypatch):
+    build = base_build.BaseBuild()
+    build.stop()
+    monkeypatch.setattr(base_build.subprocess, "Popen", lambda *_, **__: pytest.fail("a child began"))
+    with pytest.raises(base_build.NotBuilt, match="closes"):
+        build.run(tmp_path / "archive.db", 1, "f", tmp_path)
