@@ -46,6 +46,7 @@ class Pool:
         self._passed_over = frozenset(passed_over)
         self._by_page: dict[str, Evidence] = {}
         self._by_question: set[str] = set()
+        self._by_query: dict[str, tuple[list[Hit], dict[str, list[str]]]] = {}
         self._pages: dict[str, Page] = {}
         self.degraded: list[str] = []
 
@@ -59,6 +60,11 @@ class Pool:
         """That of `evidence` which searches of the question itself found: what a page stands out from."""
         return [item for item in self.evidence if item.page.page_id in self._by_question]
 
+    def found_by(self, query: str, terms: Sequence[Term]) -> list[Evidence]:
+        """What the last search for `query` beside the question found, held against `terms`; most relevant first."""
+        hits, near = self._by_query.get(query, ([], {}))
+        return weigh(hits, self._pages, near, terms)
+
     async def search(self, requests: Sequence[SearchRequest], beside: Collection[str] = ()) -> int:
         """Run the searches together; returns how many pages are new to the run.
 
@@ -70,11 +76,11 @@ class Pool:
             counts["hits"] = sum(len(response.hits) for response in responses)
         before = len(self._by_page)
         with span("researcher.integrate") as counts:
-            asked = [(request.query in beside, response) for request, response in zip(requests, responses, strict=True)]
-            for is_beside, response in sorted(asked, key=lambda one: one[0]):
+            asked = list(zip(requests, responses, strict=True))
+            for request, response in sorted(asked, key=lambda one: one[0].query in beside):
                 self.degraded += [reason for reason in response.degraded if reason not in self.degraded]
                 hits = [hit for hit in response.hits if hit.packet_id not in self._passed_over]
-                await self._add(hits, is_beside=is_beside)
+                await self._add(hits, request.query, is_beside=request.query in beside)
             counts["new_pages"] = new = len(self._by_page) - before
         return new
 
@@ -89,7 +95,7 @@ class Pool:
         more = min(MORE_AT_MOST, PAGES_OF_A_TURN * len(self._passed_over))
         return msgspec.structs.replace(request, limit=request.limit + more) if more else request
 
-    async def _add(self, hits: Sequence[Hit], *, is_beside: bool) -> None:
+    async def _add(self, hits: Sequence[Hit], query: str, *, is_beside: bool) -> None:
         neighbours = {hit.page_id: [near.page_id for near in hit.adjacent] for hit in hits}
         wanted = [*neighbours, *(page_id for ids in neighbours.values() for page_id in ids)]
         missing = [page_id for page_id in dict.fromkeys(wanted) if page_id not in self._pages]
@@ -102,6 +108,8 @@ class Pool:
             for hit in hits
         }
         telling = self._without_echoes(hits, near)
+        if is_beside:
+            self._by_query[query] = telling, near
         for item in weigh(telling, self._pages, near, self._terms):
             known = self._by_page.get(item.page.page_id)
             if known is None or (item.relevance > known.relevance and not is_beside):

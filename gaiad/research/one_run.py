@@ -5,6 +5,7 @@ limit, or nothing new to try -> PARTIAL when something relevant was found, else 
 nothing to look up           -> CLARIFY
 """
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from gaiad.ports import Archive, Call
 from gaiad.research import answer as ends
 from gaiad.research.answer import ENGINE, Answer, clarify_answer, found_answer, listing_answer, not_found_answer
 from gaiad.research.asked import asked_at
+from gaiad.research.choosing import Chooser, Chosen
 from gaiad.research.citations import confirmed
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
@@ -26,9 +28,9 @@ from gaiad.research.partial import Partials
 from gaiad.research.plan import actions_of
 from gaiad.research.query import SearchParameters, process_query
 from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
-from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
-from gaiad.research.selection import select
-from gaiad.research.synthesis import Statement, compose, plan_statements
+from gaiad.research.reflect import ReflectionResult
+from gaiad.research.several import Held, read_questions
+from gaiad.research.synthesis import Statement, compose
 from gaiad.research.thinking.steps import ByRules, Draft, Steps
 from gaiad.research.thinking.writing import composed
 from gaiad.research.trail import Trail
@@ -82,7 +84,7 @@ class Run:
         self._steps = steps
         self._partials = partials
         self._state = IntegrationState()
-        self._quoted: tuple[list[Evidence], list[Statement]] = [], []
+        self._chooser = Chooser(config)
         self.max_iterations = config.max_iterations
 
     async def answer(self) -> Answer:
@@ -90,14 +92,19 @@ class Run:
         with span("researcher.plan"):
             facets = await self._archive.facets(self._call)
             landmarks = await landmark_periods(self._archive, self._request.query, facets, self._call)
-            parameters = process_query(
-                self._request.query, facets, asked_at(self._request, self._clock), self._clock.zone, landmarks
-            )
+            now, zone = asked_at(self._request, self._clock), self._clock.zone
+            parameters = process_query(self._request.query, facets, now, zone, landmarks)
             self._trail.understood(parameters)
             if parameters.ambiguous:
                 return clarify_answer(parameters)
-            frequencies = await self._archive.document_frequency(lookup_words(parameters), self._call)
+            held = read_questions(parameters, functools.partial(process_query, facets=facets, now=now, zone=zone))
+            words = [word for each in (parameters, *(one for _, one in held)) for word in lookup_words(each)]
+            frequencies = await self._archive.document_frequency(list(dict.fromkeys(words)), self._call)
         self._trail.terms = terms = make_terms(parameters, frequencies, facets.pages)
+        if held:
+            each = [Held.of(asked, one, make_terms(one, frequencies, facets.pages)) for asked, one in held]
+            self._chooser = Chooser(self._config, each)
+            parameters = msgspec.structs.replace(parameters, order="relevance")
         if parameters.kind == "listing":
             return await self._list(parameters, terms, facets)
         if not facets.packets:
@@ -112,7 +119,7 @@ class Run:
 
     async def _loop(self, parameters: SearchParameters, terms: Sequence[Term], frequencies: Mapping[str, int]) -> Found:
         pool = Pool(self._archive, self._call, terms, parameters.text, self._trail, self._passed_over)
-        attempt: Attempt | None = first_attempt(parameters, self._request.filters)
+        attempt: Attempt | None = self._chooser.searched(first_attempt(parameters, self._request.filters))
         iteration = 0
         while attempt is not None:
             iteration += 1
@@ -141,37 +148,20 @@ class Run:
         self._tell("planned", iteration=iteration, by="rules", actions=msgspec.to_builtins(plan))
         new = await pool.search(asked, attempt.beside)
         new += await self._steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
-        selected = select(
-            parameters,
-            pool.evidence,
-            attempt.floor,
-            max_pages=self._config.max_pages,
-            max_packets=self._config.max_sources,
-            threshold=self._config.citation_threshold,
-        )
-        self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(selected))
+        chosen = self._chooser.choose(parameters, terms, pool, attempt.floor)
+        self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(chosen.selected))
         self._trail.evidence = pool.evidence
-        return await self._judged(parameters, terms, selected, pool, iteration)
+        return await self._judged(parameters, chosen, iteration)
 
-    async def _judged(
-        self,
-        parameters: SearchParameters,
-        terms: Sequence[Term],
-        selected: list[Evidence],
-        pool: Pool,
-        iteration: int,
-    ) -> Judged:
+    async def _judged(self, parameters: SearchParameters, chosen: Chosen, iteration: int) -> Judged:
         with span("researcher.reflect", iteration=iteration) as counts:
-            by_rules = evaluate_sufficiency(parameters, terms, selected, pool.by_question)
-            relevant = selected if by_rules.is_relevant else []
-            statements = self._statements(parameters, terms, relevant)
-            used = [item.page.page_id for item in relevant]
-            draft = compose(parameters, statements, self._clock.zone) if statements else ""
-            self._state = integrate(self._state, draft, statements, used)
-            reflection = await self._steps.judge(parameters, selected, by_rules)
+            used = [item.page.page_id for item in chosen.relevant]
+            draft = compose(parameters, chosen.statements, self._clock.zone) if chosen.statements else ""
+            self._state = integrate(self._state, draft, chosen.statements, used)
+            reflection = await self._steps.judge(parameters, chosen.selected, chosen.by_rules)
             counts["sufficient"] = reflection.is_sufficient
         self._state = self._steps.settled(self._state, reflection)
-        self._trail.end_round(selected, reflection, self._state)
+        self._trail.end_round(chosen.selected, reflection, self._state)
         self._tell("integrated", iteration=iteration, **msgspec.to_builtins(self._state))
         self._tell(
             "reflected",
@@ -180,15 +170,7 @@ class Run:
             confidence=round(reflection.confidence, 2),
             missing=list(reflection.missing_aspects),
         )
-        return Judged(selected=relevant, statements=statements, reflection=reflection)
-
-    def _statements(
-        self, parameters: SearchParameters, terms: Sequence[Term], relevant: list[Evidence]
-    ) -> list[Statement]:
-        """What is quoted of these pages; of the same as in the last round the same."""
-        if relevant != self._quoted[0]:
-            self._quoted = relevant, plan_statements(parameters, relevant, terms, self._config.max_pages)
-        return self._quoted[1]
+        return Judged(selected=chosen.relevant, statements=chosen.statements, reflection=reflection)
 
     # ------------------------------------------------------------------------------------------------------- the ends
 

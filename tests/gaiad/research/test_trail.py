@@ -98,7 +98,7 @@ async def test_a_run_that_broke_off_by_a_mistake_in_here_is_kept_as_failed(
     def mistaken(*_: object, **__: object) -> None:
         raise OverflowError("date value out of range")
 
-    monkeypatch.setattr("gaiad.research.one_run.select", mistaken)
+    monkeypatch.setattr("gaiad.research.choosing.select", mistaken)
     keeper = Keeper()
     with pytest.raises(OverflowError):
         await Researcher(archive, clock, CONFIG, keeper).research(ResearchRequest(query=QUESTION), Call())
