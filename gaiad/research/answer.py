@@ -236,9 +236,9 @@ def no_such_models(parameters: SearchParameters) -> tuple[str, ...]:
 def _about_listing(parameters: SearchParameters, listing: Listing) -> Iterator[str]:
     """What a reader of the list must know of what is not in it."""
     if listing.total > len(listing.packets):
-        yield f"Showing {len(listing.packets)} of {listing.total} packets."
+        yield f"Showing {len(listing.packets)} of {listing.total} {listing.noun}s."
     if listing.open_ended:
-        yield "More packets may speak of it: name a period or more words to list them all."
+        yield f"More {listing.noun}s may speak of it: name a period or more words to list them all."
     if names := ", ".join(parameters.unknown_models):
         yield f"No packet here is of {names}{'' if parameters.models else '; these speak of it'}."
 

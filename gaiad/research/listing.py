@@ -30,12 +30,17 @@ LEAD_MAX = 240
 _LOOKED_AT = 1000  # pages, best first, that are looked at for the topic words
 # A packet is about the topic words when one of its pages covers this share of them.
 ABOUT = 0.75
+_OF_SESSIONS = re.compile(
+    r"\W*(?:(?!packets?\b|conversations?\b|discussions?\b|chats?\b|about\b|on\b|where\b|with\b)\w+\W+){0,5}sessions\b",
+    re.IGNORECASE,
+)
 _LEAD_SECTIONS = ("summary", "content", "transcript", "other")
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """Packets oldest first (`latest_first`: newest), at most LISTED_MAX of `total`; each one's first words as a
-    citation where it has any. With `open_ended` not every page that may speak of the topic was looked at."""
+    citation where it has any. With `open_ended` not every page that may speak of the topic was looked at; `noun` is
+    what is counted: a long session, kept as several packets, stands for itself where sessions are asked for."""
 
     packets: tuple[PacketSummary, ...]
     leads: dict[str, Citation]
@@ -43,6 +48,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     latest_first: bool = False
     open_ended: bool = False
     degraded: tuple[str, ...] = ()
+    noun: Literal["packet", "session"] = "packet"
 
 
 def listing_filters(parameters: SearchParameters, flags: Filters) -> Filters:
@@ -117,6 +123,9 @@ async def list_matching(
         return Listing(packets=(), leads={}, total=0, degraded=degraded)
     matching = await _all(archive, filters, "latest" if latest_first else "earliest", call, trail)
     found = [packet for packet in matching if packet.packet_id not in passed_over]
+    of_sessions = _OF_SESSIONS.match(parameters.text) is not None
+    if of_sessions:
+        found = _one_of_each_session(found)
     shown = found[:LISTED_MAX]
     leads = {packet.packet_id: await _lead(archive, packet, call) for packet in shown}
     kept = {packet_id: lead for packet_id, lead in leads.items() if lead is not None}
@@ -127,7 +136,16 @@ async def list_matching(
         latest_first=latest_first,
         open_ended=open_ended,
         degraded=degraded,
+        noun="session" if of_sessions else "packet",
     )
+
+
+def _one_of_each_session(packets: Sequence[PacketSummary]) -> list[PacketSummary]:
+    """The first packet of every session, in the order given."""
+    first: dict[str, PacketSummary] = {}
+    for packet in packets:
+        first.setdefault(packet.session_id or packet.packet_id, packet)
+    return list(first.values())
 
 
 async def _all(

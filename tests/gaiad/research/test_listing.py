@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import msgspec
 import pytest
 
 from gaiad.clock import FrozenClock
@@ -121,6 +122,33 @@ async def test_a_list_that_may_be_longer_says_so(memory: Any, page: Any, monkeyp
     whole = await researcher.research(ResearchRequest(query="Show me all conversations about soup"), Call())
     assert whole.status == "SUCCESS"
     assert "At least" not in whole.answer
+
+
+@pytest.mark.parametrize(
+    ("question", "head", "packets"),
+    [
+        ("List all sessions about soup", "2 sessions, oldest first:", ["tp-0", "tp-3"]),
+        ("Show me the latest sessions about soup", "2 sessions, newest first:", ["tp-3", "tp-2"]),
+        ("Show me all conversations about soup", "4 packets, oldest first:", ["tp-0", "tp-1", "tp-2", "tp-3"]),
+    ],
+)
+async def test_a_session_of_several_packets_is_one_where_sessions_are_asked_for(
+    memory: Any, page: Any, question: str, head: str, packets: list[str]
+) -> None:
+    archive = _filtering(memory(_about_soup(page, 4)))
+    every = archive.list_packets
+
+    async def of_two_sessions(request: Any, call: Call) -> Any:
+        found = await every(request, call)
+        return [
+            msgspec.structs.replace(packet, session_id="late" if packet.packet_id == "tp-3" else "early")
+            for packet in (reversed(found) if request.order == "latest" else found)
+        ]
+
+    archive.list_packets = of_two_sessions
+    result = await Researcher(archive, FrozenClock(NOW), CONFIG).research(ResearchRequest(query=question), Call())
+    assert result.answer.startswith(head)
+    assert [packet.packet_id for packet in result.sources] == packets
 
 
 def _about_soup(page: Any, count: int) -> list[Any]:
