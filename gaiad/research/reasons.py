@@ -17,8 +17,9 @@ _WHY = re.compile(
     r"(?:and |but |so )?(?:why|how come|for what reason|what (?:is|was|were) the reasons?)\b", re.IGNORECASE
 )
 _REASON = re.compile(
-    r"\b(?:because|since|so that|therefore|thus|hence|due to|owing to|thanks to|reasons?|in order to|otherwise|"
-    r"that is why|which is why|as a result)\b",
+    r"(?:(?<=\s)['’]cause|\bbecause|\b(?:since|so that|therefore|thus|hence|due to|owing to|thanks to|reasons?|"
+    r"in order to|otherwise|"
+    r"that is why|that['’]s why|which is why|as a result))\b",
     re.IGNORECASE,
 )
 SENTENCES_ON = 2
@@ -27,6 +28,11 @@ SENTENCES_ON = 2
 
 def asks_why(question: str) -> bool:
     return _WHY.match(question.strip()) is not None
+
+
+def gives_reason(text: str) -> bool:
+    """Whether a word says that it does."""
+    return bool(_REASON.search(text))
 
 
 def with_reasons(quotes: Sequence[Quote], selected: Sequence[Evidence]) -> list[Quote]:
@@ -48,7 +54,7 @@ def _stands(quote: Quote, others: Sequence[Quote]) -> bool:
 
 def _continued(quote: Quote, pages: Sequence[Page]) -> tuple[Quote, Quote | None]:
     rest = quote.page.text[quote.end :]
-    if _REASON.search(quote.text) or quote.text.endswith("?"):
+    if gives_reason(quote.text) or quote.text.endswith("?"):
         return quote, None
     if rest.strip():
         end = quote.end + _reason_end(rest)
@@ -64,7 +70,7 @@ def _continued(quote: Quote, pages: Sequence[Page]) -> tuple[Quote, Quote | None
 
 def _reason_end(text: str) -> int:
     """Where the first sentence ends that gives a reason, among the next few; 0 when none does."""
-    return next((one.end for one in split(text)[:SENTENCES_ON] if _REASON.search(one.text)), 0)
+    return next((one.end for one in split(text)[:SENTENCES_ON] if gives_reason(one.text)), 0)
 
 
 def _follows(page: Page, before: Page) -> bool:

@@ -16,7 +16,7 @@ from gaiad.research.evidence import Evidence, Term, speaks_of
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote, joined, pick, wanted
-from gaiad.research.reasons import asks_why, with_reasons
+from gaiad.research.reasons import asks_why, gives_reason, with_reasons
 from gaiad.research.replaced import replacing
 from gaiad.research.selection import decided
 from gaiad.research.who_said import asks_who_said, said_by
@@ -64,7 +64,8 @@ def _picked(
     quotes = pick(selected, terms, parameters.text, *most, fields=fields)
     if asks_why(parameters.text):
         least = NEAR_THE_POINT * max((quote.score for quote in quotes), default=0.0)
-        return with_reasons([quote for quote in quotes if quote.score >= least], selected)
+        near = [one for one in quotes if one_place or one.score >= least or gives_reason(one.text)]
+        return with_reasons(near, selected)
     return _to_the_point(quotes) if of_decisions else quotes
 
 

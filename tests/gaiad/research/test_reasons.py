@@ -1,12 +1,18 @@
 """A why-question is answered with the reason, not with the sentence before it."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from gaiad.clock import FrozenClock
+from gaiad.config import load_config
+from gaiad.ports import Call
 from gaiad.research.evidence import Evidence
+from gaiad.research.loop import Researcher
 from gaiad.research.quotes import Quote
-from gaiad.research.reasons import asks_why, with_reasons
+from gaiad.research.reasons import asks_why, gives_reason, with_reasons
+from gaiad.schemas import ResearchRequest
 
 
 def found(page: Any, *neighbours: Any) -> Evidence:
@@ -58,6 +64,22 @@ def test_another_matters_reason_is_left(page: Any, text: str) -> None:
     whole = page(text)
     first = quote(whole, text.split(". ")[0].split("\n")[0].rstrip(".") + ".")
     assert with_reasons([first], [found(whole)]) == [first]
+
+
+@pytest.mark.parametrize("text", ["I chose it 'cause it helps.", "It was due to rain.", "That's why we left."])
+def test_a_reason_is_known_by_its_words(text: str) -> None:
+    assert gives_reason(text)
+    assert not gives_reason("We chose the cause of the year.")
+
+
+async def test_a_reason_in_other_words_stays_beside_what_has_the_words(memory: Any, page: Any) -> None:
+    asked = page("We could choose the agency of the harbour, the agency with the old sign.")
+    told = page("We took it because they help everybody who takes a child.", "tp-2", topic="The agency")
+    clock = FrozenClock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    archive = memory([asked, told], {"tp-1/0": 0.6, "tp-2/0": 0.8})
+    research = Researcher(archive, clock, load_config(environment={}).research)
+    answer = (await research.research(ResearchRequest(query="Why did we choose the agency?"), Call())).answer
+    assert "because they help everybody" in answer
 
 
 async def test_the_reason_of_the_fourth_objection_in_the_samples(ask: Any) -> None:
