@@ -52,6 +52,9 @@ _NTH = "(?:the )?(?P<nth>" + "|".join(PLACES) + ")"
 _WEEK = "(?:the )?week (?P<how>of|starting|beginning)"
 _ITS_YEAR = rf"(?:,? ?(?P<y>{YEAR}))?"
 _BESIDE_NOW = "(?P<which>this|last|previous)"
+_NO_VERB = "".join(
+    rf"(?<!\b{word} )" for word in ("will", "would", "can", "could", "should", "may", "might", "to", "not")
+)
 _TO = "(?:-|–|to|through|until|till)"
 _TODAY = "today|tonight|this morning|this afternoon|this evening|the day before yesterday|yesterday|last night"
 
@@ -109,7 +112,7 @@ FORMS: list[tuple[bool, str, Callable[[re.Match[str], date], Days]]] = [
         rf"(?P<name>{_TODAY})\b",
         read_named_day,
     ),
-    (False, rf"(?:the )?(?:last|past|previous) (?P<n>{COUNT}) (?P<unit>{UNIT})s?\b", read_rolling),
+    (False, rf"(?:the )?(?:{_NO_VERB}last|past|previous) (?P<n>{COUNT}) (?P<unit>{UNIT})s?\b", read_rolling),
     (False, rf"(?:the )?past(?P<n>) (?P<unit>{UNIT})\b", read_rolling),
     (
         False,

@@ -141,6 +141,8 @@ def test_words_name_days(text: str, since: str, until: str) -> None:
         "fall back to the spring",
         "the weekend",
         "How many days after dinner?",
+        "The cell will last 90 days on one charge",
+        "A roof made to last ten years",
     ],
 )
 def test_words_that_are_no_dates_are_left_alone(text: str) -> None:
