@@ -1,21 +1,23 @@
 """From a finished research run to JIT's BriefingContext: which pages, facts and open questions, within how many tokens.
 
 Everything but the counting is pure. What does not fit is left out in a fixed order (summary, open questions,
-then page by page its excerpt and facts, each within its share), so the same run and limit give the same briefing.
+then page by page its excerpt and facts, each within its share), so the same run and limit give the same briefing; no
+fact and no citation is cut in two.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from gaiad.generation import Segment
 from gaiad.memory_schemas import BriefingContext, BriefingEvidence, PageHeader
 from gaiad.ports import Call, Tokenizer
+from gaiad.research import responses
 from gaiad.research.citations import inline, shown
 from gaiad.research.evidence import Evidence
 from gaiad.research.nearby import completing, near_request
 from gaiad.research.sentences import cut_at_word
+from gaiad.research.shorter import answers, excerpts
 from gaiad.research.trail import Trail
 from gaiad.schemas import Citation, Hit, Page, ResearchResult, Retriever
 
@@ -23,7 +25,7 @@ EXCERPT_MAX = 600
 # Where a limit binds, the summary has at most this share of it, and the open questions what is left up to theirs: what
 # is said without its evidence proves nothing.
 _SUMMARY_SHARE, _QUESTIONS_SHARE = 0.4, 0.6
-_WORD = re.compile(r"\S+")
+Shorter = Callable[[str], Sequence[str]]
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +81,17 @@ def draft(trail: Trail, result: ResearchResult, hits: Mapping[str, Hit], max_pag
     pages = _pages([*wanted, *beside][:max_pages], trail, hits, cited)
     left_out = [f"{more} more pages bear on this; raise maxPages = {max_pages} to see them."] if more else []
     listed = result.answer.split("\n")[:-1]  # the last line is for people at a terminal
-    summary = "\n".join(listed[: max_pages + 1]) if result.kind == "listing" else result.answer
+    summary = "\n".join(listed[: max_pages + 1]) if result.kind == "listing" else _told(result)
     return Draft(
         summary=summary, questions=_once((*_missing(result), *depth, *left_out)), pages=pages, reflections=reflections
     )
+
+
+def _told(result: ResearchResult) -> str:
+    """The answer without the seed's words to people, which an agent pays for in tokens; what is missing stays open."""
+    for words in (responses.partial(result.source_packets), responses.safeguard()):
+        result = msgspec.structs.replace(result, answer=result.answer.replace(f"\n\n{words}", ""))
+    return result.answer
 
 
 def _pages(
@@ -147,17 +156,17 @@ async def briefing(
         note = f"Cut at maxOutputTokens = {limit}."
         (costs[note],) = await _count(tokenizer, [note], call)
         asked = (note, *asked)
-    summary = await room.put(drafted.summary, _SUMMARY_SHARE, cut=True)
+    summary = await room.put(drafted.summary, _SUMMARY_SHARE, answers)
     questions = await _while_they_fit(room, asked, _QUESTIONS_SHARE)
     facts: list[str] = []
     evidence: list[BriefingEvidence] = []
     for page in drafted.pages:
-        excerpt = await room.put(page.excerpt, cut=True)
+        excerpt = await room.put(page.excerpt, shorter=excerpts)
         if not excerpt:
             break
         evidence.append(_evidence(page, excerpt, headers[page.page_id]))
         facts += await _while_they_fit(room, page.facts)
-        if len(excerpt) < len(page.excerpt):
+        if excerpt != page.excerpt:
             break
     return BriefingContext(
         executive_summary=summary,
@@ -189,27 +198,26 @@ class _Room:
         self._call = call
         self.used = 0
 
-    async def put(self, text: str, share: float = 1.0, *, cut: bool = False) -> str:
-        """The text, or with `cut` its beginning, where it fits into this share of the limit with what is there; ""."""
+    async def put(self, text: str, share: float = 1.0, shorter: Shorter | None = None) -> str:
+        """The text, or the longest of its `shorter` ones, that fits into this share of the limit with what is there."""
         if self._limit is None or self.used + self._costs[text] <= int(self._limit * share):
             self.used += self._costs[text]
             return text
-        if not cut:
+        if shorter is None:
             return ""
-        kept, cost = await _cut(text, int(self._limit * share) - self.used, self._tokenizer, self._call)
+        kept, cost = await _longest(shorter(text), int(self._limit * share) - self.used, self._tokenizer, self._call)
         self.used += cost
         return kept
 
 
-async def _cut(text: str, limit: int, tokenizer: Tokenizer, call: Call) -> tuple[str, int]:
-    """The longest beginning of whole words with at most `limit` tokens, and its tokens."""
-    ends = [match.end() for match in _WORD.finditer(text)]
-    best, cost, low, high = "", 0, 0, len(ends) - 1
+async def _longest(texts: Sequence[str], limit: int, tokenizer: Tokenizer, call: Call) -> tuple[str, int]:
+    """The longest of these, shortest first, with at most `limit` tokens, and its tokens."""
+    best, cost, low, high = "", 0, 0, len(texts) - 1
     while low <= high:
         middle = (low + high) // 2
-        (tokens,) = await _count(tokenizer, [text[: ends[middle]]], call)
+        (tokens,) = await _count(tokenizer, [texts[middle]], call)
         if tokens <= limit:
-            best, cost, low = text[: ends[middle]], tokens, middle + 1
+            best, cost, low = texts[middle], tokens, middle + 1
         else:
             high = middle - 1
     return best, cost

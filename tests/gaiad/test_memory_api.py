@@ -265,6 +265,7 @@ async def test_a_spent_depth_gives_what_was_found_and_says_what_is_open(memory: 
     await memory.ingest()
     built = await memory.build("How did the lens of the lantern evolve?", budgets={"maxReflectionDepth": 1})
     assert built.reflection_steps == 1
+    assert "PARTIAL status" not in built.executive_summary
     assert "12 December" in built.executive_summary
     assert built.evidence
     assert "Stopped at maxReflectionDepth = 1." in built.open_questions

@@ -57,7 +57,7 @@ async def test_no_limit_is_passed_and_the_count_is_right(limit: int, clock: Froz
 async def test_what_was_cut_says_so_and_keeps_room_for_evidence(clock: FrozenClock) -> None:
     built = await held(40, clock)
     assert built.open_questions[0] == "Cut at maxOutputTokens = 40."
-    assert built.executive_summary == "The lamp was lit in May. The lamp was lit in May. The lamp"
+    assert built.executive_summary == "The lamp was lit in May. The lamp was lit in May."
     assert built.evidence[0].excerpt == PAGES[0].excerpt
     assert built.key_facts[0] == "Fact 0."
     assert built.pages_used < 4
