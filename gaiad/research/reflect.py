@@ -19,6 +19,8 @@ from gaiad.research.words import stem
 SUFFICIENT, RELEVANT = 0.65, 0.43
 # A page this near in meaning (see evidence.semantic_score) is a paraphrase although hardly a word is shared.
 SAME_MEANING, NO_WORDS = 0.64, 0.2
+# From here on what is left out of the question is not answered: "Who lives in Porto?" by who comes from Porto.
+HALF_LEFT_OUT = 0.45
 # Strength is the best page's relevance, more when it stands out from the tenth, less for words that stand nowhere.
 STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
 # And more for a page of the very day or month that the question names.
@@ -78,7 +80,7 @@ def evaluate_sufficiency(
     other = somebody_elses(parameters, selected, found)
     if other:
         missing.append(f"this of {parameters.people[0]}; {other} speaks of it")
-    known = not other and not unheard_of(parameters, terms)
+    known = not other and not unheard_of(parameters, terms) and _left_out(terms, selected, near) < HALF_LEFT_OUT
     enough = evidence_strength >= SUFFICIENT and temporality > 0 and completeness >= 0.5 and known
     relevant = (evidence_strength >= RELEVANT or paraphrase or not terms) and not strangers(parameters, terms)
     relevant = relevant and (near >= SAME_MEANING or not of_nothing(terms))
@@ -94,6 +96,13 @@ def evaluate_sufficiency(
         completeness=completeness,
         likelihood=likelihood,
     )
+
+
+def _left_out(terms: Sequence[Term], selected: Sequence[Evidence], near: float) -> float:
+    """The share of the question's weight in words that stand in no page selected, 0 where the meaning is the same."""
+    total, earned = sum(term.weight for term in terms), union(selected)
+    lost = sum(term.weight for term in terms if not earned.get(term.word))
+    return lost / total if total and near < SAME_MEANING else 0.0
 
 
 def strangers(parameters: SearchParameters, terms: Sequence[Term]) -> bool:

@@ -1,0 +1,34 @@
+"""What was found is held against the whole question."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gaiad.clock import FrozenClock
+from gaiad.config import load_config
+from gaiad.ports import Call
+from gaiad.research.loop import Researcher
+from gaiad.schemas import ResearchRequest
+
+LEMON = "Ines will bring the lemon tree from Porto."
+OTTO = "Otto lives in Graz."
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "missing"),
+    [
+        ("Who lives in Porto?", "PARTIAL", ["lives"]),
+        ("Who lives in Graz?", "SUCCESS", []),
+        ("What will Ines bring from Porto?", "SUCCESS", []),
+    ],
+)
+async def test_half_of_a_question_is_no_answer_to_it(
+    memory: Any, page: Any, query: str, status: str, missing: list[str]
+) -> None:
+    clock = FrozenClock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    archive = memory([page(LEMON), page(OTTO, "tp-2")], {"tp-1/0": 0.27, "tp-2/0": 0.03})
+    result = await Researcher(archive, clock, load_config(environment={}).research).research(
+        ResearchRequest(query=query), Call()
+    )
+    assert (result.status, result.missing_aspects) == (status, missing)
