@@ -38,7 +38,6 @@ def completing(
 
 
 def _is_near(item: Evidence, names: Collection[str]) -> bool:
-    if len(content_words(item.page.text)) < _WORDS:
-        return False
-    named = any(item.credits.get(name, 0.0) == 1.0 for name in names)
-    return named or (item.cosine is not None and item.cosine >= NEAR)
+    near = item.cosine is not None and item.cosine >= NEAR
+    bears = near or any(item.credits.get(name, 0.0) == 1.0 for name in names)
+    return bears and len(content_words(item.page.text)) >= _WORDS

@@ -129,9 +129,15 @@ def _score(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:
 
     What only asks, only repeats the message, was written by a model of ours, or is data of a packet bears on nothing.
     """
-    if _is_data(page) or own_words(page) or (page.speaker == "user" and asks(page.text)) or _repeats(said, page):
+    score = _covering(said, hit, page, by_meaning=by_meaning)
+    if not score or _is_data(page) or own_words(page) or (page.speaker == "user" and asks(page.text)):
         return 0.0
-    standing = stems(f"{page.text} {page.topic}")
+    return 0.0 if _repeats(said, page) else score
+
+
+def _covering(said: Weighed, hit: Hit, page: Page, *, by_meaning: bool) -> float:
+    """How much of the message it covers and how near it is, 0.0 when not enough."""
+    standing = stems(page.text) | stems(page.topic)
     covered = [own for own in said.weights if own in standing]
     telling = sum(own in said.telling for own in covered)
     lexical = sum(said.weights[own] for own in covered) / sum(said.weights.values())

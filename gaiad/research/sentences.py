@@ -3,6 +3,7 @@
 Line breaks inside a sentence (wrapped text) do not end it; an empty line, a list mark, a heading or a `Speaker:` does.
 """
 
+import functools
 import re
 
 import msgspec
@@ -35,6 +36,11 @@ class Sentence(msgspec.Struct, frozen=True):
 
 def split(text: str) -> list[Sentence]:
     """The sentences of `text` in order; every character but white space between them belongs to one."""
+    return list(_split(text))
+
+
+@functools.lru_cache(maxsize=512)  # a page is split for its quotes, its echoes and what it says against another
+def _split(text: str) -> tuple[Sentence, ...]:
     sentences: list[Sentence] = []
     start = 0
     for match in _BREAK.finditer(text):
@@ -46,7 +52,7 @@ def split(text: str) -> list[Sentence]:
         _append(sentences, text, start, end)
         start = match.end()
     _append(sentences, text, start, len(text))
-    return sentences
+    return tuple(sentences)
 
 
 def _append(sentences: list[Sentence], text: str, start: int, end: int) -> None:

@@ -1,6 +1,6 @@
 """The part of a page to show for a query: the window that holds most of what was asked for, cut between words."""
 
-import re
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -8,7 +8,6 @@ import msgspec
 from gaiad.archive.finding.query_terms import QueryTerm
 
 EXCERPT_CHARS = 240
-_BREAK = re.compile(r"\s")
 _SHORTEST_PREFIX = 3
 
 
@@ -59,10 +58,10 @@ def excerpt(text: str, wanted: Sequence[Needle] = (), width: int = EXCERPT_CHARS
     if len(text) <= width:
         return " ".join(text.split())
     start, end = best_window(text, wanted, width)
-    while start > 0 and not _BREAK.match(text[start - 1]) and start < end and not _BREAK.match(text[start]):
+    while start > 0 and not text[start - 1].isspace() and start < end and not text[start].isspace():
         start += 1
     cut = end
-    while cut < len(text) and cut > start and not _BREAK.match(text[cut]) and not _BREAK.match(text[cut - 1]):
+    while cut < len(text) and cut > start and not text[cut].isspace() and not text[cut - 1].isspace():
         cut -= 1
     end = cut if cut > start else end
     shown = " ".join(text[start:end].split())
@@ -78,12 +77,17 @@ def best_window(text: str, wanted: Sequence[Needle], width: int) -> tuple[int, i
         return 0, width
     best, best_count = (spans[0][0], spans[0][1]), 0
     first = 0
-    for last in range(len(spans)):
-        while spans[last][1] - spans[first][0] > width and first < last:
+    inside: Counter[int] = Counter()  # of the matches from the first to the last, each with how often it stands there
+    for _, end, needle in spans:
+        inside[needle] += 1
+        while end - spans[first][0] > width and inside.total() > 1:
+            gone = spans[first][2]
             first += 1
-        count = len({needle for _, _, needle in spans[first : last + 1]})
-        if count > best_count:
-            best, best_count = (spans[first][0], spans[last][1]), count
+            inside[gone] -= 1
+            if not inside[gone]:
+                del inside[gone]
+        if len(inside) > best_count:
+            best, best_count = (spans[first][0], end), len(inside)
     slack = max(0, width - (best[1] - best[0]))
     start = max(0, min(best[0] - slack // 2, len(text) - width))
     return start, min(len(text), start + width)

@@ -86,8 +86,9 @@ class Stemmer:
     def spelled(self, word: str, terms: Sequence[str]) -> tuple[tuple[str, str], ...]:
         """What to match for those of a word's terms (its stems, its forms) that are no stems of themselves."""
         moved = [term for term, again in zip(terms, self.stems(terms), strict=True) if again != (term,)]
-        known = self._family_words | self._by_stem(_APOSTROPHE.split(word)) if moved else {}
-        return tuple((term, known[term]) for term in moved if term in known)
+        own = self._by_stem(_APOSTROPHE.split(word)) if moved else {}
+        known = ((term, own.get(term) or self._family_words.get(term, "")) for term in moved)
+        return tuple((term, spelled) for term, spelled in known if spelled)
 
     def _by_stem(self, words: Sequence[str]) -> dict[str, str]:
         return {stems[0]: word for word, stems in zip(words, self.stems(words), strict=True) if len(stems) == 1}
