@@ -27,7 +27,9 @@ async def test_half_of_a_question_is_no_answer_to_it(
     memory: Any, page: Any, query: str, status: str, missing: list[str]
 ) -> None:
     clock = FrozenClock(datetime(2026, 1, 15, 12, tzinfo=UTC))
-    archive = memory([page(LEMON), page(OTTO, "tp-2")], {"tp-1/0": 0.27, "tp-2/0": 0.03})
+    others = [page(f"The tram was late on day {number}.", f"tp-{number}") for number in range(3, 14)]
+    cosines = {"tp-1/0": 0.48, "tp-2/0": 0.3, **{one.page_id: 0.05 for one in others}}
+    archive = memory([page(LEMON), page(OTTO, "tp-2"), *others], cosines)
     result = await Researcher(archive, clock, load_config(environment={}).research).research(
         ResearchRequest(query=query), Call()
     )
