@@ -15,7 +15,7 @@ from gaiad.clock import day_of, moment_of, to_iso
 from gaiad.errors import BadInput
 from gaiad.ports import Archive, Call
 from gaiad.research.citations import cite
-from gaiad.research.evidence import Term
+from gaiad.research.evidence import Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import spoken_from
@@ -122,10 +122,12 @@ async def list_matching(
     if not filters.packet_ids and (topic or (parameters.unknown_models and not filters.models)):
         return Listing(packets=(), leads={}, total=0, degraded=degraded)
     matching = await _all(archive, filters, "latest" if latest_first else "earliest", call, trail)
-    found = [packet for packet in matching if packet.packet_id not in passed_over]
+    left_out = {*passed_over, *await _left_out(archive, parameters, filters, call, trail)}
+    found = [one for one in matching if one.packet_id not in left_out and one.model not in parameters.left_out_models]
     of_sessions = _OF_SESSIONS.match(parameters.text) is not None
     if of_sessions:
         found = _one_of_each_session(found)
+    found = found[: parameters.most or len(found)]
     shown = found[:LISTED_MAX]
     leads = {packet.packet_id: await _lead(archive, packet, call) for packet in shown}
     kept = {packet_id: lead for packet_id, lead in leads.items() if lead is not None}
@@ -183,6 +185,21 @@ async def _narrow(
     lowest = ranked[-(_LOOKED_AT // 10) :]
     open_ended = looked_at >= _LOOKED_AT and any(item.lexical >= ABOUT for item in lowest)
     return msgspec.structs.replace(filters, packet_ids=list(dict.fromkeys(about))), open_ended, tuple(pool.degraded)
+
+
+async def _left_out(
+    archive: Archive, parameters: SearchParameters, filters: Filters, call: Call, trail: Trail
+) -> list[str]:
+    """The ids of the packets that speak of what the list is to be without."""
+    if not parameters.left_out:
+        return []
+    words = parameters.left_out
+    what = msgspec.structs.replace(
+        parameters, keywords=words, search_text=" ".join(words), phrases=(), text=" ".join(words)
+    )
+    frequencies = await archive.document_frequency(lookup_words(what), call)
+    found, _, _ = await _narrow(archive, what, filters, make_terms(what, frequencies, 0), call, trail)
+    return found.packet_ids
 
 
 async def _lead(archive: Archive, packet: PacketSummary, call: Call) -> Citation | None:

@@ -6,6 +6,7 @@ Dates, models and people read from words are preferences. Only a listing questio
 
 import functools
 import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from datetime import datetime, tzinfo
 from typing import Literal
@@ -15,6 +16,7 @@ import msgspec
 from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, recognise
+from gaiad.research.list_words import ListWords, read_list
 from gaiad.research.metric_words import find_metrics, ranges_of_packets, without_metrics
 from gaiad.research.words import content_words, cut, expand_initials, is_letter, stop_words, synonyms
 from gaiad.schemas import Facets, Focus, MetricRange
@@ -70,8 +72,9 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
     `keywords` are normalised content words, `expanded` adds initials and synonyms, `search_text` is the question
     without its opening and its date; `since`/`until` are UTC, None when open, and
     `landmarks` the packets that they are taken from ("before the MIT study"); `unknown_models` are those of the
-    `model_words` that no packet is of; `subjects` are the two things a comparison holds side by side; `ambiguous`
-    says why the question cannot be looked up, "" when it can.
+    `model_words` that no packet is of; `subjects` are the two things a comparison holds side by side; `most` is
+    how many packets a list wants, 0 for all, `left_out` the words and `left_out_models` the models that it is to be
+    without; `ambiguous` says why the question cannot be looked up, "" when it can.
     """
 
     text: str
@@ -91,6 +94,9 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
     people: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     metrics: tuple[MetricRange, ...] = ()
+    most: int = 0
+    left_out: tuple[str, ...] = ()
+    left_out_models: tuple[str, ...] = ()
     order: Order = "relevance"
     focus: Focus = "full_context"
     subjects: tuple[str, ...] = ()
@@ -116,10 +122,11 @@ def process_query(
     ranges = find_metrics(with_ranges, _table().metrics)
     metrics = tuple(one.range for one in ranges)
     bare = without_metrics(with_ranges, ranges)
+    order, kind = _order(bare), "listing" if ranges_of_packets(with_ranges, ranges) else _kind(bare)
+    listed = read_list(bare) if kind == "listing" else ListWords(text=bare)
+    bare, without = listed.text, recognise(listed.left_out, facets, [], _table().roles)
     meanings = expand_initials(bare)
     entities = recognise(bare, facets, meanings, _table().roles)
-    order = _order(bare)
-    kind = "listing" if ranges_of_packets(with_ranges, ranges) else _kind(bare)
     kind = "factual" if kind == "conceptual" and entities.people and _WHY.match(bare) else kind
     topic_text = opened(bare)
     keywords = _keywords(topic_text if content_words(topic_text) else bare, entities, order, kind)
@@ -144,6 +151,9 @@ def process_query(
         people=entities.people,
         names=entities.names,
         metrics=metrics,
+        most=listed.most,
+        left_out=_left_out(listed.left_out, without),
+        left_out_models=tuple(dict.fromkeys(name for names in without.models.values() for name in names)),
         order=order,
         focus=_focus(with_ranges, metrics),
         subjects=_subjects(bare) if kind == "comparative" else (),
@@ -152,8 +162,8 @@ def process_query(
 
 
 def plain_question(text: str) -> str:
-    """The question in one line, without the name of whom it is put to."""
-    return _VOCATIVE.sub("", " ".join(text.split()))
+    """The question in one line, accents composed, without the name of whom it is put to."""
+    return _VOCATIVE.sub("", " ".join(unicodedata.normalize("NFC", text).split()))
 
 
 def _is_name(period: Period, question: str, people: Collection[str]) -> bool:
@@ -234,6 +244,12 @@ def request_words() -> frozenset[str]:
 def is_role(name: str) -> bool:
     """Whether a speaker's name is that of a role (user, assistant), behind which anybody may be."""
     return name.lower() in _table().roles
+
+
+def _left_out(text: str, entities: Entities) -> tuple[str, ...]:
+    """The words that no packet of a list is to speak of; a model's name is none of them."""
+    called = {*entities.models, *entities.unknown_models}
+    return tuple(word for word in content_words(text) if word not in request_words() and word not in called)
 
 
 def _expanded(keywords: tuple[str, ...], meanings: list[str]) -> tuple[str, ...]:

@@ -170,3 +170,43 @@ def _filtering(archive: Any) -> Any:
 
     archive.list_packets = list_packets
     return archive
+
+
+@pytest.fixture
+def small(memory: Any, page: Any) -> Any:
+    """Four packets in order of time, of two models."""
+    rows = (("Soup", "Claude"), ("Soup and bread", "Gemini"), ("A boat", "Claude"), ("A kite", "Grok"))
+    pages = [
+        page(f"{text} is what we spoke of.", f"tp-{day}", timestamp=f"2025-11-0{day}T10:00:00Z", model=model)
+        for day, (text, model) in enumerate(rows, start=1)
+    ]
+    archive = _filtering(memory(pages, models=("Claude", "Gemini", "Grok")))
+    oldest_first = archive.list_packets
+
+    async def in_order(request: Any, call: Call) -> Any:
+        found = await oldest_first(request, call)
+        return found[::-1] if request.order == "latest" else found
+
+    archive.list_packets = in_order
+    return archive
+
+
+@pytest.mark.parametrize(
+    ("question", "listed"),
+    [
+        ("Show me the three latest conversations", ["tp-4", "tp-3", "tp-2"]),
+        ("Show me the first two conversations", ["tp-1", "tp-2"]),
+        ("Show me the oldest conversation", ["tp-1"]),
+        ("What was our last conversation about?", ["tp-4"]),
+        ("When was our first conversation?", ["tp-1"]),
+        ("Show me everything except the soup", ["tp-3", "tp-4"]),
+        ("Show me conversations about soup, not Gemini", ["tp-1"]),
+        ("List all conversations without Claude", ["tp-2", "tp-4"]),
+        ("How often did we talk about soup?", ["tp-1", "tp-2"]),
+    ],
+)
+async def test_a_list_holds_as_many_as_it_is_asked_for_and_not_what_it_is_to_be_without(
+    small: Any, question: str, listed: list[str]
+) -> None:
+    result = await Researcher(small, FrozenClock(NOW), CONFIG).research(ResearchRequest(query=question), Call())
+    assert (result.status, [packet.packet_id for packet in result.sources]) == ("SUCCESS", listed)
