@@ -137,8 +137,7 @@ def test_a_terminal_shows_the_council_at_work_and_the_answer_as_it_is_written(te
         "CodeMind verified: success: it names the keeper",
     ]
     assert lines[5].startswith("Depth: full (full was asked for) | Turn: ")
-    assert lines[6].startswith("Engine: p (scripted) (")
-    assert lines[6].endswith(" ms) | Session: term")
+    assert re.fullmatch(r"Engine: p \(scripted\) \([\d.]+ m?s\) \| Session: term", lines[6])
     for words in ("Lite is planning...", "Prime is refining the plan...", "CodeMind is verifying..."):
         assert words + CLEAR in seen
 
