@@ -112,7 +112,8 @@ def select(
     if len(parameters.subjects) == 2:
         return _side_by_side(parameters, usable, max_pages, max_packets)
     if parameters.kind == "factual":
-        threshold = min(threshold, DECIDED_TOO) if decided(parameters) else threshold
+        then = all(about_then(item.page.timestamp, parameters) for item in usable)
+        threshold = min(threshold, DECIDED_TOO) if then and decided(parameters) else threshold
         return _likeliest(parameters.text, usable, threshold, max_pages, max_packets)
     bar = NEAR_BEST[parameters.kind] * usable[0].relevance
     return _capped([item for item in usable if item.relevance >= bar], max_pages, max_packets)

@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 import msgspec
 
 from gaiad.research.citations import cite, inline, shown
+from gaiad.research.cue_words import deciding_stems
 from gaiad.research.evidence import Evidence, Term, speaks_of
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
@@ -82,11 +83,15 @@ def _in_order(parameters: SearchParameters, quotes: list[Quote], selected: Seque
 
 
 def _to_the_point(quotes: Sequence[Quote]) -> list[Quote]:
-    """Of each packet its best quote, and those that cover at least half as much of the question."""
+    """Of each packet its best quote, those that cover at least half as much of the question, and what was decided."""
     best: dict[str, float] = {}
     for quote in quotes:
         best[quote.page.packet_id] = max(quote.score, best.get(quote.page.packet_id, 0.0))
-    return [quote for quote in quotes if quote.score >= 0.5 * best[quote.page.packet_id]]
+    return [
+        quote
+        for quote in quotes
+        if quote.score >= 0.5 * best[quote.page.packet_id] or stems(quote.text) & deciding_stems()
+    ]
 
 
 def _for_each_side(
