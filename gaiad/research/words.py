@@ -15,8 +15,10 @@ import Stemmer
 from constants.load import load
 from constants.word_forms import families
 
-# Numbers keep their points and versions their prefix (v2.0); an apostrophe inside a word is part of it.
-_WORD = re.compile(r"[^\W_]+(?:(?:\.\d+)+|(?:['’][^\W_]+)*)")
+# Numbers keep their points and versions their prefix (v2.0); an apostrophe inside a word is part of it, and so is an
+# accent that stands as a character of its own, as in text from a Mac or a PDF.
+_LETTERS = r"[^\W_]++(?:[\u0300-\u036f]++[^\W_]*+)*+"
+_WORD = re.compile(rf"{_LETTERS}(?:(?:\.\d+)+|(?:['’]{_LETTERS})*)")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:(?:\.[0-9]+)+|(?:'[A-Za-z0-9]+)*)")  # the same where all is ASCII, and faster
 _TEXTS_KEPT = 1024  # of one run some 300 are looked at, most of them twice; a page's stems are 2 to 8 KB
 _APOSTROPHE = re.compile(r"['’]")

@@ -1,5 +1,6 @@
 """The part of a page to show for a query: the window that holds most of what was asked for, cut between words."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
@@ -24,7 +25,9 @@ def needles(terms: Sequence[QueryTerm], phrases: Sequence[str] = ()) -> list[Nee
     for term in terms:
         prefix = common_prefix(term.word, term.stems[0])
         short = len(prefix) < _SHORTEST_PREFIX
-        wanted.append(Needle(term.word if short else prefix, whole=short))
+        written = term.word if short else prefix
+        forms = dict.fromkeys((written, unicodedata.normalize("NFD", written)))  # accents as characters of their own
+        wanted += [Needle(form, whole=short) for form in forms]
     return wanted
 
 

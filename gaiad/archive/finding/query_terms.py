@@ -7,6 +7,7 @@ postings of that word would never be found. Query text never reaches FTS5's quer
 import re
 import sqlite3
 import threading
+import unicodedata
 from collections.abc import Sequence
 
 import msgspec
@@ -20,7 +21,8 @@ _MAX_QUERY_CHARS = 20_000
 _MAX_WORD_CHARS = 200
 _CACHE_WORDS = 50_000
 _APOSTROPHE = re.compile("['’]")
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_LETTERS = r"[^\W_]++(?:[\u0300-\u036f]++[^\W_]*+)*+"  # an accent that no letter composes with is no end of a word
+_WORD = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})*")
 
 _STOP_WORDS = """
 a about above after again against all also am an and any are as at be because been before being below between both
@@ -110,9 +112,9 @@ class Stemmer:
 
 
 def split_words(text: str) -> list[str]:
-    """The distinct words of a text in order, lower case, at most `MAX_WORDS` of the first 20,000 characters."""
+    """The distinct words of the first 20,000 characters of a text in order, lower case, accents composed."""
     seen: dict[str, None] = {}
-    for match in _WORD.finditer(text[:_MAX_QUERY_CHARS].replace("\0", " ")):
+    for match in _WORD.finditer(unicodedata.normalize("NFC", text[:_MAX_QUERY_CHARS]).replace("\0", " ")):
         seen.setdefault(match.group()[:_MAX_WORD_CHARS].lower())
     return list(seen)
 

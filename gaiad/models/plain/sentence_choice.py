@@ -6,6 +6,7 @@ A shared word counts for more the fewer of the sentences have it; words without 
 import functools
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
@@ -71,8 +72,9 @@ def choose(question: str, texts: Sequence[Quote]) -> list[Quote]:
 
 
 def topic_words(text: str) -> set[str]:
-    """The stems of the words that carry a topic."""
-    words = {re.sub(r"['’]", "", word.lower().removesuffix("'s").removesuffix("’s")) for word in _WORD.findall(text)}
+    """The stems of the words that carry a topic; accents count alike, composed with their letters or not."""
+    written = unicodedata.normalize("NFC", text)
+    words = {re.sub(r"['’]", "", word.lower().removesuffix("'s").removesuffix("’s")) for word in _WORD.findall(written)}
     return {_stem(word) for word in words if word and word not in _stop_words()}
 
 

@@ -1,5 +1,6 @@
 """Questions to SearchParameters, Appendix A's among them."""
 
+import unicodedata
 from datetime import UTC, datetime
 
 import pytest
@@ -224,3 +225,8 @@ def test_a_month_that_is_somebodys_name_is_no_date(text: str, people: tuple[str,
 
 def test_where_nobody_is_called_so_it_is_a_month() -> None:
     assert read("What did we plan for June?").date_text == "for June"
+
+
+def test_accents_as_characters_of_their_own_ask_the_same() -> None:
+    question = "Claude, who ordered the Küvette for Müller's café in March?"
+    assert read(unicodedata.normalize("NFD", question)) == read(question)

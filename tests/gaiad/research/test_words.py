@@ -1,4 +1,5 @@
 import re
+import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,15 @@ def test_words_are_cut_as_the_plain_pattern_cuts_them_and_stems_are_theirs(text:
     expected = _PLAIN.findall(text)
     assert [word.text for word in cut(text)] == expected
     assert stems(text) == {stem(normalise(word)) for word in expected}
+
+
+def test_accents_as_characters_of_their_own_are_of_the_same_words() -> None:
+    text = "Zoë köpte en fräsmaskin i Göteborg; Müller's Café-Küvette v2.0"
+    apart = unicodedata.normalize("NFD", text)
+    words = cut(apart)
+    assert [unicodedata.normalize("NFC", word.text) for word in words] == [word.text for word in cut(text)]
+    assert [apart[word.start : word.end] for word in words] == [word.text for word in words]
+    assert stems(apart) == stems(text)
 
 
 def test_versions_possessives_and_contractions_stay_whole() -> None:

@@ -1,5 +1,7 @@
 """Query words become the very terms FTS5 made of the pages."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +35,12 @@ def test_irregular_forms_of_a_word_are_looked_for_together(stems):
 
 def test_possessives_and_diacritics(stems):
     assert [term.stems for term in parse_query("Zoë's café’s", stems)] == [("zoe",), ("cafe",)]
+
+
+def test_accents_as_characters_of_their_own_are_of_the_same_words(stems):
+    query = "Zoë's fräsmaskin in Göteborg"
+    assert parse_query(unicodedata.normalize("NFD", query), stems) == parse_query(query, stems)
+    assert parse_query("x\u0304\u031ay", stems)[0].stems == ("x", "y")
 
 
 def test_a_name_with_an_apostrophe_keeps_its_parts(stems):
@@ -93,6 +101,12 @@ def test_the_words_of_an_excerpt_are_whole(stems):
     text = " ".join(f"word{n}" for n in range(300))
     shown = excerpt(text, needles(parse_query("word150", stems))).strip("…")
     assert set(shown.split()) <= set(text.split())
+
+
+def test_an_excerpt_shows_words_whose_accents_are_characters_of_their_own(stems):
+    text = unicodedata.normalize("NFD", "nothing here " * 40 + "en fräsmaskin köpt " + "nor there " * 40)
+    shown = excerpt(text, needles(parse_query("fräsmaskin", stems)))
+    assert "fräsmaskin köpt" in unicodedata.normalize("NFC", shown)
 
 
 @given(st.text(max_size=1500))

@@ -1,3 +1,5 @@
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +8,7 @@ from gaiad.clock import SystemClock
 from gaiad.errors import BadInput, Cancelled, DeadlineExceeded
 from gaiad.generation import Block, ChatMessage, Contract, Generated, GenerateRequest, Segment
 from gaiad.models.plain.extractive import NOTHING_FITS, ExtractiveModel
-from gaiad.models.plain.sentence_choice import Quote, choose, sentences
+from gaiad.models.plain.sentence_choice import Quote, choose, sentences, topic_words
 from gaiad.models.tokens.word_tokenizer import count_words
 from gaiad.ports import Call
 
@@ -140,3 +142,8 @@ def test_sentences_are_cut_where_they_end():
 @given(st.text(alphabet="ab .!?\n-\"'A1", max_size=60))
 def test_no_character_of_a_text_gets_lost_between_its_sentences(text):
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+
+
+def test_accents_count_alike_composed_or_not():
+    text = "Zoë's fräsmaskin in Göteborg"
+    assert topic_words(unicodedata.normalize("NFD", text)) == topic_words(text)
