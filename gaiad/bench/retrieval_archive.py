@@ -74,8 +74,8 @@ class FilledArchive:
         )
         if kept.trail is None:
             return [], 0
-        best = sorted(kept.trail.evidence, key=lambda item: (-item.fused, -item.relevance))
-        return [(item.page.page_id, item.page.packet_id) for item in best], len(kept.trail.rounds)
+        found = [(item.page.page_id, item.page.packet_id) for item in kept.trail.evidence]
+        return found, len(kept.trail.rounds)
 
     async def explained(self, query: str) -> list[Hit]:
         """As many hits with the parts of their scores."""

@@ -17,6 +17,7 @@ from gaiad.research.trail import Trail
 from gaiad.schemas import Hit, Page, SearchRequest, SearchResponse
 from gaiad.tracing import span
 
+UNQUOTED = 0.85  # what a page is worth that lacks the words the question quotes, where others have them
 PAGES_OF_A_TURN = 2  # what was asked and what was answered
 MORE_AT_MOST = 100
 _log = get_logger("gaiad.research")
@@ -46,6 +47,9 @@ class Pool:
         self._passed_over = frozenset(passed_over)
         self._by_page: dict[str, Evidence] = {}
         self._by_question: set[str] = set()
+        self._places: dict[str, float] = {}
+        self._quoting: set[str] = set()
+        self._first_query = ""
         self._by_query: dict[str, tuple[list[Hit], dict[str, list[str]]]] = {}
         self._pages: dict[str, Page] = {}
         self.degraded: list[str] = []
@@ -54,6 +58,16 @@ class Pool:
     def evidence(self) -> list[Evidence]:
         """Everything found so far, most relevant first."""
         return sorted(self._by_page.values(), key=lambda item: (-item.relevance, item.page.page_id))
+
+    @property
+    def ranked(self) -> list[Evidence]:
+        """Everything found so far, what the first search found as the archive ranked it, and behind that the rest."""
+        places = self._places
+
+        def key(item: Evidence) -> tuple[float, float, float, str]:
+            return -places.get(item.page.page_id, 0.0), -item.fused, -item.relevance, item.page.page_id
+
+        return sorted(self._by_page.values(), key=key)
 
     @property
     def by_question(self) -> list[Evidence]:
@@ -69,18 +83,22 @@ class Pool:
         """Run the searches together; returns how many pages are new to the run.
 
         The queries `beside` the question, of its parts or of a second hop, only bring pages that it has not found: it
-        is the question that says how well a page answers it.
+        is the question that says how well a page answers it. Where a search for quoted words finds pages, those and
+        their neighbours are preferred.
         """
+        self._first_query = self._first_query or requests[0].query
         with span("researcher.search", searches=len(requests)) as counts:
             responses = await asyncio.gather(*(self._search(self._with_room(request)) for request in requests))
             counts["hits"] = sum(len(response.hits) for response in responses)
         before = len(self._by_page)
         with span("researcher.integrate") as counts:
             asked = list(zip(requests, responses, strict=True))
+            holding = [hit for request, response in asked if request.phrases for hit in response.hits]
+            self._quoting.update(one.page_id for hit in holding for one in (hit, *hit.adjacent))
             for request, response in sorted(asked, key=lambda one: one[0].query in beside):
                 self.degraded += [reason for reason in response.degraded if reason not in self.degraded]
                 hits = [hit for hit in response.hits if hit.packet_id not in self._passed_over]
-                await self._add(hits, request.query, is_beside=request.query in beside)
+                await self._add(hits, request, is_beside=request.query in beside)
             counts["new_pages"] = new = len(self._by_page) - before
         return new
 
@@ -95,7 +113,7 @@ class Pool:
         more = min(MORE_AT_MOST, PAGES_OF_A_TURN * len(self._passed_over))
         return msgspec.structs.replace(request, limit=request.limit + more) if more else request
 
-    async def _add(self, hits: Sequence[Hit], query: str, *, is_beside: bool) -> None:
+    async def _add(self, hits: Sequence[Hit], request: SearchRequest, *, is_beside: bool) -> None:
         neighbours = {hit.page_id: [near.page_id for near in hit.adjacent] for hit in hits}
         wanted = [*neighbours, *(page_id for ids in neighbours.values() for page_id in ids)]
         missing = [page_id for page_id in dict.fromkeys(wanted) if page_id not in self._pages]
@@ -109,13 +127,23 @@ class Pool:
         }
         telling = self._without_echoes(hits, near)
         if is_beside:
-            self._by_query[query] = telling, near
-        for item in weigh(telling, self._pages, near, self._terms):
+            self._by_query[request.query] = telling, near
+        is_first = request.query == self._first_query and request.order == "relevance"
+        for item in map(self._preferred, weigh(telling, self._pages, near, self._terms)):
+            if is_first:
+                place = self._places.get(item.page.page_id, 0.0)
+                self._places[item.page.page_id] = max(place, item.fused)
             known = self._by_page.get(item.page.page_id)
             if known is None or (item.relevance > known.relevance and not is_beside):
                 self._by_page[item.page.page_id] = item
             if not is_beside:
                 self._by_question.add(item.page.page_id)
+
+    def _preferred(self, item: Evidence) -> Evidence:
+        if not self._quoting or item.page.page_id in self._quoting:
+            return item
+        worth = {"relevance": item.relevance * UNQUOTED, "standing": item.standing * UNQUOTED}
+        return msgspec.structs.replace(item, **worth)
 
     async def _stored(self, page_ids: Sequence[str]) -> list[Page]:
         """Those that are still there: a packet may be deleted, or read anew, after the search."""

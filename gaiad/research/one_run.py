@@ -150,7 +150,7 @@ class Run:
         new += await self._steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
         chosen = self._chooser.choose(parameters, terms, pool, attempt.floor)
         self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(chosen.selected))
-        self._trail.evidence = pool.evidence
+        self._trail.evidence = pool.ranked
         return await self._judged(parameters, chosen, iteration)
 
     async def _judged(self, parameters: SearchParameters, chosen: Chosen, iteration: int) -> Judged:

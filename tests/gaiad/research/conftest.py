@@ -105,7 +105,8 @@ class MemoryArchive:
         for page in self.stored.values():
             overlap = len(wanted & stems(f"{page.text} {page.topic}"))
             cosine = self.cosines.get(page.page_id)
-            if overlap or cosine is not None:
+            holds = all(phrase.lower() in page.text.lower() for phrase in request.phrases)
+            if holds and (overlap or cosine is not None):
                 found.append((overlap + (cosine or 0.0), overlap, cosine, page))
         found.sort(key=lambda row: -row[0])
         return SearchResponse(hits=[_hit(*row) for row in found[: request.limit]], took_ms=0.0)

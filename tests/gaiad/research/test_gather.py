@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from gaiad.clock import FrozenClock
 from gaiad.ports import Call
 from gaiad.research.evidence import Term
@@ -46,3 +48,37 @@ async def test_a_page_that_is_gone_since_the_search_is_left_out(memory: Any, pag
     pool = pool_of(archive)
     assert await pool.search([SearchRequest(query=QUESTION, explain=True)]) == 1
     assert [item.page.packet_id for item in pool.evidence] == ["tp-1"]
+
+
+async def test_what_other_searches_find_stands_behind_what_the_question_found(memory: Any, page: Any) -> None:
+    archive = memory([page("Otto painted the hall, and the hall shines.", "tp-1"), page("The hall burnt.", "tp-2")])
+    pool = pool_of(archive)
+    await pool.search([SearchRequest(query="Who burnt it?", limit=1, explain=True)])
+    await pool.search([SearchRequest(query=QUESTION, explain=True)])
+    assert [item.page.packet_id for item in pool.evidence] == ["tp-1", "tp-2"]
+    assert [item.page.packet_id for item in pool.ranked] == ["tp-2", "tp-1"]
+
+
+async def test_pages_with_the_quoted_words_go_before_others_and_leave_none_out(memory: Any, page: Any) -> None:
+    archive = memory(
+        [
+            page("The hall was painted by a guild, the hall of red paint.", "tp-1"),
+            page('Otto painted "Red Harbour" in the hall.', "tp-2"),
+        ]
+    )
+    asked = SearchRequest(query=QUESTION, explain=True)
+    alone, quoting = pool_of(archive), pool_of(archive)
+    await alone.search([asked])
+    await quoting.search([asked, msgspec.structs.replace(asked, phrases=["red harbour"])])
+    before, after = ({item.page.packet_id: item.relevance for item in pool.evidence} for pool in (alone, quoting))
+    assert before["tp-1"] == before["tp-2"]
+    assert after["tp-1"] < after["tp-2"] == before["tp-2"]
+    assert {item.page.packet_id for item in quoting.ranked} == {"tp-1", "tp-2"}
+
+
+async def test_quoted_words_that_stand_nowhere_change_nothing(memory: Any, page: Any) -> None:
+    asked = SearchRequest(query=QUESTION, explain=True)
+    alone, quoting = (pool_of(memory([page("The hall was painted by a guild.")])) for _ in range(2))
+    await alone.search([asked])
+    await quoting.search([asked, msgspec.structs.replace(asked, phrases=["blue barn"])])
+    assert quoting.evidence == alone.evidence
