@@ -167,7 +167,7 @@ class Run:
             "reflected",
             iteration=iteration,
             sufficient=reflection.is_sufficient,
-            confidence=round(reflection.confidence, 2),
+            confidence=round(reflection.confidence if reflection.is_relevant else 0.0, 2),
             missing=list(reflection.missing_aspects),
         )
         return Judged(selected=chosen.relevant, statements=chosen.statements, reflection=reflection)

@@ -201,6 +201,17 @@ async def test_progress_is_told_in_order(memory: Any, page: Any) -> None:
     }
 
 
+async def test_of_pages_about_something_else_no_confidence_is_told(memory: Any, page: Any) -> None:
+    archive = memory([page("The float switch is wired in series."), page("A switch is a lever.", "tp-2")])
+    told: list[tuple[str, dict[str, Any]]] = []
+    request = ResearchRequest(query="Who painted the float green?")
+    result = await Researcher(archive, CLOCK, CONFIG).research(
+        request, Call(), lambda name, data: told.append((name, data))
+    )
+    assert result.status == "NOT_FOUND"
+    assert {data["confidence"] for name, data in told if name == "reflected"} == {0.0}
+
+
 async def test_turns_are_quoted_without_their_speaker_and_a_question_with_its_answer(memory: Any, page: Any) -> None:
     turns = [
         page("Mara: What about the train to Sintra?", section="transcript", speaker="Mara", sequence=0),
