@@ -28,6 +28,8 @@ class Disagreement(msgspec.Struct, frozen=True):
 
 def find_disagreement(statements: Sequence[Statement], zone: tzinfo) -> Disagreement:
     """A line for each two packets whose quotes disagree, at most `NOTES_MAX`."""
+    if len({statement.citation.packet_id for statement in statements}) < 2:
+        return Disagreement((), contradicts=False)
     read = [(statement.citation.packet_id, one) for statement in statements for one in _read(statement, zone)]
     found: dict[str, dict[tuple[str, str], str]] = {kind: {} for kind in _KINDS}
     for (packet_id, one), (other_id, other) in combinations(read, 2):

@@ -7,10 +7,13 @@ from gaiad.research.assertions import Assertion, read_assertion
 from gaiad.research.contradictions import compare
 from gaiad.research.quotes import Quote
 from gaiad.research.sentences import split
+from gaiad.research.signs import signs_of
 
 
 def replacing(quotes: Sequence[Quote]) -> list[Quote]:
     """The quotes that take the place of what another packet's quote says, in the order of time, one of each packet."""
+    if not any(_may_change(quote) for quote in quotes):
+        return []
     read = [(quote, one) for quote in quotes for one in _read(quote)]
     found = []
     for (quote, one), (other, another) in combinations(read, 2):
@@ -28,6 +31,11 @@ def replacing(quotes: Sequence[Quote]) -> list[Quote]:
 def _read(quote: Quote) -> list[Assertion]:
     page = quote.page
     return [read_assertion(one.text, page.timestamp, page.speaker) for one in split(quote.text)]
+
+
+def _may_change(quote: Quote) -> bool:
+    signs = (signs_of(one.text) for one in split(quote.text))
+    return any(one.replaces or one.gives_up for one in signs)
 
 
 def _changes(one: Assertion) -> bool:
