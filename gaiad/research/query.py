@@ -18,7 +18,8 @@ from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, recognise
 from gaiad.research.list_words import ListWords, read_list
 from gaiad.research.metric_words import find_metrics, ranges_of_packets, without_metrics
-from gaiad.research.words import content_words, cut, expand_initials, is_letter, stop_words, synonyms
+from gaiad.research.subjects import exceeds, subjects_of
+from gaiad.research.words import content_words, cut, expand_initials, stop_words, synonyms
 from gaiad.schemas import Facets, Focus, MetricRange
 
 Kind = Literal["factual", "evolution", "comparative", "conceptual", "listing"]
@@ -40,13 +41,6 @@ _LONE_MONTH = re.compile(
     r"(?:(?P<of>for|from|of|by|on|at)|[\w ]+) (?P<month>march|april|may|june|august)", re.IGNORECASE
 )
 _PHRASE = re.compile(r'"([^"]{2,})"|“([^”]{2,})”')
-_SUBJECTS = (
-    r"(?:between|compar\w+)\s+(?P<a>.+?)\s+(?:and|with|to|vs\.?|versus)\s+(?P<b>.+?)(?=\s+(?:on|in|about|regarding|for|over|when|handle\w*|approach\w*)\b|[?.!,;]|$)",
-    r"\bcompar\w+\s+how\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:\w+(?:ed|led|ought|aid|aw|ent|ook|ell)|handle|see|view|think|feel|approach|describe)\b",
-    r"\bhow\s+(?:do|did|does)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+differ\b",
-    r"\b(?:do|does|did)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+have in common\b",
-    r"(?P<a>[\w.-]+(?:\s[\w.-]+)?)\s+(?:vs\.?|versus)\s+(?P<b>[\w.-]+(?:\s[a-z]\b)?)",
-)
 
 
 class _QueryWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,7 +150,7 @@ def process_query(
         left_out_models=tuple(dict.fromkeys(name for names in without.models.values() for name in names)),
         order=order,
         focus=_focus(with_ranges, metrics),
-        subjects=_subjects(bare) if kind == "comparative" else (),
+        subjects=subjects_of(bare) if kind == "comparative" else (),
     )
     return msgspec.structs.replace(parameters, ambiguous=_ambiguous(parameters))
 
@@ -198,7 +192,7 @@ def _kind(question: str) -> Kind:
         return "factual"
     if _matches(table.listing, lower):
         return "listing"
-    if _matches(table.comparative, lower):
+    if _matches(table.comparative, lower) or exceeds(question):
         return "comparative"
     if _matches(table.evolution, lower):
         return "evolution"
@@ -264,24 +258,6 @@ def _focus(question: str, metrics: tuple[MetricRange, ...]) -> Focus:
         if not metrics and any(cue in lower for cue in cues):
             return focus
     return "full_context"
-
-
-def _subjects(question: str) -> tuple[str, ...]:
-    for pattern in _SUBJECTS:
-        match = re.search(pattern, question, flags=re.IGNORECASE)
-        if match:
-            first, second = (_bare_subject(match[group]) for group in ("a", "b"))
-            return (first, second) if first and second and first.lower() != second.lower() else ()
-    return ()
-
-
-def _bare_subject(text: str) -> str:
-    """The name in `GAM architecture` is GAM, `plan A` keeps its letter; without a name all words but articles."""
-    said = text.strip(" \"'").split()
-    if said and is_letter(said[-1]):
-        return " ".join([*(word for word in said[-2:-1] if word.lower() not in stop_words()), said[-1]])
-    names = [word for word in said if word[:1].isupper() and word.lower() not in stop_words()]
-    return " ".join(names or [word for word in said if word.lower() not in ("how", "the", "a", "an")])
 
 
 def _ambiguous(parameters: SearchParameters) -> str:
