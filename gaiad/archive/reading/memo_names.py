@@ -7,7 +7,8 @@ letter inside a sentence too, when another capitalised word follows, or when wha
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-_WORD = re.compile(r"[^\W_]+(?:['’\-.&][^\W_]+)*")
+_LETTERS = r"[^\W_]++(?:[\u0300-\u036f]++[^\W_]*+)*+"  # an accent may be a character of its own
+_WORD = re.compile(rf"{_LETTERS}(?:['’\-.&]{_LETTERS})*")
 _CLAUSE = re.compile(r"[^,;:!?()\[\]\"“”„«»—–|/*_~=<>{}+]+")
 _OPENERS = frozenset(':!?"“”„«»([—–|*_')
 _JOINERS = frozenset(

@@ -148,6 +148,7 @@ def test_a_question_answered_in_its_turn_is_not_open_but_what_is_undecided_stays
         ("> quoted Carl said so\nElsa was there.", ()),
         ("You've seen it. It's Zoë's.", ("Zoë",)),
         ("Анна told Müller.", ("Анна", "Müller")),
+        ("We met Zoe\u0308's aunt in Go\u0308teborg.", ("Zoe\u0308", "Go\u0308teborg")),
     ],
 )
 def test_names_are_found_by_their_capital_letters(text: str, names: tuple[str, ...]) -> None:
