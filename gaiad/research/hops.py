@@ -2,7 +2,8 @@
 
 Pure. "Which city have both Vera and Otto visited?" holds one question for each of the two; "Where did she move, and
 what does she measure there?" one for each clause. The second hop asks the question again together with what the best
-pages of the first name that the question does not: the bridge from one page to the next.
+pages of the first name that the question does not: the bridge from one page to the next. Only a question that says who
+or what it means by something else ("Otto's wife", "the town where he was born") leads over such a bridge.
 """
 
 import re
@@ -21,6 +22,7 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(r"\b(?:both\s+)?(?P<a>[A-Z][\w'’-]*)\s+and\s+(?P<b>[A-Z][\w'’-]*)(?:\s+both)?\b")
+_BY_SOMETHING_ELSE = re.compile(r"\b(?:that|who|whom|whose|where|which)\b|\w['’]s\b|s['’]\s|\bof\b", re.IGNORECASE)
 
 
 def parts(question: str) -> tuple[str, ...]:
@@ -42,10 +44,13 @@ def parts(question: str) -> tuple[str, ...]:
 
 
 def bridge(question: str, found: Sequence[Evidence]) -> str:
-    """The second hop's query: the question and the new names on the best pages `found` first; "" without any.
+    """The second hop's query: the question and the new names on the best pages `found` first; "" without any, and for
+    a question that names all it means.
 
     Who speaks on them or beside them is no bridge: people call each other by name.
     """
+    if not _BY_SOMETHING_ELSE.search(question, 1):
+        return ""
     best = [item.page for item in found[:BEST_PAGES]]
     speakers = {page.speaker for page in best} | {
         near.speaker for item in found[:BEST_PAGES] for near in item.neighbours
@@ -62,7 +67,7 @@ def with_new_names(question: str, texts: Sequence[str], known: Collection[str] =
     asked = {stem(word.lower) for word in cut(question)} | {stem(word) for word in known}
     found: dict[str, int] = {}
     for text in texts:
-        for name in dict.fromkeys(_names(text)):
+        for name in dict.fromkeys(re.sub(r"['’]s$", "", name) for name in _names(text)):
             if stem(normalise(name)) not in asked and not _of_calendar(name):
                 found[name] = found.get(name, 0) + 1
     new = sorted(found, key=lambda name: -found[name])[:MOST_NEW_NAMES]
