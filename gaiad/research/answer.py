@@ -266,6 +266,8 @@ def parameters_shown(parameters: SearchParameters, refinements: Sequence[str]) -
         "topics": list(parameters.topics),
         "people": list(parameters.people),
         "metrics": [msgspec.structs.asdict(metric) for metric in parameters.metrics],
+        "most": parameters.most,
+        "left_out": [*parameters.left_out, *parameters.left_out_models],
         "order": parameters.order,
         "focus": parameters.focus,
         "subjects": list(parameters.subjects),

@@ -203,6 +203,7 @@ def small(memory: Any, page: Any) -> Any:
         ("Show me conversations about soup, not Gemini", ["tp-1"]),
         ("List all conversations without Claude", ["tp-2", "tp-4"]),
         ("How often did we talk about soup?", ["tp-1", "tp-2"]),
+        ("How often did Grok mention the kite?", ["tp-4"]),
     ],
 )
 async def test_a_list_holds_as_many_as_it_is_asked_for_and_not_what_it_is_to_be_without(
@@ -210,3 +211,10 @@ async def test_a_list_holds_as_many_as_it_is_asked_for_and_not_what_it_is_to_be_
 ) -> None:
     result = await Researcher(small, FrozenClock(NOW), CONFIG).research(ResearchRequest(query=question), Call())
     assert (result.status, [packet.packet_id for packet in result.sources]) == ("SUCCESS", listed)
+
+
+async def test_how_a_list_was_understood_is_told(small: Any) -> None:
+    researcher = Researcher(small, FrozenClock(NOW), CONFIG)
+    result = await researcher.research(ResearchRequest(query="List the two latest chats, but not Grok"), Call())
+    assert (result.parameters["most"], result.parameters["left_out"]) == (2, ["Grok"])
+    assert [packet.packet_id for packet in result.sources] == ["tp-3", "tp-2"]
