@@ -11,7 +11,13 @@ from typing import Protocol
 import msgspec
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.archive.storing.handed_over import must_be_labelled, only_new, session_id_of, session_turns
+from gaiad.archive.storing.handed_over import (
+    must_be_labelled,
+    must_say_something,
+    only_new,
+    session_id_of,
+    session_turns,
+)
 from gaiad.clock import Clock
 from gaiad.config import Config, ResearchConfig
 from gaiad.errors import BadInput, NotFound, Unavailable
@@ -93,6 +99,7 @@ class MemoryApi:
         """
         self.require_enabled()
         began = self._clock.monotonic()
+        must_say_something(request)
         session_id = session_id_of(request)
         known = await self._known(session_id, call.seeing_all())
         fresh, repeated = only_new(msgspec.structs.replace(request, session_id=session_id), known)

@@ -151,7 +151,7 @@ class Facets(Output, frozen=True):
 
 
 class PacketSummary(Output, frozen=True):
-    """One line about a packet."""
+    """One line about a packet. `media_type` is how it is written: application/xml or application/json."""
 
     packet_id: str
     revision: int
@@ -165,6 +165,7 @@ class PacketSummary(Output, frozen=True):
     bytes: int
     sha256: str
     summary: str = ""
+    media_type: str = ""
 
 
 class PacketDetail(Output, frozen=True):

@@ -112,6 +112,7 @@ def test_the_payload_alone_is_the_seeds(
     assert code == 0
     payload = msgspec.json.decode(out.encode(), type=ResearchAgentPayload)
     assert payload.metadata.research_goal == QUESTION
+    assert {source.file_type for source in payload.sources} == {"application/xml"}
 
 
 def test_the_rest_of_a_long_source_is_fetched_by_its_id(

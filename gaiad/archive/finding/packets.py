@@ -21,7 +21,8 @@ T = TypeVar("T")
 _SUMMARY = (
     "packets.packet_id, packets.revision, packets.timestamp_ms, packets.topic, packets.dialect, packets.verdict,"
     " packets.original_model, packets.current_model, packets.session_id,"
-    " (SELECT count(*) FROM pages WHERE packet = packets.id), packets.size, packets.sha256, packets.summary"
+    " (SELECT count(*) FROM pages WHERE packet = packets.id), packets.size, packets.sha256, packets.summary,"
+    " packets.media_type"
 )
 _PAGE = (
     "pages.page_id, packets.packet_id, packets.session_id, pages.sequence, pages.section, pages.path, pages.text,"
@@ -157,6 +158,7 @@ def _summary(row: tuple[Any, ...]) -> PacketSummary:
         bytes=row[10],
         sha256=row[11],
         summary=row[12],
+        media_type=row[13],
     )
 
 

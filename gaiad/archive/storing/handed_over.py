@@ -101,6 +101,15 @@ def _surely(kept: Sequence[TurnMessage], given: Sequence[IngestedTurn]) -> bool:
     return not differ and sum(len(one.content.split()) for one in given) >= _TELLING_WORDS
 
 
+def must_say_something(request: IngestSession) -> None:
+    """Raise BadInput for turns of one day that are all empty, or a time that is none."""
+    number = 0
+    for _, messages in _groups(request):
+        if not any(message.content.strip() for message in messages):
+            raise BadInput(f"turns[{number}].content says nothing, nor does any other of its day; give one that does")
+        number += len(messages)
+
+
 def must_be_labelled(request: IngestSession, known: Sequence[SessionTurn]) -> None:
     """Raise Conflict when turns that are kept lack a label they are handed over with: nobody shall believe them so."""
     for turn in known:

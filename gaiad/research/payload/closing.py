@@ -216,13 +216,19 @@ def _recommendations(trail: Trail, contradictions: Sequence[ContradictionRecord]
 def _takeaways(ground: Ground, findings: Sequence[Finding], contradictions: int) -> list[str]:
     """Three to five: the findings, how sure, what they stand on, what is open."""
     trail = ground.trail
-    found = [f"{finding.title}: {finding.description}" for finding in findings[:TAKEAWAYS_FROM_FINDINGS]]
+    found = [_takeaway(finding) for finding in findings[:TAKEAWAYS_FROM_FINDINGS]]
     if not findings:
         found.append(f"No packet answers: {trail.request.query}")
     if contradictions:
         number = "1 contradiction is" if contradictions == 1 else f"{contradictions} contradictions are"
         found = [*found[: TAKEAWAYS_FROM_FINDINGS - 1], f"{number} open between the packets."]
     return [*found, _stands_on(ground), _confidence(trail)]
+
+
+def _takeaway(finding: Finding) -> str:
+    """What it says under its title, which is its own beginning where the packet has no topic."""
+    own = finding.description.startswith(finding.title.removesuffix("..."))
+    return finding.description if own else f"{finding.title}: {finding.description}"
 
 
 def _summed_up(record: ContradictionRecord) -> ContradictionSummary:

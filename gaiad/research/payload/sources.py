@@ -53,7 +53,7 @@ def _record(
         published_date=day_of(summary.timestamp, zone) or UNSET,
         storage_provider=PROVIDER,
         file_path=summary.packet_id,
-        file_type=f"transmission packet ({summary.dialect})",
+        file_type=summary.media_type or UNSET,
         accessed_at=to_iso(source.accessed_at),
         content=source.text[:CONTENT_MAX],
         content_format="text",
