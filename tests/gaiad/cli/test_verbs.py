@@ -356,7 +356,8 @@ def test_packets_are_listed_and_shown(shell: Shell, api: Any) -> None:
         assert part in text
     assert "Some text" not in text
     assert "Some text" in shell("packets", "show", "tp-1", "--pages")[1]
-    assert json.loads(shell("packets", "list", "--json")[1]) == {"packets": [SUMMARY | {"summary": "", "media_type": ""}]}
+    listed = json.loads(shell("packets", "list", "--json")[1])
+    assert listed == {"packets": [SUMMARY | {"summary": "", "media_type": ""}]}
     api.routes["POST /packets/list"] = {"packets": [SUMMARY | {"topic": "", "summary": f"What hums? {'x' * 60}"}]}
     assert "  What hums? xxx" in shell("packets", "list")[1]
 
