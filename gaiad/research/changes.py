@@ -27,6 +27,9 @@ class Change(msgspec.Struct, frozen=True):
 
 def read_change(sentence: str) -> Change | None:
     """What `sentence` says it takes the place of; None when it announces no change of what held."""
+    lower = sentence.lower()
+    if sentence.isascii() and not any(pattern.search(lower) for pattern in _in_lower_case()):
+        return None
     found: set[str] = set()
     said: list[str] = []
     for bare, pattern in _patterns():
@@ -34,6 +37,15 @@ def read_change(sentence: str) -> Change | None:
             said.append(match.group() if not match.groupdict().get("what") else match.group("what"))
             found |= _stems(match.groupdict().get("what") or "")
     return Change(frozenset(found), " ".join(said[0].split()).strip(" .,;:")) if said else None
+
+
+@functools.cache
+def _in_lower_case() -> tuple[re.Pattern[str], ...]:
+    """The patterns without `WHAT`: those that begin at a word in one, five times as fast as each alone."""
+    bare = [one.replace("WHAT", "") for one in disagreement_words().given_up]
+    at_a_word = [one for one in bare if one.startswith(r"\b")]
+    others = [one for one in bare if one not in at_a_word]
+    return tuple(re.compile("|".join(f"(?:{one})" for one in some)) for some in (at_a_word, others) if some)
 
 
 @functools.cache
