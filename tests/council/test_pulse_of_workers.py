@@ -72,7 +72,7 @@ async def test_a_stopped_worker_is_inactive_and_ready_again_when_it_goes_on(watc
     pid = watched.members["lite"].status().pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        await until(lambda: watched.pulse.state("lite") == "inactive")
+        await until(lambda: ("lite", "inactive") in watched.changes)  # the state is so a moment before it is told
         assert watched.states() == ["ready", "inactive", "ready"]
     finally:
         os.kill(pid, signal.SIGCONT)
