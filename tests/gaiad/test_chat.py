@@ -229,7 +229,8 @@ def test_that_nothing_was_found_of_the_time_asked_about_is_said_and_kept_with_th
     kept = client.council.turn(answer.turn_id, "local")
     assert (kept.notes, kept.history) == (answer.notes, answer.history)
     run = client.runs.show(answer.history.research_id, "local")
-    sources = "\n\nSources: [Packet: tp-20251130-032210]"
+    assert run.result.source_packets
+    sources = "\n\nSources: " + ", ".join(f"[Packet: {packet_id}]" for packet_id in run.result.source_packets)
     assert run.result.answer.count(sources) == 1
     assert run.result.answer.replace(sources, "") == answer.answer
 
