@@ -41,7 +41,7 @@ LONG_STORY = " ".join(f"Sentence {number}." for number in range(400))
 SCRIPT = f"""
 [[reply]]
 match = 'cite something[^\\n]*\\n\\n'
-text = "RESPONSE: It is so [Packet: tp-made-up], and also [Packet: tp-20251130-154500]."
+text = "RESPONSE: It is so [Packet: tp-made-up], and also [Packet: tp-20251127-033715]."
 
 [[reply]]
 match = 'tell me slowly[^\\n]*\\n\\n'
@@ -407,11 +407,11 @@ def test_a_worker_killed_in_the_middle_of_a_turn_is_a_clear_error_and_the_next_t
 
 
 def test_a_citation_of_a_packet_that_was_not_in_the_context_is_taken_out_and_noted(client: Client) -> None:
-    request = "cite something about the enumeration protocol that we decided"
+    request = "cite something about the enumeration protocol and noun bias"
     answer = say(client, request, "cites", role="codemind")
-    assert answer.answer == "It is so, and also [Packet: tp-20251130-154500]."
-    assert answer.sources == ["tp-20251130-154500"]
-    assert answer.notes == ["citations of packets that were not in the context were removed: tp-made-up"]
+    assert answer.answer == "It is so, and also [Packet: tp-20251127-033715]."
+    assert answer.sources == ["tp-20251127-033715"]
+    assert answer.notes[-1] == "citations of packets that were not in the context were removed: tp-made-up"
     assert turns(client, "cites")[0]["messages"][1]["content"] == answer.answer
 
 
