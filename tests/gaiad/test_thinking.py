@@ -77,7 +77,7 @@ def test_without_the_setting_the_rules_answer(daemon: BenchDaemon) -> None:
     daemon.client.reload_config()
     one = ask(daemon)
     assert one.engine == "extractive"
-    assert "synthesis by rules: 1 calls are used up (research.model_calls)" in one.degraded
+    assert "reflection and synthesis by rules: 1 calls are used up (research.model_calls)" in one.degraded
     settings.write_text(before)
     daemon.client.reload_config()
     assert ask(daemon).engine == "script"
