@@ -32,9 +32,9 @@ def parts(question: str) -> tuple[str, ...]:
     """
     clauses = [clause.strip(" ,;?") for clause in _CLAUSE.split(question) if clause.strip(" ,;?")]
     if len(clauses) > 1:
-        names = " ".join(_names(clauses[0]))
+        named = " ".join(names(clauses[0]))
         whole = [
-            clause if number == 0 or _names(clause) else f"{clause} {names}" for number, clause in enumerate(clauses)
+            clause if number == 0 or names(clause) else f"{clause} {named}" for number, clause in enumerate(clauses)
         ]
         return tuple(one.strip() for one in whole)[:MOST_PARTS]
     pair = _PAIR.search(question)
@@ -67,14 +67,14 @@ def with_new_names(question: str, texts: Sequence[str], known: Collection[str] =
     asked = {stem(word.lower) for word in cut(question)} | {stem(word) for word in known}
     found: dict[str, int] = {}
     for text in texts:
-        for name in dict.fromkeys(re.sub(r"['’]s$", "", name) for name in _names(text)):
+        for name in dict.fromkeys(re.sub(r"['’]s$", "", name) for name in names(text)):
             if stem(normalise(name)) not in asked and not _of_calendar(name):
                 found[name] = found.get(name, 0) + 1
     new = sorted(found, key=lambda name: -found[name])[:MOST_NEW_NAMES]
     return f"{question.rstrip(' ?')} {' '.join(new)}" if new else ""
 
 
-def _names(text: str) -> list[str]:
+def names(text: str) -> list[str]:
     """Capitalised words inside sentences, in order."""
     words = cut(text)
     return [word.text for word in words if _is_name(text, word)]

@@ -11,6 +11,7 @@ import msgspec
 
 from gaiad.research.confidence import combine
 from gaiad.research.evidence import Evidence, Term
+from gaiad.research.hops import names
 from gaiad.research.query import SearchParameters
 from gaiad.research.quotes import Quote
 from gaiad.research.reflect import ReflectionResult
@@ -75,14 +76,10 @@ def questions(text: str) -> tuple[Asked, ...]:
 
 def _in_full(clause: str, before: Sequence[str]) -> str:
     """The clause with the names, else all words of weight, of the clause before that a pronoun of it points back to."""
-    if not before or not _POINTS_BACK.search(clause) or _names(clause):
+    if not before or not _POINTS_BACK.search(clause) or names(clause):
         return clause
-    meant = _names(before[-1]) or [word.text for word in cut(before[-1]) if word.lower not in stop_words()]
+    meant = names(before[-1]) or [word.text for word in cut(before[-1]) if word.lower not in stop_words()]
     return f"{clause} {' '.join(meant)}"
-
-
-def _names(clause: str) -> list[str]:
-    return [word.text for word in cut(clause)[1:] if word.text[0].isupper() and word.lower not in stop_words()]
 
 
 def read_questions(whole: SearchParameters, read: Read) -> tuple[tuple[str, SearchParameters], ...]:

@@ -10,6 +10,7 @@ from gaiad.research.integration import IntegrationState, integrate
 from gaiad.research.loop import Researcher
 from gaiad.research.trail import Trail
 from gaiad.schemas import ResearchRequest, ResearchResult
+from tests.makers.last_trail import LastTrail
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 CONFIG = load_config(environment={}).research
@@ -17,21 +18,8 @@ SEVERAL = "Where is the float switch wired and who paid the plumber?"
 CHANGE = "How did the pump plan change over time?"
 
 
-class Keeps:
-    """A recorder that keeps the trail only."""
-
-    trail: Trail
-
-    def new_id(self) -> str:
-        return "res_1"
-
-    async def keep(self, trail: Trail, call: Call) -> str:
-        self.trail = trail
-        return ""
-
-
 async def run(archive: Any, query: str, **fields: Any) -> tuple[ResearchResult, Trail]:
-    keeps = Keeps()
+    keeps = LastTrail()
     result = await Researcher(archive, CLOCK, CONFIG, keeps).research(ResearchRequest(query=query, **fields), Call())
     return result, keeps.trail
 

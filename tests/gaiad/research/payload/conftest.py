@@ -16,22 +16,10 @@ from gaiad.research.payload.build import build_payload
 from gaiad.research.payload.material import Packet, choose_packets
 from gaiad.research.trail import Trail
 from gaiad.schemas import ResearchRequest
+from tests.makers.last_trail import LastTrail
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 CONFIG = load_config(environment={}).research
-
-
-class Listening:
-    """A Recorder that only holds the last trail."""
-
-    trail: Trail
-
-    def new_id(self) -> str:
-        return "res_1"
-
-    async def keep(self, trail: Trail, call: Call) -> str:
-        self.trail = trail
-        return ""
 
 
 async def payload_of(archive: Any, query: str, call: Call | None = None, **fields: Any) -> ResearchAgentPayload:
@@ -43,10 +31,11 @@ async def payload_of(archive: Any, query: str, call: Call | None = None, **field
 
 
 async def trail_of(archive: Any, query: str, call: Call | None = None, **fields: Any) -> Trail:
-    listening = Listening()
-    researcher = Researcher(archive, CLOCK, CONFIG, listening)
+    last = LastTrail()
+    researcher = Researcher(archive, CLOCK, CONFIG, last)
     await researcher.research(ResearchRequest(query=query, **fields), call or Call())
-    return listening.trail
+    trail: Trail = last.trail
+    return trail
 
 
 async def packets_of(archive: Any, trail: Trail) -> dict[str, Packet]:

@@ -15,6 +15,7 @@ from gaiad.ports import Call
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.build import build_payload
 from gaiad.schemas import ResearchRequest, SearchRequest, SearchResponse
+from tests.makers.last_trail import LastTrail
 
 FOUNDED = "The council was founded on {} in the old mill."
 QUESTION = "When was the council founded?"
@@ -168,22 +169,13 @@ async def test_a_cancelled_run_is_kept_as_far_as_it_came(memory: Any, page: Any)
 
 async def broken_off(archive: Any, error: type[BaseException], call: Call | None = None) -> Any:
     """The trail of a run that ends with `error`."""
-    kept: list[Any] = []
-
-    class Recorder:
-        def new_id(self) -> str:
-            return "res_1"
-
-        async def keep(self, trail: Any, call: Call) -> str:
-            kept.append(trail)
-            return ""
-
+    last = LastTrail()
     config = load_config(environment={}).research
     clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
-    researcher = Researcher(archive, clock, config, Recorder())
+    researcher = Researcher(archive, clock, config, last)
     with pytest.raises(error):
         await researcher.research(ResearchRequest(query=QUESTION), call or Call())
-    return kept[0]
+    return last.trail
 
 
 SENTENCES = st.sampled_from(

@@ -22,6 +22,7 @@ from gaiad.research.thinking.thinker import Thinker
 from gaiad.research.trail import Trail
 from gaiad.schemas import ResearchRequest, ResearchResult
 from gaiad.status_schemas import ModelStatus
+from tests.makers.last_trail import LastTrail
 
 
 class _Day(FrozenClock):
@@ -91,20 +92,6 @@ class Told(msgspec.Struct):
     trail: Trail
 
 
-class _Keeps:
-    """A recorder that keeps the trail only."""
-
-    def __init__(self) -> None:
-        self.trail: Any = None
-
-    def new_id(self) -> str:
-        return "res_1"
-
-    async def keep(self, trail: Trail, call: Call) -> str:
-        self.trail = trail
-        return ""
-
-
 def reply(match: str, said: Any, **fields: Any) -> ScriptedReply:
     text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
     return ScriptedReply(match=match, text=text, chunk_characters=4000, **fields)
@@ -149,7 +136,7 @@ def run(memory: Any) -> Run:
         pages: Sequence[Any], query: str, mind: Mind | None, limits: Limits = LIMITS, call: Call | None = None
     ) -> Told:
         archive = pages if isinstance(pages, memory) else Remembering(pages)
-        keeps, events = _Keeps(), list[tuple[str, dict[str, Any]]]()
+        keeps, events = LastTrail(), list[tuple[str, dict[str, Any]]]()
         thinker = Thinker(mind, limits, CLOCK, CONFIG.max_pages) if mind is not None else None
         result = await Researcher(archive, CLOCK, CONFIG, keeps).research(
             ResearchRequest(query=query),
