@@ -6,25 +6,35 @@ PYTHON := $(shell for p in .venv/bin/python python3 python3.14 python3.13 python
 	"$$p" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 endif
 
-.PHONY: setup run test lint bench lock clean help
+.PHONY: python setup run test attack lint docs bench lock clean help
 
-setup:
+python:
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer on the path; run: apt install python3 python3-venv python3-dev" \
 		"(or dnf install python3-devel, brew install python), then make again" >&2; exit 1; }
+
+setup: python
 	@"$(PYTHON)" -I gaiad/bootstrap
 
-run: setup        # the daemon in the foreground, its home in GAIAD_HOME or .gaiad, the memory API on; Ctrl-C stops it
-	@MEMORY_GAM_ENABLED="$${MEMORY_GAM_ENABLED:-true}" exec .venv/bin/gaiad serve --home "$${GAIAD_HOME:-.gaiad}" --samples $(ARGS)
+run: python       # the daemon in the foreground, its home in GAIAD_HOME or .gaiad, the memory API on; Ctrl-C stops it;
+                  # it serves as soon as the Python packages are there, and llama.cpp is built beside it
+	@MEMORY_GAM_ENABLED="$${MEMORY_GAM_ENABLED:-true}" exec "$(PYTHON)" -I gaiad/bootstrap run \
+		--home "$${GAIAD_HOME:-.gaiad}" --samples $(ARGS)
 
 test: setup       # ARGS="-k name" and the like go to pytest
 	@"$(PYTHON)" -I gaiad/bootstrap vocabularies
-	@.venv/bin/pytest -q $(ARGS)
+	@.venv/bin/pytest -q -n 4 --dist loadfile $(ARGS)
+
+attack: setup     # the whole campaign of tests/attacks and its table; SHARE=0.1 tries a tenth as often
+	@GAIAD_ATTACK="$(or $(SHARE),1)" .venv/bin/pytest -q --timeout 3600 tests/attacks $(ARGS)
 
 lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
+
+docs: setup       # rewrite the generated parts of README and docs
+	@.venv/bin/python -m tests.makers.documents
 
 bench: setup      # ARGS go to gaiad bench
 	@.venv/bin/gaiad bench $(ARGS)

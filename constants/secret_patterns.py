@@ -9,7 +9,7 @@ class SecretPatterns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """constants/secrets.toml: patterns by what they find, in words.
 
     `secrets` stand in one run of characters without a space, `headers` begin a key of many lines, `credentials` are
-    secrets by what stands before them, in the group `value`.
+    secrets by what is before them, in the group `value`.
     """
 
     secrets: dict[str, str]

@@ -1,4 +1,5 @@
-"""Words whose forms the stemmer cannot bring together: irregular verbs and nouns, and everyday short forms.
+"""Words whose forms the stemmer cannot bring together: irregular verbs and nouns, everyday short forms, and the words
+of deciding, any of which asks for what another tells.
 
 A question says "What did she buy?", the page says "I bought". Porter's rules cut endings only, so a query looks for
 all forms of such a word at once; what is stored and indexed stays as it was said.
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 _FORMS = """
 arise arose arisen|awake awoke awoken|beat beaten|become became|begin began begun|bend bent|bind bound|bite bit bitten
 bleed bled|blow blew blown|break broke broken|breed bred|bring brought|build built|burn burnt|buy bought|catch caught
-choose chose chosen|cling clung|come came|creep crept|deal dealt|dig dug|draw drew drawn|dream dreamt|drink drank drunk
+cling clung|come came|creep crept|deal dealt|dig dug|draw drew drawn|dream dreamt|drink drank drunk
 drive drove driven|eat ate eaten|fall fell fallen|feed fed|feel felt|fight fought|find found|flee fled|fly flew flown
 forbid forbade forbidden|forget forgot forgotten|forgive forgave forgiven|freeze froze frozen|get got gotten
 give gave given|go went gone|grind ground|grow grew grown|hang hung|hear heard|hide hid hidden|hold held|keep kept
@@ -23,6 +24,7 @@ swim swam swum|swing swung|take took taken|teach taught|tear tore torn|tell told
 understand understood|wake woke woken|wear wore worn|weave wove woven|weep wept|win won|wind wound|withdraw withdrew
 write wrote written|child children kid|man men|woman women|person people|foot feet|tooth teeth|goose geese|mouse mice
 wife wives|life lives|knife knives|leaf leaves|half halves|shelf shelves|wolf wolves|thief thieves|loaf loaves
+choose chose chosen choice decide decision agree agreement settle conclude conclusion
 photo photograph picture pic|mother mom mum|father dad|television tv|bicycle bike|film movie|doctor doc
 """
 

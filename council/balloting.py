@@ -13,41 +13,37 @@ from typing import Any, cast
 
 import msgspec
 
-from council.ballot_text import read_ballot_text
-from council.ballots import Decision, VotingRound, ballot_schema
+from council.ballots import Decision, VotingRound, ballot_schema, read_ballot_text
 from council.envelope import Envelope
-from council.floor import Ask, Floor, Speaker, in_words
 from council.limits import VotingLimits
-from council.quorum import CouncilRules, Matter, Seat, council_rules
+from council.ports import Ask, CouncilRoom, Speaker, in_words
+from council.quorum import Matter, Seat, council_rules
 from council.roles import Role, voters
 from council.stages import Form
-from council.vote_records import VoteRecords, vote_record
-from council.voting import Voting
-from gaiad.clock import Clock, to_iso
-from gaiad.council_ports import Audit
-from gaiad.council_schemas import VoteRecord
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
-from gaiad.logs import get_logger
-from gaiad.ports import Call
-from gaiad.tasks import TaskGroup
+from council.voting import VoteRecords, Voting, vote_record
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Audit, RequestContext
+from gaiad.base.tasks import TaskGroup
+from gaiad.wire.council import VoteRecord
 from prompts.packet import WorkItem
 
 Sleep = Callable[[float], Coroutine[Any, Any, None]]
-Rouse = Callable[[Call], Coroutine[Any, Any, list[Seat]]]
+Rouse = Callable[[RequestContext], Coroutine[Any, Any, list[Seat]]]
 LOOK_AGAIN_S = 1.0  # how soon a caller that left, or a role that became inactive, is noticed
 _log = get_logger("gaiad.balloting")
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Motion(msgspec.Struct, frozen=True, kw_only=True):
     """What is put to the vote, and for whom."""
 
     tenant: str
     matter: Matter
     proposer: str
     subject: str
-    call: Call
+    call: RequestContext
     turn_id: str
-    instruction: str
     session_id: str
     work: tuple[WorkItem, ...] = ()
     audited: Mapping[str, Any] = {}
@@ -61,7 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Poll(msgspec.Struct, kw_only=True):
     """A round that is held. `asked` has each role's task; `silences` say why a role gave no ballot."""
 
-    question: Question
+    question: Motion
     paper: Envelope
     round: VotingRound
     asked: dict[str, "asyncio.Task[None]"] = {}
@@ -77,7 +73,7 @@ class Balloting:
 
     def __init__(
         self,
-        floor: Floor,
+        floor: CouncilRoom,
         speaker: Speaker,
         voting: Voting,
         audit: Audit,
@@ -85,7 +81,6 @@ class Balloting:
         limits: VotingLimits,
         vote_s: float | None = None,
         *,
-        rules: CouncilRules | None = None,
         sleep: Sleep = asyncio.sleep,
         rouse: Rouse | None = None,
     ) -> None:
@@ -96,7 +91,7 @@ class Balloting:
         self._clock = clock
         self._limits = limits
         self._vote_s = limits.deadline_s if vote_s is None else vote_s
-        self._rules = rules or council_rules()
+        self._rules = council_rules()
         self._sleep = sleep
         self._rouse = rouse
         self._tasks = TaskGroup("balloting")
@@ -108,10 +103,9 @@ class Balloting:
         matter: Matter,
         proposer: str,
         subject: str,
-        call: Call,
+        call: RequestContext,
         *,
         turn_id: str = "",
-        instruction: str = "ballot",
         session_id: str = "",
         work: Sequence[WorkItem] = (),
         audited: Mapping[str, Any] = MappingProxyType({}),
@@ -124,14 +118,13 @@ class Balloting:
         decision says so. Late ballots are posted afterwards and not counted. Raises Cancelled and DeadlineExceeded when
         there is no time for a round (the PROPOSAL is withdrawn), BadInput and Unavailable when it cannot be recorded.
         """
-        question = Question(
+        question = Motion(
             tenant=tenant,
             matter=matter,
             proposer=proposer,
             subject=subject.encode("utf-8", "replace").decode(),
             call=call,
             turn_id=turn_id,
-            instruction=instruction,
             session_id=session_id,
             work=tuple(work),
             audited=dict(audited),
@@ -150,7 +143,7 @@ class Balloting:
         """Another time for rounds, from the next one on."""
         self._vote_s = vote_s
 
-    async def seats(self, call: Call) -> list[Seat]:
+    async def seats(self, call: RequestContext) -> list[Seat]:
         """Who sits there now, after those who slept were woken as far as they can be."""
         call.check(self._clock.monotonic())
         return self._floor.seats() if self._rouse is None else await self._rouse(call)
@@ -160,7 +153,7 @@ class Balloting:
         self._closed = True
         await self._tasks.stop()
 
-    async def _open(self, question: Question) -> Poll:
+    async def _open(self, question: Motion) -> Poll:
         """Post the PROPOSAL and open its round."""
         room_s = self._until(question.call) - self._clock.monotonic()
         closes_at = to_iso(self._clock.now() + timedelta(seconds=room_s))
@@ -176,7 +169,7 @@ class Balloting:
             raise
         return Poll(question=question, paper=paper, round=opened)
 
-    def _until(self, call: Call) -> float:
+    def _until(self, call: RequestContext) -> float:
         """A round's deadline. Raises Cancelled, and DeadlineExceeded when the call leaves no time for one."""
         now = self._clock.monotonic()
         call.check(now)
@@ -198,7 +191,7 @@ class Balloting:
         """One role's ballot from the question to the record; what fails on the way to it is that role's silence."""
         question, proposal_id = poll.question, poll.paper.full_id
         until = poll.round.proposal.deadline + self._limits.late_s
-        call = Call(question.call.tenant, until, question.call.priority, question.turn_id)
+        call = RequestContext(question.call.tenant, until, question.call.priority, question.turn_id)
         try:
             said = await self._speaker.say(self._ask_of(question, role), call)
         except GaiadError as error:
@@ -209,7 +202,7 @@ class Balloting:
         try:
             form = read_ballot_text(said.text)
         except BadInput as error:
-            self._silent(poll, role, "what it wrote is no ballot", error)
+            self._silent(poll, role, "what it wrote is not a ballot", error)
             return
         ballot = self._voting.cast(proposal_id, role, form, self._clock.monotonic())
         try:
@@ -223,10 +216,10 @@ class Balloting:
         poll.silences[role] = in_words
         _log.warning("no_ballot", role=role, proposal=poll.paper.full_id, why=error.message)
 
-    def _ask_of(self, question: Question, role: Role) -> Ask:
+    def _ask_of(self, question: Motion, role: Role) -> Ask:
         return Ask(
             role=role,
-            task_instruction=question.instruction,
+            task_instruction="ballot",
             subject=question.subject,
             work=question.work,
             form=Form(schema=ballot_schema(self._limits.ballot_tokens)),
@@ -290,14 +283,14 @@ class Balloting:
                 task.cancel()
 
     def _withdraw(self, poll: Poll) -> None:
-        """Nobody waits for the decision any more: stop who is asked, and say so beside the PROPOSAL."""
+        """Nobody waits for the decision any longer: stop who is asked, and say so beside the PROPOSAL."""
         for task in poll.asked.values():
             task.cancel()
         if poll.round.decision is None:
             self._voting.withdraw(poll.paper.full_id)
             self._say_withdrawn(poll.question, poll.paper)
 
-    def _say_withdrawn(self, question: Question, paper: Envelope) -> None:
+    def _say_withdrawn(self, question: Motion, paper: Envelope) -> None:
         said = self._records.withdrawn(question.tenant, paper, question.matter, question.turn_id)
         self._tasks.start(f"withdrawn/{paper.msg_id}", said)
 
@@ -305,7 +298,7 @@ class Balloting:
 def _silences(poll: Poll, decision: Decision) -> dict[str, str]:
     """Why each role that was asked and is counted as silent gave no ballot."""
     return {
-        role: poll.silences.get(role, "too slow" if not task.done() else "a fault of ours, which stands in the log")
+        role: poll.silences.get(role, "too slow" if not task.done() else "an internal error; the log has it")
         for role, task in poll.asked.items()
         if role in decision.tally.silent
     }

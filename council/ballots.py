@@ -5,14 +5,17 @@ deadline. What comes later, or a second time, is recorded and not counted. Pure:
 caller passes in, and so are the seats of the moment. Asking the models and writing the envelopes belong to others.
 """
 
+import re
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
-from council.forms import fitted_schema
-from council.quorum import Ballot, CouncilRules, Matter, Seat, Tally, Vote, may_proceed, tally
-from gaiad.errors import BadInput
+from council.marked_text import read_marked, without_fence
+from council.observer_rules import without_secrets
+from council.quorum import Ballot, CouncilRules, Matter, Seat, Vote, VoteTally, may_proceed, tally
+from council.stages import fitted_schema
+from gaiad.base.errors import BadInput
 
 REASON_CHARACTERS = 300
 Uncounted = Literal["", "late", "second"]
@@ -39,7 +42,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CastBallot(msgspec.Struct, frozen=True, kw_only=True):
-    """One ballot as it came in. `uncounted` says why it stands outside the round, "" when it stands in it."""
+    """One ballot as it came in. `uncounted` says why it is outside the round, "" when it is in it."""
 
     proposal_id: str
     role: str
@@ -61,7 +64,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     reduced_quorum: bool
     closed_by: ClosedBy
     at: float
-    tally: Tally
+    tally: VoteTally
     reason: str
 
 
@@ -108,7 +111,7 @@ class VotingRound:
     def advance(self, now: float, seats: Sequence[Seat], silent: Collection[str] = ()) -> Decision | None:
         """Close the round if it is time, by the seats of this moment; the decision when this call closed it.
 
-        Nobody waits for roles in `silent`, which give no ballot any more.
+        Nobody waits for roles in `silent`, which give no ballot any longer.
         """
         if self.decision is not None:
             return None
@@ -137,7 +140,7 @@ class VotingRound:
             given = ", ".join(sorted(seat.role for seat in seats)) or "none"
             raise BadInput(f"seats of {given}: the round was opened with {', '.join(sorted(self._roles))}; give those")
 
-    def _decide(self, result: Tally, closed_by: ClosedBy, now: float) -> Decision:
+    def _decide(self, result: VoteTally, closed_by: ClosedBy, now: float) -> Decision:
         proposal = self.proposal
         proceed = may_proceed(proposal.matter, result)
         return Decision(
@@ -153,7 +156,7 @@ class VotingRound:
         )
 
 
-def reason_in_words(matter: Matter, result: Tally, rules: CouncilRules, *, proceed: bool) -> str:
+def reason_in_words(matter: Matter, result: VoteTally, rules: CouncilRules, *, proceed: bool) -> str:
     """The decision as one sentence for people."""
     count = f"{result.yes} yes, {result.no} no, {result.abstain} abstained"
     silent = f"; silent: {', '.join(result.silent)}" if result.silent else ""
@@ -170,7 +173,7 @@ def reason_in_words(matter: Matter, result: Tally, rules: CouncilRules, *, proce
     return f"{why} ({count}{silent}{outside})"
 
 
-def _lacking(result: Tally, rules: CouncilRules) -> str:
+def _lacking(result: VoteTally, rules: CouncilRules) -> str:
     """What a quorum lacks: roles, or the ballots of roles that are there."""
     cast = result.yes + result.no + result.abstain
     if cast + len(result.silent) < rules.quorum_roles:
@@ -181,3 +184,70 @@ def _lacking(result: Tally, rules: CouncilRules) -> str:
 def _check_form(role: str, form: BallotForm) -> None:
     if not 0 <= form.confidence <= 1:
         raise BadInput(f"ballot of {role!r}: its confidence {form.confidence} is outside 0 to 1")
+
+
+_CUT_VOTE = re.compile(r'"vote"\s*:\s*"(yes|no|abstain)"', re.IGNORECASE)
+_CUT_CONFIDENCE = re.compile(r'"confidence"\s*:\s*([01](?:\.\d{1,8})?)\b')
+_CUT_REASON = re.compile(r'"reason"\s*:\s*"((?:[^"\\]|\\.)*)')
+_PLAIN_VOTE = re.compile(
+    r"\W{0,4}(?:vote\W{1,4})?(yes|no|abstain)\b\W{0,3}(?=[.,:;!\n(\u2013\u2014-]|\Z)", re.IGNORECASE
+)
+_VOTE_LINE = re.compile(r"^\W{0,4}vote\W", re.IGNORECASE | re.MULTILINE)
+_ANY_VOTE = re.compile(r"\b(yes|no|abstain)\b", re.IGNORECASE)
+_PLAIN_CONFIDENCE = re.compile(r"\bconfidence\W{1,4}([01](?:\.\d{1,8})?)(?!\d|\.\d|\s?%)", re.IGNORECASE)
+_NO_REASON = "no reason was given"
+
+
+def read_ballot_text(text: str) -> BallotForm:
+    """The ballot in a reply, its reason withheld if it shows a secret. Raises BadInput when there is none, or more than
+    one vote.
+    """
+    found = _read(text)
+    return msgspec.structs.replace(found, reason=without_secrets(found.reason))
+
+
+def _read(text: str) -> BallotForm:
+    marked = read_marked(text.encode("utf-8", "replace").decode(), "VOTE")
+    own = marked.bodies("VOTE")
+    if len(own) > 1:
+        raise BadInput(f"{len(own)} ballots in one reply; a role votes once")
+    body = without_fence("\n".join(own or [block.body for block in marked.blocks]))
+    try:
+        return read_ballot(body)
+    except BadInput as error:
+        found = _cut(body) if "{" in body else _plain(body)
+        if found is None:
+            raise error
+        return found
+
+
+def _cut(body: str) -> BallotForm | None:
+    votes = {found[1].lower() for found in _CUT_VOTE.finditer(body)}
+    if len(votes) != 1:
+        return None
+    reason = _CUT_REASON.search(body)
+    return _form(votes.pop(), _CUT_CONFIDENCE.search(body), _string(reason[1]) if reason else "")
+
+
+def _plain(body: str) -> BallotForm | None:
+    found = _PLAIN_VOTE.match(body)
+    if found is None or len(_VOTE_LINE.findall(body)) > 1:
+        return None
+    line = body.split("\n", 1)[0]
+    if {other.lower() for other in _ANY_VOTE.findall(line)} - {found[1].lower()}:
+        return None
+    return _form(found[1].lower(), _PLAIN_CONFIDENCE.search(body), body[found.end() :].strip(" \n.,:;!-\u2013\u2014*_"))
+
+
+def _form(vote: str, confidence: re.Match[str] | None, reason: str) -> BallotForm:
+    """The struct; a share above 1 is none."""
+    share = float(confidence[1]) if confidence else 0.0
+    said = reason.strip()[:REASON_CHARACTERS] or _NO_REASON
+    return BallotForm(vote=cast(Vote, vote), confidence=share if share <= 1 else 0.0, reason=said)
+
+
+def _string(inside: str) -> str:
+    try:
+        return str(msgspec.json.decode(f'"{inside}"'))
+    except msgspec.DecodeError:
+        return ""

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from gaiad.errors import BadInput
-from gaiad.ids import short
+from gaiad.base.errors import BadInput
+from gaiad.base.ids import short
 from prompts.packet import RiskLevel
 
 MessageType = Literal["PROPOSAL", "VOTE", "INFO", "ESCALATION", "HEARTBEAT"]
@@ -77,7 +77,7 @@ def write_envelope(envelope: Envelope) -> bytes:
 
 
 def read_envelope(line: bytes | str) -> Envelope:
-    """What `write_envelope` wrote. Raises BadInput naming the field when it is no message of the council."""
+    """What `write_envelope` wrote. Raises BadInput naming the field when it is not a message of the council."""
     try:
         envelope = msgspec.json.decode(line, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:

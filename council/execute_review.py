@@ -5,28 +5,89 @@ Commands are exact arguments, bound by their SHA-256 from here on. Nothing runs 
 """
 
 import asyncio
+import re
 import shlex
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from council.balloting import Balloting
-from council.command_review import REASON_CHARACTERS, CommandReview, argv_sha256, read_review, review_form
 from council.envelope import Envelope, struct_content
-from council.floor import Ask, Floor, Said, Speaker
 from council.limits import ExecuteLimits
-from council.quorum import CouncilRules, council_rules
+from council.marked_text import read_marked, without_fence
+from council.observer_rules import without_secrets
+from council.ports import Ask, CouncilRoom, RoleReply, Speaker
+from council.quorum import council_rules
 from council.roles import Role, RoleTable, assign_reviewer, voters
-from council.stages import Command
-from gaiad.clock import Clock
-from gaiad.council_ports import Audit
-from gaiad.council_schemas import VoteRecord
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
-from gaiad.logs import get_logger
-from gaiad.ports import Call
+from council.stages import Command, Form, fitted_schema
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Audit, RequestContext
+from gaiad.wire.council import VoteRecord
 from prompts.packet import WorkItem
+
+REASON_CHARACTERS = 300
+_CUT_REVIEW = re.compile(
+    r'(\{\s*"verdict"\s*:\s*"(?:accept|reject)"\s*,\s*"reason"\s*:\s*"(?:[^"\\]|\\.){8,300})\\?', re.DOTALL
+)
+
+
+class CommandReview(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the reviewing role writes (JSON) of a command: whether it may be voted on, and what it does."""
+
+    verdict: Literal["accept", "reject"]
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=REASON_CHARACTERS)]
+
+
+def review_form(max_tokens: int) -> Form:
+    """What a review of at most `max_tokens` is held to."""
+    return Form(schema=fitted_schema(CommandReview, max_tokens))
+
+
+def argv_sha256(argv: Sequence[str]) -> str:
+    """SHA-256 of the exact arguments, each with a zero byte behind it: `printf '%s\\0' ARGUMENTS... | sha256sum`.
+
+    Raises BadInput for arguments that no process can be given.
+    """
+    if not argv or not argv[0]:
+        raise BadInput("a command without a program; give its name as the first argument")
+    if any("\0" in part for part in argv):
+        raise BadInput(f"command {argv[0]!r}: an argument holds a zero byte; leave it out")
+    try:
+        return sha256(b"".join(part.encode() + b"\0" for part in argv)).hexdigest()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"command {argv[0]!r}: an argument is not text ({error.reason}); write it in Unicode") from error
+
+
+def read_review(text: str) -> CommandReview:
+    """A reply under the review's schema, also when it was cut within its reason. All else is a reject: doubt is one.
+
+    A reason that shows a secret is withheld.
+    """
+    found = _read(text)
+    return msgspec.structs.replace(found, reason=without_secrets(found.reason))
+
+
+def _read(text: str) -> CommandReview:
+    marked = read_marked(text.encode("utf-8", "replace").decode(), "REVIEW")
+    body = without_fence("\n".join(block.body for block in marked.blocks))
+    try:
+        return msgspec.json.decode(body, type=CommandReview)
+    except msgspec.DecodeError:
+        if (cut := _CUT_REVIEW.fullmatch(body)) and (whole := _whole(f'{cut[1]}"}}')):
+            return whole
+        return CommandReview(verdict="reject", reason="its review cannot be read")
+
+
+def _whole(body: str) -> CommandReview | None:
+    try:
+        return msgspec.json.decode(body, type=CommandReview)
+    except msgspec.DecodeError:
+        return None
+
 
 REVIEW_INSTRUCTION = "execute_review"
 _SHOWN_REQUEST_CHARACTERS = 600
@@ -47,7 +108,7 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     told: str
     reviewer: str = ""
     review: CommandReview | None = None
-    said: Said | None = None
+    said: RoleReply | None = None
 
 
 class ExecuteReview:
@@ -55,15 +116,13 @@ class ExecuteReview:
 
     def __init__(
         self,
-        floor: Floor,
+        floor: CouncilRoom,
         speaker: Speaker,
         balloting: Balloting,
         audit: Audit,
         clock: Clock,
         roles: RoleTable,
         limits: ExecuteLimits,
-        *,
-        rules: CouncilRules | None = None,
     ) -> None:
         self._floor = floor
         self._speaker = speaker
@@ -72,13 +131,13 @@ class ExecuteReview:
         self._clock = clock
         self._roles = roles
         self._limits = limits
-        self._rules = rules or council_rules()
+        self._rules = council_rules()
 
     async def consider(
         self,
         commands: Sequence[Command],
         proposer: Role,
-        call: Call,
+        call: RequestContext,
         *,
         request: str,
         turn_id: str,
@@ -126,18 +185,18 @@ class ExecuteReview:
             role = assign_reviewer(self._roles, here, case.proposer)
             if role is None:
                 failed = "".join(f"; {role}: {why}" for role, why in lost.items())
-                return f"nobody but {case.proposer}, who proposed it, could review it{failed}"
+                return f"only {case.proposer}, who proposed it, could review it{failed}"
             try:
                 said = await self._ask(case, role)
             except Cancelled:
                 raise
             except (GaiadError, TimeoutError) as error:
-                lost[role] = str(error) or "it wrote nothing in its time"
+                lost[role] = str(error) or "it wrote nothing before its deadline"
                 _log.warning("no_review", role=role, turn_id=case.turn_id, why=lost[role])
             else:
                 return _Reviewed(role, read_review(said.text), said)
 
-    async def _ask(self, case: "_Case", role: Role) -> Said:
+    async def _ask(self, case: "_Case", role: Role) -> RoleReply:
         now = self._clock.monotonic()
         case.call.check(now)
         ask = Ask(
@@ -208,7 +267,7 @@ class _Case(NamedTuple):
     command: Command
     proposer: Role
     request: str
-    call: Call
+    call: RequestContext
     turn_id: str
     session_id: str
 
@@ -216,7 +275,7 @@ class _Case(NamedTuple):
 class _Reviewed(NamedTuple):
     role: Role
     review: CommandReview
-    said: Said
+    said: RoleReply
 
 
 def _distinct(commands: Sequence[Command]) -> list[Command]:
@@ -255,7 +314,7 @@ def _one_line(text: str) -> str:
 def _told(command: Command, digest: str, vote: VoteRecord, reviewed: _Reviewed | None) -> str:
     """What the person reads before approving, or instead of it."""
     if reviewed is None:
-        return f"{_shown(command)} is refused, and nobody reviewed it. Vote: {vote.reason}"
+        return f"{_shown(command)} is refused, without a review. Vote: {vote.reason}"
     if not vote.may_proceed:
         return f"{_shown(command)} is refused. Vote: {vote.reason}"
     said = _one_line(reviewed.review.reason).rstrip(".")

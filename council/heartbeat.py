@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from council.limits import HeartbeatLimits
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
 
 State = Literal["ready", "sleeping", "inactive"]
 

@@ -10,17 +10,17 @@ from typing import Literal
 
 import msgspec
 
-from council.floor import Ask, Floor, Said, Speaker
 from council.limits import WindowLimits
 from council.observer_rules import ObserverRules, Rule
+from council.ports import Ask, CouncilRoom, RoleReply, Speaker
 from council.roles import Role
 from council.stage_output import Outcome, read_output
 from council.stages import Observation, stage_form
-from gaiad.clock import Clock
-from gaiad.errors import BadInput, GaiadError
-from gaiad.logs import get_logger
-from gaiad.ports import Call, Priority
-from gaiad.tasks import TaskGroup
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput, GaiadError
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.base.tasks import TaskGroup
 from prompts.packet import WorkItem
 
 WINDOW_INSTRUCTION = "observer_window"
@@ -28,7 +28,7 @@ _NO_REASON = "the observer gave no reason"
 _log = get_logger("gaiad.observer")
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
+class StopReason(msgspec.Struct, frozen=True, kw_only=True):
     """Why the stream must end. `reason` is for people and never quotes a secret.
 
     A rule's `at` is the first character that was not released; of a model it is how much was released when it said so,
@@ -42,14 +42,14 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     role: str = ""
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class ObserverCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One look of the model at `characters` of released text. `said` is None when it was lost; `why` says how."""
 
     role: Role
     outcome: Outcome
     characters: int
     ms: float
-    said: Said | None = None
+    said: RoleReply | None = None
     why: str = ""
 
     @property
@@ -62,11 +62,11 @@ class Windows(msgspec.Struct, frozen=True, kw_only=True):
     """Who reads along and how. `question` is what the text answers; `call` is the turn's."""
 
     role: Role
-    floor: Floor
+    floor: CouncilRoom
     speaker: Speaker
     clock: Clock
     limits: WindowLimits
-    call: Call
+    call: RequestContext
     max_tokens: int
     question: str = ""
     turn_id: str = ""
@@ -87,12 +87,12 @@ class Observer:
         self._released = ""  # the last of it, as much as a look is shown
         self._count = 0
         self._looked_at = 0
-        self._looking: Call | None = None
+        self._looking: RequestContext | None = None
         self._lost = 0
         self._stopped = asyncio.Event()
         self._ended = False
-        self.looks: list[Look] = []
-        self.stop: Stop | None = None
+        self.looks: list[ObserverCheck] = []
+        self.stop: StopReason | None = None
 
     @property
     def tokens(self) -> int:
@@ -110,7 +110,7 @@ class Observer:
         self._cancel_look()
         return shown
 
-    async def wait_stop(self) -> Stop:
+    async def wait_stop(self) -> StopReason:
         """Wait until the stream must be cancelled; to be raced against it, for it may never come."""
         await self._stopped.wait()
         if self.stop is None:
@@ -127,13 +127,13 @@ class Observer:
         """Count what is released, stop by the rules, and let the model look when it is time."""
         self._count += len(text)
         if (fault := self._rules.violation) is not None:
-            self._stop(Stop(source="rule", reason=fault.reason, at=fault.at, rule=fault.rule))
+            self._stop(StopReason(source="rule", reason=fault.reason, at=fault.at, rule=fault.rule))
         elif self._windows is not None:
             self._released = (self._released + text)[-self._windows.limits.shown_characters :]
             self._maybe_look(self._windows)
         return text
 
-    def _stop(self, stop: Stop) -> None:
+    def _stop(self, stop: StopReason) -> None:
         if self.stop is None:
             self.stop = stop
             self._stopped.set()
@@ -148,14 +148,14 @@ class Observer:
         self._looked_at = self._count
         until = windows.clock.monotonic() + windows.limits.look_s
         deadline = until if windows.call.deadline is None else min(until, windows.call.deadline)
-        self._looking = Call(windows.call.tenant, deadline, Priority.BACKGROUND, windows.turn_id)
+        self._looking = RequestContext(windows.call.tenant, deadline, Priority.BACKGROUND, windows.turn_id)
         self._tasks.start("look", self._look(windows, self._released, self._count, self._looking))
 
     def _cancel_look(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
 
-    async def _look(self, windows: Windows, text: str, count: int, call: Call) -> None:
+    async def _look(self, windows: Windows, text: str, count: int, call: RequestContext) -> None:
         """Ask the model about the last of the text; a look that fails is `lost` and stops nothing."""
         started = windows.clock.monotonic()
         try:
@@ -173,7 +173,7 @@ class Observer:
             call.cancel()
             self._looking = None
 
-    def _note(self, windows: Windows, count: int, started: float, said: Said | None, why: str) -> None:
+    def _note(self, windows: Windows, count: int, started: float, said: RoleReply | None, why: str) -> None:
         """Keep the look, and stop when it says so of a stream that still runs."""
         reading = None if said is None else read_output("observe", said.text, 0.0)
         outcome: Outcome = "lost" if reading is None else reading.outcome
@@ -181,12 +181,14 @@ class Observer:
         self._lost = self._lost + 1 if outcome in ("lost", "unreadable") else 0
         ms = (windows.clock.monotonic() - started) * 1000
         said_why = value.reason if isinstance(value, Observation) else why
-        self.looks.append(Look(role=windows.role, outcome=outcome, characters=count, ms=ms, said=said, why=said_why))
+        self.looks.append(
+            ObserverCheck(role=windows.role, outcome=outcome, characters=count, ms=ms, said=said, why=said_why)
+        )
         if outcome == "lost":
             _log.info("look_lost", role=windows.role, turn_id=windows.turn_id, why=why)
         if outcome == "interrupt" and not self._ended:
             reason = said_why.strip() or _NO_REASON
-            self._stop(Stop(source="model", reason=reason, at=self._count, role=windows.role))
+            self._stop(StopReason(source="model", reason=reason, at=self._count, role=windows.role))
 
 
 def _question(windows: Windows, text: str) -> Ask:

@@ -1,7 +1,7 @@
 """The observer's rules (decision 12): what stops a text while it is written, before a person sees it.
 
 Secrets, loops, the prompt itself, commands outside EXECUTE, markers that the stage may not write. Text is released run
-by run (a run is what stands between two spaces), so that any split of it gives the same verdict, and what was released
+by run (a run is what is between two spaces), so that any split of it gives the same verdict, and what was released
 is exactly the text before the fault. Pure, linear in the text. The model observer is another, later and best effort.
 """
 
@@ -15,11 +15,10 @@ import msgspec
 
 from constants.load import load
 from constants.secret_patterns import secret_patterns
-from council.leak_rule import LeakLimits, LeakRule
-from council.marker_rule import Found, MarkerRule
-from council.repetition_rule import RepetitionLimits, RepetitionRule, stutters
+from council.reply_rules import LeakLimits, LeakRule, RepetitionLimits, RepetitionRule, stutters
 from council.stages import MARKERS, Marker
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
+from gaiad.base.markers import MarkerParser, Sighting
 
 Rule = Literal["secret", "repetition", "leaked_prompt", "command", "marker"]
 _UNIT = re.compile(r"\s+|\S+")
@@ -65,17 +64,19 @@ def observer_table() -> ObserverTable:
 class ObserverRules:
     """Feed pieces, release what comes back; once `violation` is set nothing more does.
 
-    `protected` are the prompt's own texts (identity, role, directive), `allowed` the markers the stage may write. At
+    `protected` are the prompt's own texts, `asked` what the person said, `allowed` the markers the stage may write. At
     most a window, a line's beginning that may become a marker and the words of a beginning leak are held back.
     """
 
-    def __init__(self, protected: Iterable[str], allowed: Collection[Marker], table: ObserverTable) -> None:
+    def __init__(
+        self, protected: Iterable[str], allowed: Collection[Marker], table: ObserverTable, asked: str = ""
+    ) -> None:
         if strange := set(allowed) - set(MARKERS):
             raise BadInput(f"{', '.join(sorted(strange))}: no marker; there are {', '.join(MARKERS)}")
         self._table = table
         self._known = secret_patterns()
         self._allowed = frozenset(allowed)
-        self._leak = LeakRule(protected, table.leak)
+        self._leak = LeakRule(protected, table.leak, asked)
         self._repetition = RepetitionRule(table.repetition)
         self._unread = ""
         self._waiting: deque[tuple[int, str]] = deque()
@@ -84,7 +85,7 @@ class ObserverRules:
         self._before = ""  # the character before the unread ones when a run goes on
         self._head: list[tuple[int, str]] | None = []  # the line's first runs and where they begin; None behind them
         self._tail: deque[str] = deque(maxlen=_HEAD_RUNS)
-        self._markers = MarkerRule()
+        self._markers = MarkerParser("tolerant", "RESPONSE")
         self.violation: Violation | None = None
 
     def feed(self, piece: str) -> str:
@@ -108,7 +109,8 @@ class ObserverRules:
             else:
                 self._run(unit, text[place - len(unit) : place - len(unit) + self._table.window_characters])
         if final and self.violation is None:
-            self._judge(self._markers.finish())
+            self._markers.finish()
+            self._judge(self._markers.sightings())
         self._unread = text[place:] if self.violation is None else ""
         return self._release(final=final)
 
@@ -124,7 +126,7 @@ class ObserverRules:
         return unit if final or place + len(unit) < len(text) else ""
 
     def _space(self, unit: str) -> None:
-        self._judge(self._markers.feed(unit))
+        self._mark(unit)
         room = self._table.blank_characters - self._blank
         if len(unit) > room:
             self._stop("repetition", self._at + room, "it writes nothing but white space")
@@ -164,7 +166,7 @@ class ObserverRules:
 
     def _lines(self, unit: str, *, going_on: bool) -> None:
         """Markers, headers of keys and commands: what counts by where in the line it stands."""
-        self._judge(self._markers.feed(unit))
+        self._mark(unit)
         if going_on:
             self._head = None
             return
@@ -176,13 +178,17 @@ class ObserverRules:
         self._head.append((self._at, unit))
         own = self._markers.text_from
         head = " ".join(run[max(0, own - at) :] for at, run in self._head if at + len(run) > own)
-        in_place = self._markers.fenced or self._markers.open == "EXECUTE"
+        in_place = self._markers.fenced or self._markers.marker == "EXECUTE"
         if not in_place and (name := _named(self._table.commands, head)):
             self._stop("command", self._at, f"it gives a command outside EXECUTE ({name})")
         if len(self._head) == _HEAD_RUNS:
             self._head = None
 
-    def _judge(self, found: list[Found]) -> None:
+    def _mark(self, unit: str) -> None:
+        self._markers.feed(unit)
+        self._judge(self._markers.sightings())
+
+    def _judge(self, found: list[Sighting]) -> None:
         """Markers that this text may not have."""
         for one in found:
             if one.marker not in self._allowed:

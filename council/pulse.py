@@ -17,11 +17,11 @@ import msgspec
 from council.heartbeat import Heartbeat, State, StateChange
 from council.limits import HeartbeatLimits
 from council.roles import ROLES, Role
-from gaiad.clock import Clock, to_iso
-from gaiad.errors import BadInput, DeadlineExceeded, GaiadError
-from gaiad.logs import get_logger
-from gaiad.ports import Call, Priority
-from gaiad.tasks import TaskGroup
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import BadInput, DeadlineExceeded, GaiadError
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.base.tasks import TaskGroup
 
 _PATIENCE = 2 / 3
 """A probe is given up after this share of an interval."""
@@ -58,11 +58,11 @@ class Member(Protocol):
         """The monotonic second of the last text it wrote; None before any."""
         ...
 
-    async def beat(self, call: Call) -> float:
+    async def beat(self, call: RequestContext) -> float:
         """Milliseconds of one real token; wakes nothing. Raises GaiadError."""
         ...
 
-    async def wake(self, call: Call) -> None:
+    async def wake(self, call: RequestContext) -> None:
         """Load it when it sleeps, and wait until it answers. Raises GaiadError."""
         ...
 
@@ -184,7 +184,7 @@ class Pulse:
         self.look()
         return tuple(known_role(role) for role in self._heartbeat.sleepers(self._clock.monotonic()))
 
-    async def rouse(self, role: Role, call: Call) -> None:
+    async def rouse(self, role: Role, call: RequestContext) -> None:
         """Wake a sleeper for a vote, and take its beat at once. Raises GaiadError when it cannot be woken."""
         member = self._members[role]
         left_s = None if call.deadline is None else call.deadline - self._clock.monotonic()
@@ -210,7 +210,7 @@ class Pulse:
 
     async def _ask(self, member: Member, until: float) -> None:
         try:
-            ms = await member.beat(Call(deadline=until, priority=Priority.PERSON))
+            ms = await member.beat(RequestContext(deadline=until, priority=Priority.PERSON))
         except GaiadError as error:
             self._silent(member.name, self._given_up if isinstance(error, DeadlineExceeded) else error.message)
             return

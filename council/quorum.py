@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from constants.load import load
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
 
 Vote = Literal["yes", "no", "abstain"]
 Matter = Literal["answer", "execute", "governance"]
@@ -25,18 +25,26 @@ class CouncilRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tie_break_role: str
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QuorumTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """constants/limits.toml."""
 
     council: CouncilRules
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """A role at the moment of counting: `active` by its heartbeat, `can_vote` by its model."""
+    """A role at the moment of counting: `active` by its heartbeat, `can_vote` by its model.
+
+    `duties` are those that its model has shown it can do, None when it was not measured.
+    """
 
     role: str
     active: bool = True
     can_vote: bool = True
+    duties: frozenset[str] | None = None
+
+    def can(self, duty: str) -> bool:
+        """Whether its model may do a stage, or review a command."""
+        return self.can_vote if self.duties is None else duty in self.duties
 
 
 class Ballot(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +54,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     vote: Vote
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class VoteTally(msgspec.Struct, frozen=True, kw_only=True):
     """The count. `silent` are voting roles without a ballot, `uncounted` ballots of roles that could not vote.
 
     `quorum` is whether there was one for the matter; a matter can lack it by its ballots though the roles are there.
@@ -64,10 +72,10 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 def council_rules() -> CouncilRules:
     """The shipped rules of GCP 8.3."""
-    return load("limits.toml", Limits).council
+    return load("limits.toml", QuorumTable).council
 
 
-def tally(seats: Sequence[Seat], ballots: Sequence[Ballot], rules: CouncilRules, matter: Matter) -> Tally:
+def tally(seats: Sequence[Seat], ballots: Sequence[Ballot], rules: CouncilRules, matter: Matter) -> VoteTally:
     """Count the ballots. A silent role counts as neither; a ballot of an inactive or unable role is named, not counted.
 
     An action or a change of the rules needs ballots of a quorum, so that nobody carries one alone while others are
@@ -85,7 +93,7 @@ def tally(seats: Sequence[Seat], ballots: Sequence[Ballot], rules: CouncilRules,
     present = len(voters) if matter == "answer" else len(cast)
     quorum = present >= rules.quorum_roles
     passed, ground = _decide(cast.count("yes"), cast.count("no"), quorum, votes.get(rules.tie_break_role))
-    return Tally(
+    return VoteTally(
         passed=passed,
         ground=ground,
         yes=cast.count("yes"),
@@ -97,7 +105,7 @@ def tally(seats: Sequence[Seat], ballots: Sequence[Ballot], rules: CouncilRules,
     )
 
 
-def may_proceed(matter: Matter, result: Tally) -> bool:
+def may_proceed(matter: Matter, result: VoteTally) -> bool:
     """Whether it may go on: an answer also without quorum (marked `reduced_quorum`), the rest only with one."""
     return result.passed or (matter == "answer" and not result.quorum)
 

@@ -11,8 +11,8 @@ import msgspec
 
 from constants.load import load
 from council.quorum import Seat
-from gaiad.errors import BadInput, ConfigError
-from gaiad.generation import Sampling
+from gaiad.base.errors import BadInput, ConfigError
+from gaiad.wire.generation import Sampling
 
 Role = Literal["prime", "lite", "codemind"]
 CouncilStage = Literal["plan", "refine", "observe", "act", "verify"]
@@ -22,12 +22,18 @@ _NEEDS_NO_WRITER = "act"
 
 
 class RoleEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One role: its name for people, its stages, whether it reviews every EXECUTE, how its replies are sampled."""
+    """One role: its name for people, its stages, whether it reviews every EXECUTE, and what its replies' sampling has
+    otherwise than its model recommends.
+    """
 
     title: Annotated[str, msgspec.Meta(min_length=1)]
     stages: tuple[CouncilStage, ...]
     reviews_execute: bool = False
-    sampling: Sampling = Sampling()
+    sampling: dict[str, float] = {}
+
+    def sampled(self, recommended: Sampling) -> Sampling:
+        """The model's own sampling as this role has it."""
+        return msgspec.structs.replace(recommended, **self.sampling)
 
 
 class RoleTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,14 +112,14 @@ def assign_stage(
 
 def assign_reviewer(table: RoleTable, seats: Sequence[Seat], proposer: str) -> Role | None:
     """Who reviews a command that `proposer` wants: never the proposer. None means EXECUTE is refused."""
-    able = _able("verify", seats)
+    able = _able("review", seats)
     owner = next(role for role, entry in table.roles.items() if entry.reviews_execute)
     order = [owner, *table.stand_ins["verify"]]
     return next((role for role in order if role in able and role != proposer), None)
 
 
-def _able(stage: CouncilStage, seats: Sequence[Seat]) -> set[str]:
+def _able(duty: str, seats: Sequence[Seat]) -> set[str]:
     for seat in seats:
         if seat.role not in ROLES:
             raise BadInput(f"seat of {seat.role!r}: no such role; there are {', '.join(ROLES)}")
-    return {seat.role for seat in seats if seat.active and (seat.can_vote or stage == _NEEDS_NO_WRITER)}
+    return {seat.role for seat in seats if seat.active and (duty == _NEEDS_NO_WRITER or seat.can(duty))}

@@ -1,4 +1,4 @@
-"""The room where the council sits: who is there, what is said, what is going on. It implements `floor.Floor`.
+"""The room where the council sits: who is there, what is said, what is going on. It implements `ports.CouncilRoom`.
 
 Everything that is said goes through `post`: one after the other, so that ids, log and event hub have one order, and a
 reader that goes on after an id misses nothing.
@@ -20,32 +20,69 @@ from council.limits import CouncilLimits
 from council.pulse import Beat, Member, Pulse, change_in_words, known_role
 from council.quorum import CouncilRules, Seat
 from council.roles import Role, RoleTable, voters
-from council.unanswered import Unanswered
 from council.voting import Voting
-from gaiad.clock import Clock, to_iso
-from gaiad.council_ports import CouncilMessages
-from gaiad.council_schemas import (
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import BadInput, GaiadError
+from gaiad.base.events import EventHub
+from gaiad.base.ids import IdMaker
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import CouncilMessages, RequestContext
+from gaiad.base.tasks import TaskGroup
+from gaiad.wire.council import (
     HOUSE,
     CouncilStatus,
     EscalationRecord,
+    OpenEscalation,
     OpenProposal,
     RoleState,
     RunningTurn,
     StoredMessage,
 )
-from gaiad.errors import BadInput, GaiadError
-from gaiad.events import EventHub
-from gaiad.ids import IdMaker
-from gaiad.logs import get_logger
-from gaiad.ports import Call
-from gaiad.tasks import TaskGroup
 from prompts.packet import RiskLevel
+
+MOST_SHOWN = 20
+"""Of a tenant's open escalations the last so many are shown; the log has all of them."""
+
+
+class Unanswered:
+    """Written through: what is here is in the log already. Call `load` once."""
+
+    def __init__(self, log: CouncilMessages) -> None:
+        self._log = log
+        self._open: list[OpenEscalation] = []
+
+    async def load(self) -> None:
+        """Remember what an earlier life left open. Raises Unavailable."""
+        self._open = await self._log.open_escalations(MOST_SHOWN)
+
+    async def add(self, tenant: str, session_id: str, record: EscalationRecord) -> None:
+        """Open until the person speaks in that session. Raises Unavailable."""
+        await self._log.add_escalation(tenant, session_id, record)
+        self._open.append(OpenEscalation(tenant=tenant, session_id=session_id, record=record))
+        own = [one for one in self._open if one.tenant == tenant]
+        for one in own[:-MOST_SHOWN]:
+            self._open.remove(one)
+
+    async def answer(self, tenant: str, session_id: str) -> None:
+        """The person speaks in that session. Raises Unavailable."""
+        answered = [one for one in self._open if (one.tenant, one.session_id) == (tenant, session_id)]
+        if answered:
+            await self._log.answer_escalations(tenant, session_id)
+            self._open = [one for one in self._open if one not in answered]
+
+    def of(self, tenant: str) -> list[EscalationRecord]:
+        """The tenant's and the house's, in the order they came, each with the session it is answered in."""
+        return [
+            msgspec.structs.replace(one.record, session_id=one.session_id)
+            for one in self._open
+            if one.tenant in (tenant, HOUSE)
+        ]
+
 
 ID_PREFIX = "msg"
 EVENT_KIND = "council"
 NO_WRITER = "extractive"
 """The kind of model that quotes and cannot vote (decision 4)."""
-
 _log = get_logger("council.room")
 
 
@@ -82,6 +119,8 @@ class Room:
         self.pulse = Pulse(self._members, limits.heartbeat, clock, self._post_beat, self._post_change)
         self.on_state_change: list[Callable[[StateChange], None]] = []
         self.initiative: Callable[[str], dict[str, Any]] = lambda tenant: {}
+        self.duties: Callable[[str], frozenset[str] | None] = lambda model: None
+        self.abilities: Callable[[], list[str]] = list
 
     def use(self, table: RoleTable, depth: str) -> None:
         """Other stages and another depth, as status shows them from now on."""
@@ -106,10 +145,13 @@ class Room:
     def seats(self) -> list[Seat]:
         """All roles as they are at this moment, in the table's order."""
         self.pulse.look()
-        return [
-            Seat(role=role, active=self.pulse.state(role) == "ready", can_vote=member.kind != NO_WRITER)
-            for role, member in self._members.items()
-        ]
+        return [self._seat(role, member) for role, member in self._members.items()]
+
+    def _seat(self, role: Role, member: Member) -> Seat:
+        duties, writes = self.duties(member.name), member.kind != NO_WRITER
+        can_vote = writes and (duties is None or "vote" in duties)
+        active = self.pulse.state(role) == "ready"
+        return Seat(role=role, active=active, can_vote=can_vote, duties=duties if writes else None)
 
     def is_free(self, role: Role) -> bool:
         """Whether the role's model is there and awake, has a free place, and nobody waits for it."""
@@ -124,10 +166,10 @@ class Room:
         """Whether enough distinct roles can vote now (decision 10)."""
         return len(voters(self.seats())) >= self._rules.quorum_roles
 
-    async def rouse(self, call: Call) -> list[Seat]:
+    async def rouse(self, call: RequestContext) -> list[Seat]:
         """Before a vote: wake the roles whose models sleep, all at once; the seats after that.
 
-        One that cannot be woken (no room in memory, no time) stays as it is; why stands in the log. Raises nothing.
+        One that cannot be woken (no room in memory, no time) stays as it is; why is in the log. Raises nothing.
         """
         sleepers = [role for role in self.pulse.sleepers() if self._members[role].kind != NO_WRITER]
         results = await asyncio.gather(*(self.pulse.rouse(role, call) for role in sleepers), return_exceptions=True)
@@ -138,7 +180,7 @@ class Room:
                 raise result
         return self.seats()
 
-    async def settled(self, call: Call, at_most_s: float = 10.0) -> list[Seat]:
+    async def settled(self, call: RequestContext, at_most_s: float = 10.0) -> list[Seat]:
         """Before a turn soon after the start: wait while models are being loaded; the seats then. Raises nothing."""
         until = self._clock.monotonic() + at_most_s
         await self.pulse.settled(until if call.deadline is None else min(until, call.deadline))
@@ -265,7 +307,7 @@ class Room:
     # -- what went up
 
     async def escalated(self, tenant: str, record: EscalationRecord, session_id: str = "") -> None:
-        """Something went up; what went to the person stands in status until it is answered. Raises Unavailable."""
+        """Something went up; what went to the person is in status until it is answered. Raises Unavailable."""
         if record.to == "person":
             await self._unanswered.add(tenant, session_id, record)
 
@@ -289,4 +331,5 @@ class Room:
             open_proposals=self.open_proposals(tenant),
             escalations=self.escalations(tenant),
             initiative=self.initiative(tenant),
+            abilities=self.abilities(),
         )

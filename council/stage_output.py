@@ -6,19 +6,21 @@ is `missing`, and only a first word of success or fail is a verdict.
 """
 
 import re
+import shlex
 from collections.abc import Callable
 from typing import Literal, TypeVar, cast
 
 import msgspec
 
-from council.command_text import read_command
 from council.marked_text import MarkedText, read_marked, without_fence
 from council.observer_rules import without_secrets
 from council.roles import CouncilStage
 from council.stages import (
+    MOST_ARGUMENTS,
     MOST_STEPS,
     STEP_CHARACTERS,
     SUMMARY_CHARACTERS,
+    Command,
     Observation,
     Plan,
     RefinedPlan,
@@ -26,13 +28,40 @@ from council.stages import (
     Verification,
 )
 
+_SHELL = frozenset("|&;<>()$`\\*?[]{}~!#\n")
+
+
+def read_command(body: str, notes: list[str]) -> Command | None:
+    """The command of JSON that fits, or of one plain line without anything a shell would expand; None with a note."""
+    try:
+        return msgspec.json.decode(body, type=Command)
+    except msgspec.DecodeError:
+        pass
+    if body.lstrip().startswith("{"):
+        notes.append("an EXECUTE block is cut or does not fit its form; it was left out")
+        return None
+    if found := sorted(set(body) & _SHELL):
+        notes.append(
+            f"an EXECUTE block needs a shell ({' '.join(map(repr, found))}); it was left out, write plain argv"
+        )
+        return None
+    try:
+        argv = tuple(shlex.split(body))
+    except ValueError as error:
+        notes.append(f"an EXECUTE block cannot be read ({error}); it was left out")
+        return None
+    if len(argv) > MOST_ARGUMENTS or any(len(part) > STEP_CHARACTERS for part in argv):
+        notes.append(f"an EXECUTE block has more than {MOST_ARGUMENTS} arguments of {STEP_CHARACTERS} characters")
+        return None
+    return Command(argv=argv, why="")
+
+
 Outcome = Literal[
     "ok", "missing", "low_confidence", "interrupt", "unreadable", "empty", "interrupted", "exec_error", "success",
     "fail", "lost",
 ]  # fmt: skip
 Value = Plan | RefinedPlan | Observation | Response | Verification
 T = TypeVar("T", bound=Value)
-
 _STEP = re.compile(r"\s*(?:\d{1,3}\s*[.):]|[-*•+]|step\s+\d{1,3}\s*[.):-])\s+(\S.*)", re.IGNORECASE)
 _JSON_STRING = r'"(?:[^"\\]|\\.)*"'
 _CUT_STEPS = re.compile(rf'"steps"\s*:\s*\[((?:\s*{_JSON_STRING}(?:\s*,)?)*)')
@@ -53,7 +82,7 @@ _DENIED = re.compile(r"\W*(?:no|none|false|nothing|not needed)\W*", re.IGNORECAS
 _NOTHING = re.compile(r"\W*(?:ok|okay|continue|none|nothing|no interrupt(?:ion)?)?\W*", re.IGNORECASE)
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedReply(msgspec.Struct, frozen=True, kw_only=True):
     """What a reply is; `value` is None where the outcome is missing or unreadable. `notes` are for logs."""
 
     stage: CouncilStage
@@ -62,7 +91,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def read_output(stage: CouncilStage, text: str, confidence_below: float) -> Reading:
+def read_output(stage: CouncilStage, text: str, confidence_below: float) -> ParsedReply:
     """Read a finished reply; a refined plan below `confidence_below` is `low_confidence`. Never raises.
 
     What shows a secret is withheld: of a plan the step, of a verification or an observation its words.
@@ -81,7 +110,7 @@ def _withheld(value: Value | None) -> Value | None:
     return value
 
 
-def _read(stage: CouncilStage, text: str, confidence_below: float) -> Reading:
+def _read(stage: CouncilStage, text: str, confidence_below: float) -> ParsedReply:
     text = text.encode("utf-8", "replace").decode()  # half a pair of UTF-16 can stand in a Python text
     if stage == "observe":
         return _observation(text)
@@ -95,15 +124,15 @@ def _read(stage: CouncilStage, text: str, confidence_below: float) -> Reading:
         bodies = [without_fence(marked.blocks[0].body)]
         notes.append(f"there is no {own} marker; the text was read without it")
     if any(body.startswith(("```", "~~~")) for body in marked.bodies(own)):
-        notes.append("its body stands in a code fence")
+        notes.append("its body is inside a code fence")
     if len(bodies) > 1:
         notes.append(f"{len(bodies)} {own} blocks; the last that can be read counts, and any fail before a success")
     values = [value for body in reversed(bodies) if (value := _READERS[stage](body, notes)) is not None]
     if values:
         value = next((one for one in values if _outcome(one, confidence_below) == "fail"), values[0])
-        return Reading(stage=stage, outcome=_outcome(value, confidence_below), value=value, notes=(*notes,))
+        return ParsedReply(stage=stage, outcome=_outcome(value, confidence_below), value=value, notes=(*notes,))
     notes.append(f"nothing in it can be read as {own}" if text.strip() else "it is empty")
-    return Reading(stage=stage, outcome="missing", notes=(*notes,))
+    return ParsedReply(stage=stage, outcome="missing", notes=(*notes,))
 
 
 def _outcome(value: Value, confidence_below: float) -> Outcome:
@@ -135,7 +164,7 @@ def _verification(body: str, notes: list[str]) -> Verification | None:
     if (whole := _json(body, Verification)) is not None:
         return whole
     if found := _CUT_VERDICT.match(body):
-        notes.append("its JSON is cut or not whole")
+        notes.append("its JSON is incomplete")
         said, rest = found[1], _cut_text(body)
     elif found := _VERDICT.match(body):
         notes.append("it is plain text")
@@ -146,14 +175,14 @@ def _verification(body: str, notes: list[str]) -> Verification | None:
     return Verification(outcome=outcome, summary=rest[:SUMMARY_CHARACTERS] or "no summary was given")
 
 
-def _observation(text: str) -> Reading:
+def _observation(text: str) -> ParsedReply:
     """A judgement as JSON, `INTERRUPT: reason`, or nothing to say."""
     marked = read_marked(text, "INTERRUPT")
     notes = [*marked.notes]
     first = without_fence(marked.blocks[0].body) if marked.blocks else ""
     value = _json(first, Observation)
     if value is None and (found := _CUT_INTERRUPT.match(first)):
-        notes.append("its JSON is cut or not whole")
+        notes.append("its JSON is incomplete")
         value = Observation(interrupt=found[1] == "true", reason=_cut_text(first)[:SUMMARY_CHARACTERS])
     if value is None and any(block.marker == "INTERRUPT" for block in marked.blocks):
         reason = " ".join(marked.bodies("INTERRUPT"))[:SUMMARY_CHARACTERS] or "no reason was given"
@@ -161,19 +190,16 @@ def _observation(text: str) -> Reading:
     if value is None and _NOTHING.fullmatch(first):
         value = Observation(interrupt=False, reason="")
     if value is None:
-        notes.append("it is neither an INTERRUPT nor nothing")
-        return Reading(stage="observe", outcome="unreadable", notes=(*notes,))
-    return Reading(stage="observe", outcome="interrupt" if value.interrupt else "ok", value=value, notes=(*notes,))
+        notes.append("it is neither an INTERRUPT nor empty")
+        return ParsedReply(stage="observe", outcome="unreadable", notes=(*notes,))
+    return ParsedReply(stage="observe", outcome="interrupt" if value.interrupt else "ok", value=value, notes=(*notes,))
 
 
-def _response(marked: MarkedText) -> Reading:
-    """RESPONSE blocks joined; without any the unmarked text is the answer. An unreadable command is left out."""
+def _response(marked: MarkedText) -> ParsedReply:
+    """RESPONSE blocks joined. An unreadable command is left out."""
     notes = list(marked.notes)
     texts = marked.bodies("RESPONSE")
-    if not texts and not any(block.marker == "RESPONSE" for block in marked.blocks):
-        texts = marked.bodies("")
-        notes += ["there is no RESPONSE marker; the unmarked text is the answer"] if texts else []
-    elif marked.bodies(""):
+    if marked.bodies(""):
         notes.append("text before the first marker was left out")
     commands = [read_command(without_fence(body), notes) for body in marked.bodies("EXECUTE")]
     value = Response(
@@ -182,13 +208,13 @@ def _response(marked: MarkedText) -> Reading:
         seeds=tuple(marked.bodies("THOUGHT_SEED")),
     )
     outcome: Outcome = "ok" if value.text or value.commands else "empty"
-    return Reading(stage="act", outcome=outcome, value=value, notes=(*notes,))
+    return ParsedReply(stage="act", outcome=outcome, value=value, notes=(*notes,))
 
 
 def _steps(body: str, notes: list[str]) -> tuple[str, ...]:
     """The whole steps of JSON that is cut, or the items of a list. At most MOST_STEPS, each cut to its length."""
     if found := _CUT_STEPS.search(body):
-        notes.append("its JSON is cut or not whole")
+        notes.append("its JSON is incomplete")
         whole = [str(msgspec.json.decode(text)) for text in _STRINGS.findall(found[1]) if _decodes(text)]
         steps = whole or _cut_step(body, notes)
     else:

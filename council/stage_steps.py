@@ -1,6 +1,6 @@
 """What follows when a stage has ended (GCP 6's failure modes): a published table, counted over the turn's past. Pure.
 
-Two caps end every turn: stage calls and tokens. Who takes an escalation is escalation's, which role stands in roles'.
+Two caps end every turn: stage calls and tokens. Who takes an escalation is escalation's, which role is in roles'.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import msgspec
 
 from constants.load import load
 from council.limits import TurnCaps
-from council.roles import STAGES, CouncilStage
+from council.roles import CouncilStage
 from council.stage_output import Outcome
-from gaiad.errors import BadInput, ConfigError
+from gaiad.base.errors import BadInput
 
 Action = Literal[
     "go_on", "retry", "stand_in", "interrupt", "escalate", "high_risk", "revert_and_alert", "finish", "stop"
@@ -51,7 +51,7 @@ class StageDone(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class NextStep(msgspec.Struct, frozen=True, kw_only=True):
     """What to do next, on which stage (None where the turn ends), and why, for people."""
 
     action: Action
@@ -64,21 +64,9 @@ def step_table() -> StepTable:
     return load("stage_steps.toml", StepTable)
 
 
-def check_steps(table: StepTable) -> None:
-    """Raises ConfigError unless every outcome of every stage has one row to begin with and no two rows collide."""
-    for row in table.rows:
-        if strange := [outcome for outcome in row.outcomes if outcome not in OUTCOMES[row.stage]]:
-            raise ConfigError(f"stage_steps: {row.stage} never ends {strange[0]!r}; {', '.join(OUTCOMES[row.stage])}")
-    for stage in STAGES:
-        for outcome in OUTCOMES[stage]:
-            times = [row.times for row in table.rows if row.stage == stage and outcome in row.outcomes]
-            if 1 not in times:
-                raise ConfigError(f"stage_steps: {stage} that ends {outcome!r} has no row; say what follows")
-            if len(set(times)) != len(times):
-                raise ConfigError(f"stage_steps: {stage} that ends {outcome!r} has two rows for as many times")
-
-
-def next_step(table: StepTable, chain: Sequence[CouncilStage], history: Sequence[StageDone], caps: TurnCaps) -> Step:
+def next_step(
+    table: StepTable, chain: Sequence[CouncilStage], history: Sequence[StageDone], caps: TurnCaps
+) -> NextStep:
     """What follows the last of `history`, all stage calls of this turn in order; `chain` are the depth's stages.
 
     Observe runs beside Act: its go_on lets the text go on, its interrupt stops it, and neither is a round of the turn;
@@ -89,14 +77,14 @@ def next_step(table: StepTable, chain: Sequence[CouncilStage], history: Sequence
     row = _row(table, history)
     done = history[-1]
     if done.stage == "observe":
-        return Step(action=row.action, stage="act", why=row.why)
+        return NextStep(action=row.action, stage="act", why=row.why)
     if row.action == "go_on" and (following := _following(chain, done.stage)) is None:
-        return Step(action="finish", stage=None, why=row.why)
+        return NextStep(action="finish", stage=None, why=row.why)
     if row.action in _CALLS_A_MODEL and (spent := spent_cap(history, caps)):
-        return Step(action="stop", stage=None, why=f"{row.why}, and {spent}")
+        return NextStep(action="stop", stage=None, why=f"{row.why}, and {spent}")
     if row.action in ("revert_and_alert", "stop"):
-        return Step(action=row.action, stage=None, why=row.why)
-    return Step(action=row.action, stage=following if row.action == "go_on" else done.stage, why=row.why)
+        return NextStep(action=row.action, stage=None, why=row.why)
+    return NextStep(action=row.action, stage=following if row.action == "go_on" else done.stage, why=row.why)
 
 
 def spent_cap(history: Sequence[StageDone], caps: TurnCaps) -> str:

@@ -4,18 +4,39 @@ A body is JSON that fits one of the structs here; what decides comes first in it
 says it. Reading replies, also of models that no grammar holds, is stage_output's; what happens next stage_steps'.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from constants.load import load
-from constants.marker_forms import MARKERS as MARKERS
-from constants.marker_forms import Marker as Marker
-from council.forms import fitted_schema
-from council.roles import STAGES, CouncilStage
-from gaiad.errors import BadInput, ConfigError
-from gaiad.generation import Block, Contract
+from council.roles import CouncilStage
+from gaiad.base.contracts import struct_schema
+from gaiad.base.errors import BadInput
+from gaiad.base.marker_forms import MARKERS as MARKERS
+from gaiad.base.marker_forms import Marker as Marker
+from gaiad.wire.generation import Block, Contract
+
+SHARE_STEPS = tuple(step / 20 for step in range(21))
+_CHARACTERS_PER_TOKEN = 2  # what a JSON body may count on
+_TOKENS_PER_ITEM = 24
+_FRAME_CHARACTERS = 40
+
+
+def fitted_schema(body: type[Any], max_tokens: int) -> dict[str, Any]:
+    """The struct's JSON Schema with lists and texts made shorter where `max_tokens` ask for it."""
+    schema = struct_schema(body)
+    room = max(_FRAME_CHARACTERS, max_tokens * _CHARACTERS_PER_TOKEN - _FRAME_CHARACTERS)
+    for name, field in schema["properties"].items():
+        if field.get("type") == "array":
+            most = max(2, min(field["maxItems"], max_tokens // _TOKENS_PER_ITEM))
+            field["maxItems"] = most
+            field["items"]["maxLength"] = min(field["items"]["maxLength"], max(_TOKENS_PER_ITEM, room // most))
+        elif field.get("type") == "string" and "maxLength" in field:
+            field["maxLength"] = min(field["maxLength"], room)
+        elif field.get("type") == "number" and (field.get("minimum"), field.get("maximum")) == (0, 1):
+            schema["properties"][name] = {"enum": list(SHARE_STEPS)}
+    return schema
+
 
 Depth = Literal["fast", "full"]
 Input = Literal["user_prompt", "history", "context", "plan", "response", "executed"]
@@ -23,8 +44,6 @@ MOST_STEPS = 10
 STEP_CHARACTERS = 200
 SUMMARY_CHARACTERS = 400
 MOST_ARGUMENTS = 32
-_TEXT_CHARACTERS_PER_TOKEN = 8  # plain text may be cut anywhere and is not held to less
-
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 StepText = Annotated[str, msgspec.Meta(min_length=1, max_length=STEP_CHARACTERS)]
 Summary = Annotated[str, msgspec.Meta(min_length=1, max_length=SUMMARY_CHARACTERS)]
@@ -95,7 +114,7 @@ class StageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """What a GenerateRequest is given: a contract of blocks, or the schema of a judgement that is no block."""
+    """What a GenerateRequest is given: a contract of blocks, or the schema of a judgement that is not a block."""
 
     contract: Contract | None = None
     schema: dict[str, Any] | None = None
@@ -106,34 +125,21 @@ def stage_table() -> StageTable:
     return load("stages.toml", StageTable)
 
 
-def check_stages(table: StageTable, instructions: Mapping[str, str]) -> None:
-    """Raises ConfigError unless all stages are there with directives of their own stage (key -> stage) and chains."""
-    for stage in STAGES:
-        if stage not in table.stages:
-            raise ConfigError(f"stages.{stage} is missing; a stage has a contract")
-        entry = table.stages[stage]
-        for key in filter(None, (entry.task_instruction, entry.after_interrupt, entry.with_commands)):
-            if instructions.get(key) != stage:
-                raise ConfigError(f"stages.{stage}: {key!r} is no task instruction of this stage; name one that is")
-    for depth in get_args(Depth):
-        if "act" not in table.chains.get(depth, ()):
-            raise ConfigError(f"chains.{depth} does not act; a turn has an Act stage")
-
-
 def stage_form(stage: CouncilStage, max_tokens: int, *, may_execute: bool = False) -> Form:
     """The form of a reply of at most `max_tokens`: JSON bodies are bounded so that usual text ends before that.
 
-    With `may_execute` Act must write an EXECUTE block, perhaps of no arguments, before its RESPONSE. Observe is held to
-    a schema, for its INTERRUPT may be none. Raises BadInput for fewer than 16 tokens.
+    Act writes plain text; with `may_execute` it must write an EXECUTE block, perhaps of no arguments, before its
+    RESPONSE. Observe is held to a schema, for its INTERRUPT may be none. Raises BadInput for fewer than 16 tokens.
     """
     if max_tokens < 16:
         raise BadInput(f"{stage}: {max_tokens} tokens are too few for its form; give 16 or more")
     if stage == "observe":
         return Form(schema=fitted_schema(Observation, max_tokens))
+    if stage == "act" and not may_execute:
+        return Form()
     if stage == "act":
-        command = [Block(marker="EXECUTE", schema=fitted_schema(Command, max_tokens))] if may_execute else []
-        text = Block(marker="RESPONSE", max_characters=max_tokens * _TEXT_CHARACTERS_PER_TOKEN)
-        return Form(contract=Contract(blocks=[*command, text]))
+        command = Block(marker="EXECUTE", schema=fitted_schema(Command, max_tokens))
+        return Form(contract=Contract(blocks=[command, Block(marker="RESPONSE")]))
     body, marker = _BODIES[stage]
     return Form(contract=Contract(blocks=[Block(marker=marker, schema=fitted_schema(body, max_tokens))]))
 

@@ -6,36 +6,45 @@ way until it fits. No clock and no randomness: ids and times come with the reque
 """
 
 import hashlib
+from typing import Any
 
 import msgspec
 
-from gaiad.generation import Segment
-from gaiad.ids import short
-from gaiad.ports import Call, Tokenizer
-from prompts.budget import payload_limit
+from gaiad.base.ids import short
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.wire.generation import Segment
+from prompts.budget import (
+    BuildRequest,
+    Built,
+    Fixed,
+    check_request,
+    fix_fields,
+    fixed_texts,
+    payload_limit,
+    refuse,
+    whole,
+)
 from prompts.compress import Compressor
-from prompts.counting import PromptCounter
+from prompts.counting import PacketWriter, PromptCounter, WrittenPacket
 from prompts.fence import fenced, said_before
-from prompts.fixed import Fixed, fix_fields, fixed_texts, refuse, whole
-from prompts.order import group_turns
-from prompts.packet import LAYOUT, CognitionPacket, ContextItem, FieldReport, Manifest
-from prompts.payload import Offered, Payload, PayloadChooser
-from prompts.request import BuildRequest, Built, check_request
-from prompts.versions import prompts_in
-from prompts.work import NO_WORK, Work, WorkFitter, place_work, work_rows
-from prompts.writer import PacketWriter, Written
+from prompts.load import prompts_in
+from prompts.messages import notice_segments
+from prompts.packet import CognitionPacket, ContextItem, FieldReport, PromptManifest
+from prompts.payload import Offered, Payload, PayloadChooser, group_turns
+from prompts.work import NO_WORK, FittedWork, WorkFitter, place_work, work_rows
 
 _SMALLEST_STEP = 50
+_SAME = frozenset(CognitionPacket.__struct_fields__) & frozenset(BuildRequest.__struct_fields__)
 
 
 async def build(
     request: BuildRequest,
     tokenizer: Tokenizer,
     compressor: Compressor | None,
-    call: Call,
+    call: RequestContext,
     counter: PromptCounter | None = None,
 ) -> Built:
-    """The packet and its prompt, at most `request.mtu` tokens of `tokenizer`; the user prompt stands in it whole.
+    """The packet and its prompt, at most `request.mtu` tokens of `tokenizer`; the user prompt is in it whole.
 
     Without a compressor nothing is summarised: history and context are cut, and a persona too long is refused. Give
     the same `counter` every time and a build takes half the round trips to the tokenizer. Raises BadInput,
@@ -47,7 +56,9 @@ async def build(
     request = _without_the_needless(request)
     entries = request.history
     fields = [*([Segment(text)] for text in fixed_texts(request)), *map(said_before, entries)]
-    counts = await counter.count(tokenizer, [*fields, *map(fenced, request.context)], call)
+    pages = [fenced(item) for item in request.context]
+    pages[:1] = [[*notice_segments(), *page] for page in pages[:1]]
+    counts = await counter.count(tokenizer, [*fields, *pages], call)
     page_counts = counts[len(fields) :]
     fixed = await fix_fields(request, counts[:5], tokenizer, compressor, call)
     bare = _bare_packet(request, fixed)
@@ -75,7 +86,7 @@ async def build(
 
 async def _fill(
     chooser: PayloadChooser, limit: int, bare: CognitionPacket, bare_tokens: int, writer: PacketWriter, held: int
-) -> tuple[Payload, Written]:
+) -> tuple[Payload, WrittenPacket]:
     """History and context as much as fits: chosen by estimate, then counted in place, smaller until it is right."""
     while True:
         payload = await chooser.choose(limit)
@@ -116,31 +127,19 @@ def prompt_sha256(rendered: list[Segment]) -> str:
 
 
 def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
-    return CognitionPacket(
-        packet_id=short(request.full_id),
-        full_id=request.full_id,
-        turn_id=request.turn_id,
-        parent_id=request.parent_id,
-        timestamp=request.timestamp,
-        mtu=request.mtu,
-        identity=request.identity,
-        persona=fixed.persona,
-        role=request.role,
-        role_text=request.role_text,
-        task_instruction_key=request.task_instruction_key,
-        task_instruction=fixed.task_instruction,
-        history=[],
-        context=[],
-        user_prompt=request.user_prompt,
-        confidence=request.confidence,
-        risk_level=request.risk_level,
-        retry_count=request.retry_count,
-        layout=LAYOUT,
-    )
+    same: dict[str, Any] = {name: getattr(request, name) for name in _SAME}
+    made = {
+        "persona": fixed.persona,
+        "task_instruction": fixed.task_instruction,
+        "history": [],
+        "context": [],
+        "work": [],
+    }
+    return CognitionPacket(packet_id=short(request.full_id), **same | made)
 
 
 def _table(
-    fixed: Fixed, payload: Payload, work: Work, total: int, original: tuple[int, int], request: BuildRequest
+    fixed: Fixed, payload: Payload, work: FittedWork, total: int, original: tuple[int, int], request: BuildRequest
 ) -> list[FieldReport]:
     """The token table: its tokens add up to `total`, what the template takes around history is counted to history."""
     texts = fixed.prompt_tokens + work.tokens + sum(row.tokens for row in fixed.rows)
@@ -171,9 +170,9 @@ def _table(
 
 
 def _manifest(
-    request: BuildRequest, tokenizer: Tokenizer, rows: list[FieldReport], written: Written, dropped: list[str]
-) -> Manifest:
-    return Manifest(
+    request: BuildRequest, tokenizer: Tokenizer, rows: list[FieldReport], written: WrittenPacket, dropped: list[str]
+) -> PromptManifest:
+    return PromptManifest(
         packet_id=request.full_id,
         mtu=request.mtu,
         model=request.model,

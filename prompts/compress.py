@@ -4,23 +4,100 @@ Nothing is kept between calls. Every pass is told to whoever logs it, with what 
 that cannot be had just now is such a reason and not the end, and so is one that takes more than its share of the time.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Literal
+from itertools import pairwise
+from textwrap import wrap
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from gaiad.clock import Clock
-from gaiad.errors import BadInput, DeadlineExceeded, GaiadError, TokenBudgetError, Unavailable
-from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
-from gaiad.ports import Call, Embedder, Model, Tokenizer
-from prompts.load import fill
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput, DeadlineExceeded, GaiadError, TokenBudgetError, Unavailable
+from gaiad.base.ports import Embedder, Model, RequestContext, Tokenizer
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
+from prompts.load import CompressorWords, fill
 from prompts.packet import SUMMARY_TAG, Field
-from prompts.sentences import choose_sentences, most_telling, split_sentences
-from prompts.uses import CompressorWords
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+MOST_SENTENCES = 64
+MOST_CHARACTERS = 6_000
+LONGEST_SENTENCE = 400
+_RELEVANCE = 0.5
+_DECIMALS = 4
+_END = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+|\s*[\r\n]+\s*")
+_TELLING = re.compile(r"\d+|\b[^\W\d_a-z]\w*")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences and lines without surrounding white space, in order; nothing but white space is lost.
+
+    One of more than LONGEST_SENTENCE characters is cut between words: a log or a table has no full stops.
+    """
+    cuts = [0, *(found.end() for found in _END.finditer(text)), len(text)]
+    pieces = (text[start:stop].strip() for start, stop in pairwise(cuts))
+    return [part for piece in pieces if piece for part in _short_enough(piece)]
+
+
+def most_telling(sentences: Sequence[str], most: int = MOST_SENTENCES, characters: int = MOST_CHARACTERS) -> list[str]:
+    """At most `most`: of each equal stretch of the text the sentence with most names and numbers for its length.
+
+    Fewer when they are long, about `characters` in all: embedding costs time by the word, and every part of a long text
+    should have its say.
+    """
+    unique = list(dict.fromkeys(sentences))
+    size = sum(map(len, unique))
+    limit = min(most, max(1, characters * len(unique) // max(1, size)))
+    if len(unique) <= limit:
+        return unique
+    bounds = [index * len(unique) // limit for index in range(limit + 1)]
+    return [max(unique[start:stop], key=_telling) for start, stop in pairwise(bounds)]
+
+
+def choose_sentences(vectors: "Vectors", costs: Sequence[int], limit: int) -> list[int]:
+    """Indexes of sentences in the order of their worth, together at most `limit` tokens; perhaps none.
+
+    `vectors` has a unit row for each sentence, `costs` its tokens.
+    """
+    import numpy as np
+
+    middle = vectors.mean(axis=0)
+    length = float(np.linalg.norm(middle))
+    relevance = np.round(vectors @ (middle / length if length else middle), _DECIMALS)
+    likeness = np.round(vectors @ vectors.T, _DECIMALS)
+    nearest = np.zeros(len(costs), dtype=np.float32)
+    left, open_, chosen = limit, np.ones(len(costs), dtype=bool), list[int]()
+    while True:
+        open_ &= np.asarray(costs) <= left
+        if not open_.any():
+            return chosen
+        worth = np.round(_RELEVANCE * relevance - (1 - _RELEVANCE) * nearest, _DECIMALS)
+        best = int(np.argmax(np.where(open_, worth, -np.inf)))
+        chosen.append(best)
+        open_[best] = False
+        left -= costs[best]
+        nearest = np.maximum(nearest, likeness[best])
+
+
+def _short_enough(sentence: str) -> list[str]:
+    if len(sentence) <= LONGEST_SENTENCE:
+        return [sentence]
+    wrapped = wrap(sentence, LONGEST_SENTENCE, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+    return [part for line in wrapped if (part := line.strip())]
+
+
+def _telling(sentence: str) -> float:
+    return len(_TELLING.findall(sentence)) / (len(sentence) + 20)
+
 
 _RUNG_SHARE = 0.25  # of the time that the call has left: the answer is still to be written
-Pass = Literal["extractive", "lite", "prime"]
+CompressionPass = Literal["extractive", "lite", "prime"]
 
 
 class BudgetOverrun(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="TOKEN_BUDGET_OVERRUN"):
@@ -30,7 +107,7 @@ class BudgetOverrun(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"
     original_tokens: int
     target_tokens: int
     compressed_tokens: int
-    method: Pass | Literal[""]
+    method: CompressionPass | Literal[""]
     ms: float
     failures: list[str]
 
@@ -40,7 +117,7 @@ class Compressed(msgspec.Struct, frozen=True):
 
     text: str
     tokens: int
-    method: Pass
+    method: CompressionPass
 
 
 class Compressor:
@@ -55,7 +132,7 @@ class Compressor:
         report: Callable[[BudgetOverrun], None],
     ) -> None:
         self._embedder = embedder
-        self._models: tuple[tuple[Pass, Model | None], ...] = (("lite", lite), ("prime", prime))
+        self._models: tuple[tuple[CompressionPass, Model | None], ...] = (("lite", lite), ("prime", prime))
         self._clock = clock
         self._report = report
 
@@ -65,7 +142,7 @@ class Compressor:
         text: str,
         target_tokens: int,
         tokenizer: Tokenizer,
-        call: Call,
+        call: RequestContext,
         original_tokens: int | None = None,
     ) -> Compressed:
         """`text` in at most `target_tokens` of `tokenizer`, SUMMARY_TAG included; `original_tokens` if they are known.
@@ -96,7 +173,7 @@ class Compressor:
         return found
 
     async def _climb(
-        self, text: str, target: int, tokenizer: Tokenizer, call: Call, failures: list[str]
+        self, text: str, target: int, tokenizer: Tokenizer, call: RequestContext, failures: list[str]
     ) -> Compressed | None:
         try:
             if found := await self._extract(text, target, tokenizer, self._share(call), failures):
@@ -119,16 +196,16 @@ class Compressor:
                 failures.append(f"{name}: {self._still_in_time(error, call)}")
         return None
 
-    def _share(self, call: Call) -> Call:
+    def _share(self, call: RequestContext) -> RequestContext:
         return call.share(_RUNG_SHARE, self._clock.monotonic())
 
-    def _still_in_time(self, error: GaiadError, call: Call) -> str:
+    def _still_in_time(self, error: GaiadError, call: RequestContext) -> str:
         """Why a rung did not do. Raises Cancelled and DeadlineExceeded when it is the whole call that is over."""
         call.check(self._clock.monotonic())
         return error.message
 
     async def _extract(
-        self, text: str, target: int, tokenizer: Tokenizer, call: Call, failures: list[str]
+        self, text: str, target: int, tokenizer: Tokenizer, call: RequestContext, failures: list[str]
     ) -> Compressed | None:
         if self._embedder is None:
             failures.append("extractive: no embedder")
@@ -151,7 +228,13 @@ class Compressor:
 
 
 async def _rewrite(
-    name: Pass, model: Model, text: str, target: int, tokenizer: Tokenizer, call: Call, failures: list[str]
+    name: CompressionPass,
+    model: Model,
+    text: str,
+    target: int,
+    tokenizer: Tokenizer,
+    call: RequestContext,
+    failures: list[str],
 ) -> Compressed | None:
     """What the model makes of it, asked once; None when that is empty, cut off or still too long."""
     section = text.replace("<<END", "<< END")
@@ -168,7 +251,7 @@ async def _rewrite(
             if isinstance(part, Generated):
                 written = " ".join(part.text.split()) if part.reason != "length" else ""
     if not written:
-        failures.append(f"{name}: wrote nothing, or no end")
+        failures.append(f"{name}: wrote nothing, or did not finish")
         return None
     summary = _tagged(written)
     tokens = (await tokenizer.count([[Segment(summary)]], call))[0]

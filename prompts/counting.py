@@ -1,18 +1,22 @@
-"""What a rendered prompt costs, to the token, without reading all of it again at every turn.
+"""Writes a packet as the model's chat template has it and counts it to the token, without reading all of it at every
+turn.
 
 A tokenizer reads segments apart; how one is read depends at most on how the one before it ends. So a prompt is counted
-as a chain: each segment with the end of its predecessor, less that end. Counts are remembered: a new turn costs its own
-text. Where the sum comes near the MTU the prompt is also counted as a whole, and that count holds. Texts are remembered
-by their digests, so that what is remembered stays small whatever was counted.
+as a chain: each segment with the end of its predecessor, less that end. Counts are remembered by digest: a new turn
+costs its own text. Where the sum comes near the MTU the prompt is also counted as a whole, and that count holds.
 """
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from gaiad.generation import ChatMessage, Segment
-from gaiad.ports import Call, Tokenizer
+import msgspec
+
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.wire.generation import ChatMessage, Segment
+from prompts.messages import messages_of
+from prompts.packet import CognitionPacket
 
 NEAR_TOKENS = 64
 _END_CHARACTERS = 24
@@ -31,7 +35,7 @@ class PromptCounter:
         self._frames: dict[bytes, int] = {}
         self._counts: dict[bytes, int] = {}
 
-    async def count(self, tokenizer: Tokenizer, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
+    async def count(self, tokenizer: Tokenizer, texts: Sequence[Sequence[Segment]], call: RequestContext) -> list[int]:
         """As the tokenizer's own `count`, which is asked once for all that is not remembered."""
         keys = [_digest(tokenizer, text) for text in texts]
         found = [self._counts.get(key) for key in keys]
@@ -41,7 +45,9 @@ class PromptCounter:
             _remember(self._counts, key, count, _MOST_COUNTS)
         return [fresh[key] if count is None else count for key, count in zip(keys, found, strict=True)]
 
-    async def prompt_tokens(self, tokenizer: Tokenizer, rendered: Sequence[Segment], mtu: int, call: Call) -> int:
+    async def prompt_tokens(
+        self, tokenizer: Tokenizer, rendered: Sequence[Segment], mtu: int, call: RequestContext
+    ) -> int:
         """Tokens of the prompt, the model's own beginning included; raises as the tokenizer does."""
         parts = [segment for segment in rendered if segment.text]
         if not parts:
@@ -59,7 +65,7 @@ class PromptCounter:
             return total
         return first - counts[0] + (await tokenizer.count([parts], call))[0]
 
-    async def message_overhead(self, tokenizer: Tokenizer, call: Call) -> int:
+    async def message_overhead(self, tokenizer: Tokenizer, call: RequestContext) -> int:
         """Tokens the chat template spends on one more message of a conversation, rounded up."""
         known = self._overheads.get(tokenizer.fingerprint)
         if known is not None:
@@ -74,7 +80,7 @@ class PromptCounter:
         return found
 
     def frame_tokens(self, tokenizer: Tokenizer, frame: Sequence[str]) -> int | None:
-        """What stands around a prompt costs, None when it was not remembered; see `PacketWriter`."""
+        """Tokens of what surrounds a prompt, None when it was not remembered; see `PacketWriter`."""
         return self._frames.get(_digest(tokenizer, map(Segment, frame)))
 
     def remember_frame(self, tokenizer: Tokenizer, frame: Sequence[str], tokens: int) -> int:
@@ -82,7 +88,7 @@ class PromptCounter:
         _remember(self._frames, _digest(tokenizer, map(Segment, frame)), tokens, _MOST_KNOWN)
         return tokens
 
-    async def _first_tokens(self, tokenizer: Tokenizer, segment: Segment, call: Call) -> int:
+    async def _first_tokens(self, tokenizer: Tokenizer, segment: Segment, call: RequestContext) -> int:
         """Tokens of the first segment with the model's own beginning before it."""
         key = _digest(tokenizer, [segment])
         known = self._beginnings.get(key)
@@ -113,3 +119,51 @@ def _end(segment: Segment) -> Segment:
     if segment.trusted or len(segment.text) <= _END_CHARACTERS:
         return segment
     return Segment(segment.text[-_END_CHARACTERS:], source=segment.source)
+
+
+_SAMPLE_PROMPT = "x"
+
+
+class WrittenPacket(NamedTuple):
+    """A packet as it is sent; `tokens` is the whole prompt, the model's own beginning included."""
+
+    packet: CognitionPacket
+    messages: list[ChatMessage]
+    rendered: list[Segment]
+    tokens: int
+
+
+class PacketWriter:
+    """For one tokenizer and one call; what `counter` knows it is not asked again."""
+
+    def __init__(self, tokenizer: Tokenizer, counter: PromptCounter, call: RequestContext) -> None:
+        self._tokenizer = tokenizer
+        self._counter = counter
+        self._call = call
+
+    async def write(self, packet: CognitionPacket) -> WrittenPacket:
+        messages = messages_of(packet)
+        rendered = await self._tokenizer.render(messages, self._call)
+        tokens = await self._counter.prompt_tokens(self._tokenizer, rendered, packet.mtu, self._call)
+        return WrittenPacket(packet, messages, rendered, tokens)
+
+    async def bare_tokens(self, packet: CognitionPacket, prompt_tokens: int) -> int:
+        """What a packet without history and context costs with its prompt of so many tokens.
+
+        Everything but the prompt stays the same from turn to turn, so that it is measured once, around a sample. Near
+        the MTU, where a token decides, the real prompt is written and counted.
+        """
+        texts = _frame(packet)
+        frame = self._counter.frame_tokens(self._tokenizer, texts)
+        if frame is None:
+            sample = await self.write(msgspec.structs.replace(packet, user_prompt=_SAMPLE_PROMPT))
+            (one,) = await self._counter.count(self._tokenizer, [[Segment(_SAMPLE_PROMPT)]], self._call)
+            frame = self._counter.remember_frame(self._tokenizer, texts, sample.tokens - one)
+        if frame + prompt_tokens <= packet.mtu - NEAR_TOKENS:
+            return frame + prompt_tokens
+        return (await self.write(packet)).tokens
+
+
+def _frame(packet: CognitionPacket) -> tuple[str, ...]:
+    """The texts around history, context and prompt."""
+    return (packet.identity, packet.persona, packet.role_text, packet.task_instruction)

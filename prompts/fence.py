@@ -1,4 +1,4 @@
-"""Retrieved text is data (decision 8), and so is what a model wrote: it stands between lines it cannot write itself.
+"""Retrieved text is data (decision 8), and so is what a model wrote: it is between lines it cannot write itself.
 
 Both lines carry a word that does not occur in the text, made from the text: the same page is always fenced alike (the
 model's prefix cache lives on that) and no page can close its own fence. A line of the page that begins like one of
@@ -11,12 +11,9 @@ import hashlib
 import re
 from functools import cache, lru_cache
 
-import msgspec
-
-from constants.load import load
-from constants.marker_forms import LONGEST_HEAD, Forms
-from gaiad.generation import Segment
-from prompts.packet import LAYOUT, ContextItem, HistoryEntry, WorkItem
+from gaiad.base.marker_forms import LONGEST_HEAD, MARKERS, Forms
+from gaiad.wire.generation import Segment
+from prompts.packet import ContextItem, HistoryEntry, WorkItem
 
 _LABEL_CHARACTERS = 120
 _WORD_DIGITS = 6
@@ -25,7 +22,6 @@ _ENDS_LINE = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _LINE_START = rf"(?P<start>\A|[{_ENDS_LINE}])(?P<space>[ \t\u00a0\u3000{_INVISIBLE}]*)"
 _LINE = re.compile(rf"{_LINE_START}(?P<rest>[^{_ENDS_LINE}]*)")
 _BAR = "| "
-_HISTORY_IS_DATA = _ALL_FORMS = 2  # since which layout
 _NO_BRACKETS = str.maketrans("[]", "()")
 _WORK_IN_WORDS = {
     "INTERRUPT": "reason for an interruption",
@@ -33,29 +29,27 @@ _WORK_IN_WORDS = {
     "THOUGHT_SEED": "thought for later",
     "VERIFY": "verification",
 }
+FENCE_OPENINGS = ("<<memory ", "<<work ", "<<summary ", "<<end ")
+"""How the lines begin that hold quoted text."""
 _KEPT_TEXTS = 512  # pages and earlier answers: a session reads the same ones at every turn
 
 
-class _Routing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    matrix: dict[str, dict[str, str]]
-
-
-def fenced(item: ContextItem, layout: int = LAYOUT) -> list[Segment]:
+def fenced(item: ContextItem) -> list[Segment]:
     """The page between its lines: head, text (its `source` is the packet id), end. All untrusted."""
-    text = neutralised(item.text, layout)
+    text = neutralised(item.text)
     word = _word_absent_from(text, f"{item.packet_id}\0{item.page_id}")
     said = ", ".join(part for part in (_label(item.timestamp), _label(item.topic)) if part)
     source = _label(item.packet_id).translate(_NO_BRACKETS)
     return [
         Segment(f"<<memory {word} [Packet: {source}]{' ' if said else ''}{said}>>\n"),
         Segment(text, source=item.packet_id),
-        Segment(f"\n<<end {word}>>\n\n"),
+        Segment(f"\n<<end {word}>>\n"),
     ]
 
 
-def fenced_work(item: WorkItem, layout: int = LAYOUT) -> list[Segment]:
+def fenced_work(item: WorkItem) -> list[Segment]:
     """What a stage wrote between its lines, which say in words what it is; no line of it begins like an order."""
-    text = neutralised(item.text, layout)
+    text = neutralised(item.text)
     word = _word_absent_from(text, f"work\0{item.marker}\0{item.role}")
     what = _WORK_IN_WORDS.get(item.marker, item.marker.lower())
     said = _label(f"{what} by {item.role}" if item.role else what).translate(_NO_BRACKETS)
@@ -66,12 +60,12 @@ def fenced_work(item: WorkItem, layout: int = LAYOUT) -> list[Segment]:
     ]
 
 
-def said_before(entry: HistoryEntry, layout: int = LAYOUT) -> list[Segment]:
+def said_before(entry: HistoryEntry) -> list[Segment]:
     """One side of an earlier turn: a person's own words as they are, an answer without lines that begin like an order
     (it may quote a page), and a summary in a person's place, which a model may have written, between lines."""
-    if layout < _HISTORY_IS_DATA or (entry.role == "user" and not entry.summary):
+    if entry.role == "user" and not entry.summary:
         return [Segment(entry.text)]
-    text = neutralised(entry.text, layout)
+    text = neutralised(entry.text)
     if not entry.summary or entry.role == "assistant":
         return [Segment(text)]
     word = _word_absent_from(text, "summary")
@@ -83,10 +77,10 @@ def said_before(entry: HistoryEntry, layout: int = LAYOUT) -> list[Segment]:
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
-def neutralised(text: str, layout: int = LAYOUT) -> str:
+def neutralised(text: str) -> str:
     """The text with a bar before every line that begins like a marker or a fence; all else as it is."""
     text = _dangerous().sub(rf"\g<start>\g<space>{_BAR}", text)
-    return text if layout < _ALL_FORMS else _LINE.sub(_barred, text)
+    return _LINE.sub(_barred, text)
 
 
 def _barred(line: re.Match[str]) -> str:
@@ -106,7 +100,7 @@ def _forms() -> Forms:
 
 @cache
 def _dangerous() -> re.Pattern[str]:
-    markers = "|".join(re.escape(marker) for marker in sorted(load("routing.toml", _Routing).matrix))
+    markers = "|".join(sorted(MARKERS))
     return re.compile(rf"{_LINE_START}(?=(?:{markers})[ \t{_INVISIBLE}]*[:\uff1a]|<<)")
 
 

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import msgspec
 
 from constants.load import load
-from gaiad.errors import ConfigError
-from prompts.load import fill
-from prompts.registry_toml import Problem, Source, convert, read_source, text_fault, texts_in
-from prompts.uses import IdentityWords
+from gaiad.base.errors import ConfigError
+from prompts.load import IdentityWords, fill
+from prompts.registry_files import RegistryFile, RegistryProblem, convert, read_source, text_fault, texts_in
 
 SHIPPED_FILE = "constants/identity.toml"
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,47}$")]
@@ -67,17 +66,17 @@ def shipped_identity() -> Identity:
 def parse_identity(file: str, data: bytes) -> Identity:
     """The identity in a file's bytes. Raises ConfigError naming file, line and remedy."""
     source = read_source(file, data)
-    if isinstance(source, Problem):
+    if isinstance(source, RegistryProblem):
         raise ConfigError(str(source))
     identity = convert(source, (), source.table, Identity)
-    if isinstance(identity, Problem):
+    if isinstance(identity, RegistryProblem):
         raise ConfigError(str(identity))
     for problem in _faults(source, identity):
         raise ConfigError(str(problem))
     return identity
 
 
-def _faults(source: Source, identity: Identity) -> Iterator[Problem]:
+def _faults(source: RegistryFile, identity: Identity) -> Iterator[RegistryProblem]:
     builtins: Any = msgspec.to_builtins(identity)
     for path, text in texts_in(builtins):
         fault = text_fault(text) or ("has more than one line; write it as one" if "\n" in text else "")
@@ -91,7 +90,7 @@ def _faults(source: Source, identity: Identity) -> Iterator[Problem]:
         unknown = sorted(set(rule.denies) - known_grants().keys())
         if unknown:
             known = ", ".join(sorted(known_grants()))
-            yield source.problem((*path, "denies"), f"denies {unknown[0]!r}, which is no grant; known: {known}")
+            yield source.problem((*path, "denies"), f"denies {unknown[0]!r}, which is not a grant; known: {known}")
 
 
 def identity_bytes(identity: Identity) -> bytes:
@@ -132,7 +131,7 @@ def identity_text(identity: Identity) -> str:
     words = IdentityWords(
         name=identity.name,
         traits=", ".join(identity.traits),
-        rules="\n".join(f"- {rule.text}" for rule in identity.core_rules),
+        rules="\n".join(rule.text for rule in identity.core_rules),
         precedence=identity.precedence.text,
     )
     return fill(words).rstrip("\n")

@@ -10,8 +10,6 @@ import msgspec
 
 DEFAULT_MTU = 4096
 SUMMARY_TAG = "⚠SUMMARY"
-LAYOUT = 2
-"""How packets are written now; 1 is how they were before answers and summaries of earlier turns were data too."""
 
 RiskLevel = Literal["low", "med", "high"]
 Field = Literal[
@@ -31,9 +29,10 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that was retrieved. `before_turn` is the turn whose question it stands before, "" for the present one.
+    """A page that was retrieved. `before_turn` is the turn whose question it is before, "" for the present one.
 
-    `timestamp` and `topic` are the Transmission Packet's own, "" when it has none.
+    `timestamp` and `topic` are the Transmission Packet's own, "" when it has none. `own` is set for what one of gaiad's
+    models wrote in a chat: it is not evidence.
     """
 
     packet_id: str
@@ -43,6 +42,7 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     topic: str = ""
     before_turn: str = ""
     summary: bool = False
+    own: bool = False
 
 
 class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,8 +62,7 @@ class CognitionPacket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     `turn_id` is the turn it is made for. `timestamp` is UTC in ISO 8601, `mtu` tokens. `task_instruction` and
     `role_text` are the texts the key and the role had at the time, `work` what earlier stages of the turn wrote, in
-    their order. `work` and the last three stand in the JSON only when there is something in them (GCP 4.1.1), `layout`
-    when it is not 1: a packet is written again as it was written (see `prompts.messages`).
+    their order. `work` and the last three stand in the JSON only when there is something in them (GCP 4.1.1).
     """
 
     packet_id: str
@@ -85,7 +84,6 @@ class CognitionPacket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     confidence: float | None = None
     risk_level: RiskLevel | None = None
     retry_count: int | None = None
-    layout: int = 1
 
 
 class FieldReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +96,7 @@ class FieldReport(msgspec.Struct, frozen=True, kw_only=True):
     method: Method
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class PromptManifest(msgspec.Struct, frozen=True, kw_only=True):
     """How a packet was made. `total_tokens` is the whole prompt as the model counts it; the fields add up to it.
 
     `tokenizer` and `model` are fingerprints. `reserve_tokens` is the room for the reply, beside the MTU. `dropped` has

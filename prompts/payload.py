@@ -1,23 +1,102 @@
-"""History and retrieved context of a packet, within what both may have together.
+"""History and retrieved context of a packet: which turns and pages stay, where, and within which limit (decision 6).
 
-What leaves history leaves as a block (`order`), and a summary of it may stand in its place: made once for the block and
-carried along from packet to packet. A single turn or page that is larger than all the room is made shorter instead.
+A model reads again only what comes after the first difference to the last prompt. So history is not cut again at every
+turn: when it no longer fits, a whole block of its oldest turns leaves, down to a low mark, and the rest stays as it is
+until it has grown to the limit again. A summary of the block may take its place, made once and carried along. A page
+that stays relevant stays before the turn it was first fetched for. A turn or page larger than all the room is
+shortened.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 
-from gaiad.errors import TokenBudgetError
-from gaiad.generation import Segment
-from gaiad.ports import Call, Tokenizer
-from prompts.budget import Shares, share
+from gaiad.base.errors import TokenBudgetError
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.wire.generation import Segment
+from prompts.budget import BuildRequest, Shares, share
 from prompts.compress import Compressed, Compressor
 from prompts.fence import fenced, said_before
-from prompts.order import Turn, choose_pages, first_kept, place_pages
 from prompts.packet import CognitionPacket, ContextItem, Field, HistoryEntry, Method
-from prompts.request import BuildRequest
+
+LOW_PERCENT = 50
+WIDEN_PERCENT = 35
+
+
+class HistoryTurn(NamedTuple):
+    """Entries of one turn, in order; `tokens` with what the chat template spends on them."""
+
+    turn_id: str
+    entries: list[HistoryEntry]
+    tokens: int
+
+
+def group_turns(entries: Sequence[HistoryEntry], tokens: Sequence[int]) -> list[HistoryTurn]:
+    """Neighbours with the same turn id together; `tokens` is the cost of each entry."""
+    turns: list[HistoryTurn] = []
+    for entry, cost in zip(entries, tokens, strict=True):
+        if turns and turns[-1].turn_id == entry.turn_id:
+            turns[-1] = HistoryTurn(entry.turn_id, [*turns[-1].entries, entry], turns[-1].tokens + cost)
+        else:
+            turns.append(HistoryTurn(entry.turn_id, [entry], cost))
+    return turns
+
+
+def first_kept(costs: Sequence[int], limit: int, before: int | None = None) -> int:
+    """The index of the oldest turn that stays, `len(costs)` when none fits; what stays costs at most `limit`.
+
+    `before` is the answer at the previous turn: it stays while it fits, unless so little would stand there that a
+    wider view is worth a new beginning.
+    """
+    kept = [*accumulate(reversed(costs), initial=0)][::-1]
+    stays = before is not None and before < len(costs) and kept[before] <= limit
+    if before is not None and stays and (before == 0 or kept[before] * 100 >= limit * WIDEN_PERCENT):
+        return before
+    if kept[0] <= limit:
+        return 0
+    low = limit * LOW_PERCENT // 100
+    start = next(index for index, tokens in enumerate(kept) if tokens <= low)
+    return len(costs) - 1 if start == len(costs) and costs[-1] <= limit else start
+
+
+def choose_pages(costs: Sequence[int], limit: int) -> list[int]:
+    """Indexes of the pages that stay, best first; one that does not fit is passed over for a smaller one after it."""
+    chosen: list[int] = []
+    left = limit
+    for index, cost in enumerate(costs):
+        if cost <= left:
+            chosen.append(index)
+            left -= cost
+    return chosen
+
+
+def place_pages(
+    pages: Sequence[ContextItem], previous: CognitionPacket | None, turn_id: str, kept_turns: frozenset[str]
+) -> list[ContextItem]:
+    """The pages in the order they are written: those of the previous packet where they stood, then new ones by rank.
+
+    `kept_turns` are the turns whose question is in the prompt; a page before any other comes to this turn.
+    """
+    old = [] if previous is None else [_anchored(item, previous, turn_id) for item in previous.context]
+    wanted = {(item.page_id, item.text): item for item in pages}
+    stayed = {key: item.before_turn for item in old if (key := (item.page_id, item.text)) in wanted}
+    held = [_before(wanted[key], turn) for key, turn in stayed.items() if turn in kept_turns]
+    moved = [_before(wanted[key], "") for key, turn in stayed.items() if turn not in kept_turns]
+    fresh = [_before(item, "") for key, item in wanted.items() if key not in stayed]
+    return [*held, *moved, *fresh]
+
+
+def _anchored(item: ContextItem, previous: CognitionPacket, turn_id: str) -> ContextItem:
+    """A page of the previous turn itself now is before that turn's question."""
+    is_earlier = not item.before_turn and previous.turn_id != turn_id
+    return _before(item, previous.turn_id) if is_earlier else item
+
+
+def _before(item: ContextItem, turn_id: str) -> ContextItem:
+    return item if item.before_turn == turn_id else msgspec.structs.replace(item, before_turn=turn_id)
+
 
 SUMMARY_PERCENT = 25
 SMALLEST_SUMMARY = 32
@@ -40,7 +119,7 @@ class Payload(NamedTuple):
 class Offered(NamedTuple):
     """All there is: turns and pages with their costs; `overhead` is what the chat template spends on a message."""
 
-    turns: list[Turn]
+    turns: list[HistoryTurn]
     page_costs: list[int]
     overhead: int
 
@@ -54,7 +133,7 @@ class PayloadChooser:
         offered: Offered,
         tokenizer: Tokenizer,
         compressor: Compressor | None,
-        call: Call,
+        call: RequestContext,
     ) -> None:
         self._request = request
         self._offered = offered
@@ -82,7 +161,7 @@ class PayloadChooser:
         return Payload(shares, history, placed, estimate, context_tokens, history_method, context_method, dropped)
 
     def _placed(
-        self, pages: Sequence[ContextItem], standing: Sequence[Turn], asked: frozenset[str]
+        self, pages: Sequence[ContextItem], standing: Sequence[HistoryTurn], asked: frozenset[str]
     ) -> list[ContextItem]:
         """The pages where they stand; not those of turns that stand in history, nor old ones whose question left it."""
         request, said = self._request, {turn.turn_id for turn in standing}
@@ -105,7 +184,7 @@ class PayloadChooser:
         return ([page], tokens, method) if short and tokens <= limit else ([], 0, "trimmed")
 
     async def _history(self, limit: int) -> tuple[list[HistoryEntry], Method, int]:
-        """The entries, how they came to fit, and the index of the first turn that stands there in its own words."""
+        """The entries, how they came to fit, and the index of the first turn that is there in its own words."""
         turns = self._offered.turns
         costs = [turn.tokens for turn in turns]
         before = _start_before(turns, self._request.previous)
@@ -122,7 +201,7 @@ class PayloadChooser:
         summary, method = await self._summary(turns[:start], room - self._offered.overhead)
         return [*summary, *kept], method, start
 
-    async def _summary(self, turns: Sequence[Turn], limit: int) -> tuple[list[HistoryEntry], Method]:
+    async def _summary(self, turns: Sequence[HistoryTurn], limit: int) -> tuple[list[HistoryEntry], Method]:
         """One entry for the turns that left, under the id of the last one; the previous packet's own if it has it."""
         last = turns[-1].turn_id
         known = _summary_before(self._request.previous)
@@ -134,7 +213,7 @@ class PayloadChooser:
         short, method = await self._shorter("history", text, limit - await self._cost(summary), tokens)
         return ([msgspec.structs.replace(summary, text=short)] if short else []), method
 
-    async def _shortened_turn(self, turn: Turn, limit: int) -> tuple[list[HistoryEntry], Method]:
+    async def _shortened_turn(self, turn: HistoryTurn, limit: int) -> tuple[list[HistoryEntry], Method]:
         """The last turn when it alone is larger than the room, each side by its share; none where that is too small."""
         room = limit - self._offered.overhead * len(turn.entries)
         room -= await self._cost(HistoryEntry(turn_id=turn.turn_id, role="user", text="", summary=True))
@@ -178,7 +257,7 @@ class PayloadChooser:
         return (await self._tokenizer.count([[Segment(text)]], self._call))[0]
 
 
-def _start_before(turns: Sequence[Turn], previous: CognitionPacket | None) -> int | None:
+def _start_before(turns: Sequence[HistoryTurn], previous: CognitionPacket | None) -> int | None:
     """Where the previous packet's history began, in these turns."""
     if previous is None:
         return None

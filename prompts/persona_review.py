@@ -12,21 +12,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from gaiad.errors import Unavailable
-from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
-from gaiad.ports import Call, Model
+from gaiad.base.errors import Unavailable
+from gaiad.base.ports import Model, RequestContext
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
 from prompts.identity import Identity
-from prompts.load import fill
-from prompts.persona import Persona, persona_text
-from prompts.persona_wording import suspicions
-from prompts.uses import PersonaReviewWords
+from prompts.load import PersonaReviewWords, fill
+from prompts.persona import Persona, persona_text, suspicions
 
 VERDICT_TOKENS = 640  # room for the longest verdict at a token a byte
 REASON_CHARACTERS = 120
 _NO_RULE = "none"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class PersonaFinding(msgspec.Struct, frozen=True, kw_only=True):
     """What speaks against a persona: the rule by name, the tool it asks for ("" for free text), and why.
 
     `judge` is "grants", "wording", "nobody" where a model should have judged and there is none, or the fingerprint of
@@ -40,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PersonaVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a model says of a persona's free text."""
 
     overrules: bool
@@ -48,19 +46,19 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: str
 
 
-def review_persona(persona: Persona, identity: Identity) -> list[Finding]:
+def review_persona(persona: Persona, identity: Identity) -> list[PersonaFinding]:
     """What can be seen without a model: denied tools are refused, suspicious wordings are warned of."""
     return [*_denied_tools(persona, identity), *_wordings(persona, identity)]
 
 
 async def judge_persona(
-    persona: Persona, identity: Identity, instruction: str, model: Model | None, call: Call
-) -> list[Finding]:
+    persona: Persona, identity: Identity, instruction: str, model: Model | None, call: RequestContext
+) -> list[PersonaFinding]:
     """`review_persona`, and the model's verdict on the free text, which refuses; `instruction` is its directive.
 
     The warnings stay beside a verdict that finds nothing, for the text may have talked the model round. Without a model
     a warning says that nobody read the text: wordings show the plain attempts and next to none of the sly. Raises what
-    the model raises, and Unavailable when its reply is no verdict.
+    the model raises, and Unavailable when its reply is not a verdict.
     """
     if model is None:
         return [*review_persona(persona, identity), _unread(identity)]
@@ -85,7 +83,7 @@ def free_text(persona: Persona) -> list[str]:
 
 
 def verdict_request(persona: Persona, identity: Identity, instruction: str) -> GenerateRequest:
-    """The question to the model. The persona is untrusted and stands in a fence that its own text cannot contain."""
+    """The question to the model. The persona is untrusted and is in a fence that its own text cannot contain."""
     text = persona_text(persona)
     words = PersonaReviewWords(
         instruction=instruction,
@@ -117,15 +115,15 @@ def verdict_schema(identity: Identity) -> dict[str, Any]:
     }
 
 
-def _denied_tools(persona: Persona, identity: Identity) -> Iterator[Finding]:
+def _denied_tools(persona: Persona, identity: Identity) -> Iterator[PersonaFinding]:
     for grant in persona.tools:
         rule = identity.denying(grant)
         if rule is not None:
             reason = f'identity denies {grant!r} by its rule {rule.name} ("{rule.text}"); remove it from tools'
-            yield Finding(rule=rule.name, grant=grant, severity="refused", judge="grants", reason=reason)
+            yield PersonaFinding(rule=rule.name, grant=grant, severity="refused", judge="grants", reason=reason)
 
 
-def _wordings(persona: Persona, identity: Identity) -> Iterator[Finding]:
+def _wordings(persona: Persona, identity: Identity) -> Iterator[PersonaFinding]:
     seen: set[tuple[str, str]] = set()
     for text in free_text(persona):
         for suspicion in suspicions(text):
@@ -133,25 +131,25 @@ def _wordings(persona: Persona, identity: Identity) -> Iterator[Finding]:
             if (rule, suspicion.words) not in seen:
                 seen.add((rule, suspicion.words))
                 reason = f'"{suspicion.words}" seems to work against the rule {rule}; reword it if that is not meant'
-                yield Finding(rule=rule, grant="", severity="warning", judge="wording", reason=reason)
+                yield PersonaFinding(rule=rule, grant="", severity="warning", judge="wording", reason=reason)
 
 
-def _unread(identity: Identity) -> Finding:
+def _unread(identity: Identity) -> PersonaFinding:
     reason = "no model read its free text, only known wordings were looked for; read it yourself before you rely on it"
-    return Finding(rule=identity.precedence.name, grant="", severity="warning", judge="nobody", reason=reason)
+    return PersonaFinding(rule=identity.precedence.name, grant="", severity="warning", judge="nobody", reason=reason)
 
 
-def refusal(name: str, findings: Sequence[Finding]) -> str:
+def refusal(name: str, findings: Sequence[PersonaFinding]) -> str:
     """Why the persona must not be used, in words; "" when it may."""
     refused = [f"rule {finding.rule}: {finding.reason}" for finding in findings if finding.severity == "refused"]
     return f"persona {name!r} is refused by {'; '.join(refused)}" if refused else ""
 
 
-def _verdict_findings(verdict: Verdict, identity: Identity, judge: str) -> Iterator[Finding]:
+def _verdict_findings(verdict: PersonaVerdict, identity: Identity, judge: str) -> Iterator[PersonaFinding]:
     if verdict.overrules or verdict.rule != _NO_RULE:
         rule = _known_rule(verdict.rule, identity)
         severity: Literal["refused", "warning"] = "refused" if verdict.overrules else "warning"
-        yield Finding(rule=rule, grant="", severity=severity, judge=judge, reason=verdict.reason)
+        yield PersonaFinding(rule=rule, grant="", severity=severity, judge=judge, reason=verdict.reason)
 
 
 def _known_rule(name: str, identity: Identity) -> str:
@@ -159,10 +157,10 @@ def _known_rule(name: str, identity: Identity) -> str:
     return name if any(rule.name == name for rule in identity.rules()) else identity.precedence.name
 
 
-def _read_verdict(generated: Generated) -> Verdict:
+def _read_verdict(generated: Generated) -> PersonaVerdict:
     try:
-        return msgspec.json.decode(generated.text, type=Verdict)
+        return msgspec.json.decode(generated.text, type=PersonaVerdict)
     except msgspec.DecodeError as error:
         raise Unavailable(
-            f"{generated.fingerprint}: its reply is no verdict on the persona ({error}); try again"
+            f"{generated.fingerprint}: its reply is not a verdict on the persona ({error}); try again"
         ) from error

@@ -5,12 +5,12 @@ A model that could give none is not asked again at every turn either, only after
 
 from typing import TypeVar
 
-from gaiad.clock import Clock
-from gaiad.errors import BadInput, DeadlineExceeded, GaiadError, Unavailable
-from gaiad.ports import Call, Model
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput, DeadlineExceeded, GaiadError, Unavailable
+from gaiad.base.ports import Model, RequestContext
 from prompts.identity import identity_digest
 from prompts.persona import Persona
-from prompts.persona_review import Finding, judge_persona
+from prompts.persona_review import PersonaFinding, judge_persona
 from prompts.registry import Registry
 
 INSTRUCTION_KEY = "persona_review"
@@ -25,15 +25,15 @@ class PersonaVerdicts:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._found: dict[_Key, list[Finding]] = {}
+        self._found: dict[_Key, list[PersonaFinding]] = {}
         self._failed: dict[_Key, tuple[float, str]] = {}
 
     async def findings(
-        self, registry: Registry, name: str, prime: Model | None, call: Call, *, dry_run: bool = False
-    ) -> list[Finding]:
+        self, registry: Registry, name: str, prime: Model | None, call: RequestContext, *, dry_run: bool = False
+    ) -> list[PersonaFinding]:
         """What speaks against the persona `name`; nothing against a shipped one. `prime` None: no model that reads.
 
-        Raises NotFound, what the model raises, and Unavailable when its reply is no verdict; the same again without
+        Raises NotFound, what the model raises, and Unavailable when its reply is not a verdict; the same again without
         asking it for TRY_AGAIN_S seconds. In a dry run nothing was asked, and nothing is remembered of it.
         """
         persona = registry.persona(name)

@@ -1,35 +1,131 @@
 """The registry: identity, personas and task instructions that are in force, shipped ones and the user's own (GCP 3, 5).
 
-A `Registry` never changes. `RegistryWatch` holds the one in force, reads anew when files in the home change, and keeps
-the last good one when they do not fit; it says what is wrong and where.
+Every entry is checked, every fault has file and line, and a file with a fault gives nothing at all, so that nobody
+works with half of what a file says. A `Registry` never changes. `RegistryWatch` holds the one in force, reads again
+when files in the home change, and keeps the last good one when they do not fit.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 import msgspec
 
-from gaiad.errors import BadInput, ConfigError, NotFound
-from gaiad.ports import Call, Tokenizer
-from prompts.identity import Identity, identity_text, shipped_identity
-from prompts.persona import Persona, persona_text
+from gaiad.base.errors import BadInput, ConfigError, NotFound
+from prompts.identity import Identity, identity_text, known_grants, shipped_identity
+from prompts.persona import Persona, persona_text, scope_fault, suspicions
 from prompts.persona_review import review_persona
-from prompts.registry_entries import (
-    Entry,
-    gather,
-    instruction_warnings,
-    no_more_faults,
-    persona_faults,
-    persona_warnings,
-    shared_projects,
+from prompts.registry_files import (
+    RegistryFile,
+    RegistryProblem,
+    convert,
+    read_files,
+    read_source,
+    stamps,
+    text_fault,
+    texts_in,
 )
-from prompts.registry_files import read_files, stamps
-from prompts.registry_toml import Problem, Source, read_source
-from prompts.task_instructions import LengthProblem, TaskInstruction, check_lengths, with_words
+from prompts.task_instructions import TaskInstruction, with_words
+
+T = TypeVar("T", bound=Persona | TaskInstruction)
+Check = Callable[[RegistryFile, str, T], Iterator[RegistryProblem]]
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,47}")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """Where a name was taken."""
+
+    source: RegistryFile
+    name: str
+
+
+def gather(
+    sources: Sequence[RegistryFile], kind: type[T], taken: dict[str, Entry], check: Check[T] | None = None
+) -> tuple[dict[str, T], list[RegistryProblem]]:
+    """The entries of all faultless files by name, and the faults. `taken` has the names that are used up; it grows."""
+    gathered: dict[str, T] = {}
+    problems: list[RegistryProblem] = []
+    for source in sources:
+        entries, faults = _read_entries(source, kind, taken, check)
+        problems += faults
+        if not faults:
+            gathered |= entries
+            taken |= {name: Entry(source, name) for name in entries}
+    return gathered, problems
+
+
+def _read_entries(
+    source: RegistryFile, kind: type[T], taken: dict[str, Entry], check: Check[T] | None = None
+) -> tuple[dict[str, T], list[RegistryProblem]]:
+    entries: dict[str, T] = {}
+    faults: list[RegistryProblem] = []
+    for name, value in source.table.items():
+        fault = _name_fault(name, value, taken)
+        if fault:
+            faults.append(source.problem((name,), fault))
+            continue
+        entry = convert(source, (name,), value, kind)
+        if isinstance(entry, RegistryProblem):
+            faults.append(entry)
+        else:
+            faults += [*_hidden_text(source, name, entry), *(check(source, name, entry) if check else ())]
+            entries[name] = entry
+    return entries, faults
+
+
+def _name_fault(name: str, value: object, taken: dict[str, Entry]) -> str:
+    if not isinstance(value, dict):
+        return f"{name} is not inside a table; write a line such as [my_name] above it"
+    if not _NAME.fullmatch(name):
+        return f"the name {name!r} must be of a to z, 0 to 9, - and _, begin with a letter and have 48 at most"
+    if name in taken:
+        first = taken[name].source.problem((name,), "")
+        return f"the name {name!r} is taken by {first.file}:{first.line}; choose another"
+    return ""
+
+
+def _hidden_text(source: RegistryFile, name: str, entry: Persona | TaskInstruction) -> Iterator[RegistryProblem]:
+    builtins: Any = msgspec.to_builtins(entry)
+    for path, text in texts_in(builtins):
+        fault = text_fault(text)
+        if fault:
+            yield source.problem((name, *path), f"{'.'.join((name, *path))} {fault}")
+
+
+def persona_faults(identity: Identity) -> Check[Persona]:
+    """The check of one persona: scope, tools that exist, tools that identity does not deny."""
+
+    def check(source: RegistryFile, name: str, persona: Persona) -> Iterator[RegistryProblem]:
+        fault = scope_fault(persona)
+        if fault:
+            yield source.problem((name, "scope" if persona.scope == "project" else "projects"), f"{name}: {fault}")
+        for tool in persona.tools:
+            if tool not in known_grants():
+                near = _nearest(tool, known_grants())
+                yield source.problem((name, "tools"), f"{name}: no tool is called {tool!r}; {near}")
+        for finding in review_persona(persona, identity):
+            if finding.severity == "refused":
+                yield source.problem((name, "tools"), f"{name}: {finding.reason}")
+
+    return check
+
+
+def shared_projects(personas: dict[str, Persona]) -> dict[str, str]:
+    """Name -> fault of every persona that claims a project which a persona before it has."""
+    owners: dict[str, str] = {}
+    faults: dict[str, str] = {}
+    for name, persona in personas.items():
+        for project in persona.projects:
+            owner = owners.setdefault(project, name)
+            if owner != name:
+                faults[name] = f"the project {project!r} has the persona {owner!r} already; remove it from one of them"
+    return faults
+
 
 DEFAULT_PERSONA = "plain"
 
@@ -42,7 +138,7 @@ class Registry:
     personas: Mapping[str, Persona]
     task_instructions: Mapping[str, TaskInstruction]
     own_personas: frozenset[str] = frozenset()
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[RegistryProblem, ...] = ()
 
     @classmethod
     def load(cls, home: Path, identity: Identity | None = None) -> "Registry":
@@ -92,22 +188,22 @@ class Registry:
         return self.task_instructions[key]
 
 
-class Reading(msgspec.Struct, frozen=True):
+class LoadedRegistry(msgspec.Struct, frozen=True):
     """A registry of the files that fit, and what is wrong with the others."""
 
     registry: Registry
-    problems: tuple[Problem, ...]
+    problems: tuple[RegistryProblem, ...]
 
 
 class Reload(msgspec.Struct, frozen=True):
-    """What came of reading anew: whether the new set is in force, why not, and what to look at all the same."""
+    """What came of reading again: whether the new set is in force, why not, and what to look at all the same."""
 
     loaded: bool
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
+    problems: tuple[RegistryProblem, ...]
+    warnings: tuple[RegistryProblem, ...]
 
 
-def read_registry(home: Path, identity: Identity) -> Reading:
+def read_registry(home: Path, identity: Identity) -> LoadedRegistry:
     """Everything that fits: faulty files of the home are left out and complained of.
 
     Raises ConfigError only for a shipped file, which nothing can stand in for.
@@ -121,31 +217,28 @@ def read_registry(home: Path, identity: Identity) -> Reading:
     personas = {name: each for name, each in personas.items() if taken[name].source.file not in faulty}
     instructions, more_faults, more_warnings = _instructions(found.sources["task_instructions"])
     problems = [*found.problems, *faults, *_located(taken, shared.items()), *more_faults]
-    said = ((name, warning) for name, each in personas.items() for warning in persona_warnings(identity, each))
+    found_in = ((name, one) for name, each in personas.items() for one in review_persona(each, identity))
+    said = ((name, one.reason) for name, one in found_in if one.severity == "warning")
     warnings = (*_located(taken, said), *more_warnings)
     registry = Registry(
         identity, MappingProxyType(shipped | personas), MappingProxyType(instructions), frozenset(personas), warnings
     )
-    return Reading(registry, tuple(problems))
+    return LoadedRegistry(registry, tuple(problems))
 
 
-def _instructions(sources: list[Source]) -> tuple[dict[str, TaskInstruction], list[Problem], list[Problem]]:
+def _instructions(
+    sources: list[RegistryFile],
+) -> tuple[dict[str, TaskInstruction], list[RegistryProblem], list[RegistryProblem]]:
     """Shipped and own task instructions by key, faults and warnings of the own."""
     taken: dict[str, Entry] = {}
     entries = _shipped("task_instructions.toml")
     entries = msgspec.structs.replace(entries, table=with_words(entries.file, entries.table))
-    shipped, faults = gather([entries], TaskInstruction, taken, no_more_faults)
+    shipped, faults = gather([entries], TaskInstruction, taken)
     _refuse(faults)
-    own, faults = gather(sources, TaskInstruction, taken, no_more_faults)
-    said = ((key, warning) for key, each in own.items() for warning in instruction_warnings(each))
+    own, faults = gather(sources, TaskInstruction, taken)
+    found_in = ((key, one) for key, each in own.items() for one in suspicions(each.text))
+    said = ((key, f'"{one.words}" seems to work against the rule {one.rule}') for key, one in found_in)
     return shipped | own, faults, _located(taken, said)
-
-
-async def check_task_lengths(
-    registry: Registry, tokenizers: Mapping[str, Tokenizer], call: Call
-) -> list[LengthProblem]:
-    """Task instructions that are too long in any of the tokenizers, by model name (GCP 5.1). Raises as they do."""
-    return await check_lengths(registry.task_instructions, tokenizers, call)
 
 
 class RegistryWatch:
@@ -166,7 +259,7 @@ class RegistryWatch:
         return self._registry
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[RegistryProblem, ...]:
         """Why the files as they are now are not what is in force; empty when they are."""
         return self._problems
 
@@ -183,11 +276,11 @@ class RegistryWatch:
             raise
 
     def refresh(self) -> Reload | None:
-        """Read anew when a file was added, changed or removed since; None when none was."""
+        """Read again when a file was added, changed or removed since; None when none was."""
         return None if stamps(self._home) == self._stamps else self.reload()
 
     def reload(self) -> Reload:
-        """Read anew. One problem and everything stays as it was."""
+        """Read again. One problem and everything stays as it was."""
         self._stamps = stamps(self._home)
         reading = read_registry(self._home, self._identity)
         self._problems = reading.problems
@@ -196,10 +289,10 @@ class RegistryWatch:
         return Reload(not reading.problems, reading.problems, reading.registry.warnings)
 
 
-def _shipped(name: str) -> Source:
+def _shipped(name: str) -> RegistryFile:
     file = f"constants/{name}"
     source = read_source(file, (files("constants") / name).read_bytes())
-    if isinstance(source, Problem):
+    if isinstance(source, RegistryProblem):
         raise ConfigError(f"{source}; restore the shipped file or reinstall gaiad")
     return source
 
@@ -217,12 +310,12 @@ def _shipped_personas(identity: Identity, taken: dict[str, Entry]) -> dict[str, 
     }
 
 
-def _refuse(faults: list[Problem]) -> None:
+def _refuse(faults: list[RegistryProblem]) -> None:
     if faults:
         raise ConfigError(f"{faults[0]}; restore the shipped file or reinstall gaiad")
 
 
-def _located(taken: Mapping[str, Entry], messages: Iterable[tuple[str, str]]) -> list[Problem]:
+def _located(taken: Mapping[str, Entry], messages: Iterable[tuple[str, str]]) -> list[RegistryProblem]:
     return [taken[name].source.problem((name,), f"{name}: {message}") for name, message in messages]
 
 

@@ -2,27 +2,27 @@
 
 Identity, persona, history, context and the question stay where they are, so that a model that has read one stage's
 prompt reads only the new work and the new directive of the next. What a stage does not take of these stays too: reuse
-beats thrift; only what other stages wrote is chosen. A model that counts otherwise gets a packet built anew.
+beats thrift; only what other stages wrote is chosen. A model that counts otherwise gets a packet built again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from gaiad.generation import Segment
-from gaiad.ids import short
-from gaiad.ports import Call, Tokenizer
+from gaiad.base.ids import short
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.wire.generation import Segment
+from prompts.budget import BuildRequest, Built, fit_field, task_row_of, whole
 from prompts.builder import build, prompt_sha256
 from prompts.compress import Compressor
-from prompts.counting import PromptCounter
-from prompts.fixed import fit_field, task_row_of, whole
+from prompts.counting import PacketWriter, PromptCounter
+from prompts.load import prompts_in
 from prompts.messages import work_segments
-from prompts.packet import CognitionPacket, Field, FieldReport, Manifest, RiskLevel, WorkItem
-from prompts.request import BuildRequest, Built
-from prompts.versions import prompts_in
+from prompts.packet import CognitionPacket, Field, FieldReport, PromptManifest, RiskLevel, WorkItem
 from prompts.work import Placed, WorkFitter, place_work, work_rows
-from prompts.writer import PacketWriter
 
+_SAME = frozenset(CognitionPacket.__struct_fields__) & frozenset(BuildRequest.__struct_fields__)
 INPUT_OF_MARKER: Mapping[str, str] = {"PLAN": "plan", "RESPONSE": "response", "EXECUTE": "executed"}
 """Work that a stage gets only when its contract (constants/stages.toml) takes it; other markers go to every stage."""
 
@@ -42,7 +42,7 @@ async def retarget(
     inputs: Collection[str],
     tokenizer: Tokenizer,
     compressor: Compressor | None,
-    call: Call,
+    call: RequestContext,
     counter: PromptCounter,
     confidence: float | None = None,
     risk_level: RiskLevel | None = None,
@@ -54,7 +54,7 @@ async def retarget(
 
     `work` is all that was written in the turn so far, in order and whole; `inputs` are the stage's own, which choose
     from it. `model` (fingerprint) and `mtu` are the target's where they differ from `built`'s: another tokenizer or
-    MTU, or too little room for any work, and history and context are chosen anew from those of `built`. Raises
+    MTU, or too little room for any work, and history and context are chosen again from those of `built`. Raises
     BadInput, TokenBudgetError with each field's numbers, and as tokenizer and embedder do.
     """
     packet = msgspec.structs.replace(
@@ -88,13 +88,13 @@ async def retarget(
 
 async def _same_beginning(
     packet: CognitionPacket,
-    manifest: Manifest,
+    manifest: PromptManifest,
     tokenizer: Tokenizer,
     compressor: Compressor | None,
-    call: Call,
+    call: RequestContext,
     counter: PromptCounter,
 ) -> Built | None:
-    """With all that stands before the work left as it is; None when no work fits behind it."""
+    """With all that is before the work left as it is; None when no work fits behind it."""
     tail = [[Segment(packet.role_text)], [Segment(packet.task_instruction)]]
     role, task, *_ = await counter.count(tokenizer, [*tail, *map(work_segments, packet.work)], call)
     text, task_row = await fit_field(
@@ -117,7 +117,7 @@ async def _same_beginning(
     return Built(packet=written.packet, messages=written.messages, rendered=written.rendered, manifest=manifest)
 
 
-def _table(manifest: Manifest, role: FieldReport, task: FieldReport, placed: Placed) -> list[FieldReport]:
+def _table(manifest: PromptManifest, role: FieldReport, task: FieldReport, placed: Placed) -> list[FieldReport]:
     """The table of the stage before with the rows of the new end."""
     rows: dict[Field, FieldReport] = {row.field: row for row in manifest.fields if row.field != "work"}
     rows |= {row.field: row for row in (role, task)}
@@ -132,36 +132,15 @@ def _table(manifest: Manifest, role: FieldReport, task: FieldReport, placed: Pla
 async def _built_anew(
     built: Built,
     packet: CognitionPacket,
-    manifest: Manifest,
+    manifest: PromptManifest,
     tokenizer: Tokenizer,
     compressor: Compressor | None,
-    call: Call,
+    call: RequestContext,
     counter: PromptCounter,
 ) -> Built:
     """History and context of `built` give way as in any packet; where they stay, they stay in place."""
-    request = BuildRequest(
-        full_id=packet.full_id,
-        turn_id=packet.turn_id,
-        timestamp=packet.timestamp,
-        model=manifest.model,
-        identity=packet.identity,
-        user_prompt=packet.user_prompt,
-        task_instruction_key=packet.task_instruction_key,
-        task_instruction=packet.task_instruction,
-        persona=packet.persona,
-        role=packet.role,
-        role_text=packet.role_text,
-        parent_id=packet.parent_id,
-        mtu=packet.mtu,
-        reserve_tokens=manifest.reserve_tokens,
-        history=packet.history,
-        context=packet.context,
-        work=packet.work,
-        previous=built.packet,
-        confidence=packet.confidence,
-        risk_level=packet.risk_level,
-        retry_count=packet.retry_count,
-    )
+    same: dict[str, Any] = {name: getattr(packet, name) for name in _SAME}
+    request = BuildRequest(model=manifest.model, reserve_tokens=manifest.reserve_tokens, previous=built.packet, **same)
     fresh = await build(request, tokenizer, compressor, call, counter)
     dropped = list(dict.fromkeys([*built.manifest.dropped, *fresh.manifest.dropped]))
     return msgspec.structs.replace(fresh, manifest=msgspec.structs.replace(fresh.manifest, dropped=dropped))

@@ -1,6 +1,6 @@
 """Task instructions (GCP 5): one directive per stage or judge, and whether each is short enough in every vocabulary.
 
-Of the shipped ones the words are prompt files, one each; the rest of the entry stands in constants/.
+Of the shipped ones the words are prompt files, one each; the rest of the entry is in constants/.
 """
 
 import datetime
@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gaiad.errors import ConfigError, GaiadError
-from gaiad.generation import Segment
-from gaiad.ports import Call, Tokenizer
+from gaiad.base.errors import ConfigError, GaiadError
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.wire.generation import Segment
 from prompts.load import load_prompt, prompt_names
 
 MOST_TOKENS = 64
@@ -72,7 +72,7 @@ def _words(name: str) -> str:
 
 
 async def check_lengths(
-    instructions: Mapping[str, TaskInstruction], tokenizers: Mapping[str, Tokenizer], call: Call
+    instructions: Mapping[str, TaskInstruction], tokenizers: Mapping[str, Tokenizer], call: RequestContext
 ) -> list[LengthProblem]:
     """Every directive above its own limit under any of the named tokenizers; one request to each of them.
 

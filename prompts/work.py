@@ -9,15 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from gaiad.errors import TokenBudgetError
-from gaiad.generation import Segment
-from gaiad.ports import Call, Tokenizer
+from gaiad.base.errors import TokenBudgetError
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.wire.generation import Segment
 from prompts.budget import TAIL_TOKENS
 from prompts.compress import Compressor
-from prompts.counting import PromptCounter
+from prompts.counting import PacketWriter, PromptCounter, WrittenPacket
 from prompts.messages import work_segments
 from prompts.packet import SUMMARY_TAG, CognitionPacket, FieldReport, Method, WorkItem
-from prompts.writer import PacketWriter, Written
 
 SMALLEST_WORK = 16
 AGAIN_PERCENT = 75
@@ -31,7 +30,7 @@ def work_room(written_tokens: Iterable[int]) -> int:
     return sum(stages) + FENCE_TOKENS * len(stages) + TAIL_TOKENS if stages else 0
 
 
-class Work(NamedTuple):
+class FittedWork(NamedTuple):
     """Items as they go in, what they cost now and cost whole, fences included, and how they came to fit."""
 
     items: list[WorkItem]
@@ -40,7 +39,7 @@ class Work(NamedTuple):
     method: Method
 
 
-NO_WORK = Work([], 0, 0, _WHOLE)
+NO_WORK = FittedWork([], 0, 0, _WHOLE)
 
 
 class _Fitted(NamedTuple):
@@ -52,14 +51,16 @@ class _Fitted(NamedTuple):
 class Placed(NamedTuple):
     """A packet with its work in it."""
 
-    written: Written
-    work: Work
+    written: WrittenPacket
+    work: FittedWork
 
 
 class WorkFitter:
     """Fits one packet's work; may be asked again with less room, and asks no model twice for what it has."""
 
-    def __init__(self, tokenizer: Tokenizer, compressor: Compressor | None, call: Call, counter: PromptCounter) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, compressor: Compressor | None, call: RequestContext, counter: PromptCounter
+    ) -> None:
         self._tokenizer = tokenizer
         self._compressor = compressor
         self._call = call
@@ -67,12 +68,12 @@ class WorkFitter:
         self._shortened: dict[WorkItem, _Fitted] = {}
         self._given_up: set[WorkItem] = set()
 
-    async def whole(self, work: Sequence[WorkItem]) -> Work:
+    async def whole(self, work: Sequence[WorkItem]) -> FittedWork:
         """All of it as it is."""
         tokens = sum(await self._costs(work))
-        return Work([*work], tokens, tokens, "whole")
+        return FittedWork([*work], tokens, tokens, "whole")
 
-    async def fit(self, work: Sequence[WorkItem], room: int) -> Work | None:
+    async def fit(self, work: Sequence[WorkItem], room: int) -> FittedWork | None:
         """At most `room` tokens; None when that is too little to say anything. Raises as tokenizer and embedder do."""
         costs = await self._costs(work)
         most = equal_share(costs, room)
@@ -88,7 +89,7 @@ class WorkFitter:
                 return None
             items.append(fitted.item)
             tokens, used = tokens + fitted.tokens, fitted.method
-        return Work(items, tokens, sum(costs), used) if tokens <= room else None
+        return FittedWork(items, tokens, sum(costs), used) if tokens <= room else None
 
     async def _shorter(self, item: WorkItem, target: int, most: int) -> _Fitted | None:
         """The item with a text of about `target` tokens, at most `most` with its fence."""
@@ -139,7 +140,7 @@ async def place_work(
     packet: CognitionPacket, work: Sequence[WorkItem], writer: PacketWriter, fitter: WorkFitter
 ) -> Placed | None:
     """The packet with the work in it, within its MTU to the token; None when there is no room even for a summary."""
-    fitted: Work | None = await fitter.whole(work)
+    fitted: FittedWork | None = await fitter.whole(work)
     most: int | None = None
     while fitted is not None:
         written = await writer.write(msgspec.structs.replace(packet, work=fitted.items))
@@ -151,7 +152,7 @@ async def place_work(
     return None
 
 
-def work_rows(work: Work, held_tokens: int, free_tokens: int) -> list[FieldReport]:
+def work_rows(work: FittedWork, held_tokens: int, free_tokens: int) -> list[FieldReport]:
     """Work's row of the token table, none where there is neither work nor room held for it; its limit is the rest."""
     if not work.items and not held_tokens:
         return []

@@ -1,5 +1,1 @@
-"""The output router (GCP 7): a model's marked output, read as it streams, and which block may go to which channel."""
-
-from router.blocks import MarkedBlock, MarkedOutput, read_blocks
-
-__all__ = ["MarkedBlock", "MarkedOutput", "read_blocks"]
+"""The output router (GCP 7): which block of a model's marked output may go to which channel, and how it is redacted."""

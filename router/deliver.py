@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from gaiad.delivery_ports import Channel, Deliveries
-from gaiad.delivery_schemas import Open, Parcel
-from gaiad.errors import BadInput, Forbidden, GaiadError, NotFound, Unavailable
-from gaiad.logs import get_logger
-from gaiad.tasks import TaskGroup
+from gaiad.base.errors import BadInput, Forbidden, GaiadError, NotFound, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Deliveries, OutsideChannel
+from gaiad.base.tasks import TaskGroup
+from gaiad.wire.council import Open, Parcel
 
 _log = get_logger("gaiad.delivery")
 _Place = tuple[str, str]
@@ -36,10 +36,10 @@ class DeliveryLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deliverer:
-    """One for a channel. `note` hears in words what waits and why, and "" when nothing does any more."""
+    """One for a channel. `note` hears in words what waits and why, and "" when nothing does any longer."""
 
     def __init__(
-        self, channel: Channel, deliveries: Deliveries, limits: DeliveryLimits, note: Callable[[str], None]
+        self, channel: OutsideChannel, deliveries: Deliveries, limits: DeliveryLimits, note: Callable[[str], None]
     ) -> None:
         self._channel = channel
         self._deliveries = deliveries
@@ -145,7 +145,7 @@ class Deliverer:
             async with asyncio.timeout(max(0.0, wanted_s - at_least_s)):
                 await again.wait()
 
-    # -- what is told
+    # -- what is reported
 
     async def _troubles(self, place: _Place, why: str) -> None:
         if place not in self._troubled:
@@ -159,7 +159,7 @@ class Deliverer:
         self._note(f"messages wait for {self._channel.name}: {why}")
 
     def _ended(self, line: str, error: BaseException) -> None:
-        self._note(f"{line} ended ({error!r}); it goes on with the next message there, see the log")
+        self._note(f"{line} ended ({error!r}); it continues with the next message there; see the log")
 
     def _well(self, place: _Place) -> None:
         self._troubled.discard(place)

@@ -7,18 +7,20 @@ retraction is, letter for letter, the answer of `done`. Where nothing is scrubbe
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import structs
 
-from gaiad.chat_schemas import ChatAnswer, ChatBlock, RedactionCount
-from gaiad.memory_schemas import SessionTurn
-from gaiad.schemas import ResearchResult
-from router.matrix import Channel, Manner, Marker
-from router.redact import Redaction, Redactor
-from router.routing import Routing
-from router.scrubbing import Scrubber, counted
+from gaiad.base.channels import Channel, DeliveryMode, Stage, channel_named
+from gaiad.base.config import Config
+from gaiad.base.markers import read_blocks
+from gaiad.wire.chat import ChatAnswer, ChatBlock, RedactionCount
+from gaiad.wire.memory import SessionTurn
+from gaiad.wire.schemas import ResearchResult
+from router.redact import STAGES, Redaction, Redactor, redact
+from router.routing import Marker, Routing, destinations, routing_of
+from router.stored import Scrubber, counted
 
 Event = tuple[str, object]
 _ANSWER: Marker = "RESPONSE"
@@ -81,7 +83,7 @@ class RoutedTurn:
         """Whether anything may be taken out."""
         return self._scrubs
 
-    def manner(self, marker: str) -> Manner | None:
+    def manner(self, marker: str) -> DeliveryMode | None:
         """How its reader gets blocks of this marker; None for not at all."""
         return self._routing.manner(cast(Marker, marker), self._channel, self._subscriptions)
 
@@ -138,7 +140,8 @@ class RoutedTurn:
         """
         if self._manner is None:
             told = f"answers do not go to {self._channel}: router.overrides.{self._channel}.RESPONSE is off"
-            answer = structs.replace(answer, answer="", sources=[], also=None, notes=[*answer.notes, told])
+            notes = [*answer.notes, told]
+            answer = structs.replace(answer, answer="", sources=[], citations=[], also=None, notes=notes)
         blocks = [(block, manner) for block in answer.blocks if (manner := self.manner(block.marker)) is not None]
         if not self._scrubs:
             return structs.replace(answer, blocks=[structs.replace(block, manner=how) for block, how in blocks])
@@ -161,7 +164,7 @@ class RoutedTurn:
         shown = self._answer.shown_of(said)
         return self._scrub.text(said) if shown is None else (shown, counted(self._answer.taken))
 
-    def _scrubbed(self, block: ChatBlock, manner: Manner) -> ChatBlock:
+    def _scrubbed(self, block: ChatBlock, manner: DeliveryMode) -> ChatBlock:
         text, redactions = self._scrub.text(block.text)
         return structs.replace(block, manner=manner, text=text, redactions=redactions)
 
@@ -208,3 +211,59 @@ class RoutedTurn:
             ],
             metadata=self._scrub.data(turn.metadata),
         )
+
+
+STANDING: tuple[Channel, ...] = ("council_chat", "shell", "memory")
+"""What every turn has besides the channel it came from: the council's log, the approvals, the memory."""
+
+
+class RoutedBlock(msgspec.Struct, frozen=True):
+    """`channels` are where it goes, `manners` how; `text` is as those read it who get it scrubbed most, and without
+    that of blocks inside it. `marker` "" is text that belongs to none.
+    """
+
+    marker: Marker | Literal[""]
+    text: str
+    channels: list[Channel]
+    redactions: list[Redaction]
+    manners: dict[Channel, DeliveryMode]
+    depth: int = 0
+
+
+class RoutedText(msgspec.Struct, frozen=True):
+    """The blocks in their order, and in words what was tolerated. `channel` is where the turn came from, "" for any."""
+
+    blocks: list[RoutedBlock]
+    notes: list[str]
+    channel: str = ""
+
+
+def route_once(text: str, config: Config, channel: str = "") -> RoutedText:
+    """`route_text` with these settings; `channel` by name or title, "" for any. Raises BadInput, ConfigError."""
+    return route_text(text, routing_of(config), channel_named(channel) if channel else None)
+
+
+def route_text(text: str, routing: Routing, origin: Channel | None) -> RoutedText:
+    """With `origin` what a turn from there would send where (decision 15); without one all that the matrix permits."""
+    output = read_blocks(text, "tolerant")
+    blocks = []
+    for block in output.blocks:
+        manners = _destinations(routing, block.marker, origin)
+        shown = redact(block.text, routing.rules, _stages(routing, manners))
+        blocks.append(
+            RoutedBlock(block.marker, shown.text, list(manners), shown.redactions, manners, block.depth),
+        )
+    return RoutedText(blocks, output.notes, origin or "")
+
+
+def _destinations(
+    routing: Routing, marker: Marker | Literal[""], origin: Channel | None
+) -> dict[Channel, DeliveryMode]:
+    if origin is not None:
+        return dict(destinations(routing.table, marker, origin, STANDING))
+    return dict(destinations(routing.table, marker, "council_chat", routing.stages))
+
+
+def _stages(routing: Routing, channels: Collection[Channel]) -> list[Stage]:
+    """All that one of the channels scrubs."""
+    return [stage for stage in STAGES if any(stage in routing.stages[channel] for channel in channels)]

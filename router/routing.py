@@ -5,15 +5,86 @@ hears all of its own work, a command has one destination, and a session goes on 
 """
 
 from collections.abc import Collection, Mapping
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
-from gaiad.errors import ConfigError
-from router.matrix import OFF, Channel, Manner, Marker, RoutingTable, destinations, overridden, routing_table
-from router.redact import RedactionRules, RedactionSettings, Stage, channel_stages, redaction_rules
+import msgspec
 
-_WHOLE = "the council hears all of its own work, and commands go to the shell alone"
-READ_CHANNELS: tuple[Channel, ...] = ("cli_chat", "web_chat", "discord_chat")
-"""Where people read answers."""
+from gaiad.base.channels import Channel, DeliveryMode, Stage, channel_table, chats
+from gaiad.base.config import Config
+from gaiad.base.errors import ConfigError
+from gaiad.base.marker_forms import MARKERS
+from gaiad.base.marker_forms import Marker as Marker
+from router.chat_settings import chat_settings
+from router.redact import RedactionRules, RedactionSettings, channel_stages, redaction_rules
+
+OFF = "off"
+"""What an override says where a channel must not get a block."""
+_READ: tuple[str, ...] = ("show", "log", OFF)
+_KEPT: tuple[str, ...] = ("page", "event", OFF)
+_UNMARKED: Mapping[Channel, DeliveryMode] = {"council_chat": "log"}
+
+
+class RoutingTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For each marker the channels it may go to, and how a channel treats it."""
+
+    matrix: dict[Marker, dict[Channel, DeliveryMode]]
+
+
+def routing_table() -> RoutingTable:
+    """The shipped matrix: GCP 7.2 with the memory column."""
+    blocks = {name: entry.blocks for name, entry in channel_table().items()}
+    rows = {marker: {name: row[marker] for name, row in blocks.items() if marker in row} for marker in MARKERS}
+    return RoutingTable(matrix=rows)
+
+
+def overridden(table: RoutingTable, overrides: Mapping[str, Mapping[str, str]], setting: str) -> RoutingTable:
+    """The table with a user's changes, by channel, then marker: "show", "log", "off" (memory: "page", "event", "off").
+
+    What is not named stays as it is. `setting` is the name of the setting, for the message. Raises ConfigError for an
+    unknown channel, marker or manner, and for any change of EXECUTE or the shell.
+    """
+    matrix = {marker: dict(row) for marker, row in table.matrix.items()}
+    for channel, changes in overrides.items():
+        for marker, manner in changes.items():
+            _check(channel, marker, manner, f"{setting}.{channel}.{marker}")
+            row = matrix.setdefault(cast(Marker, marker), {})
+            row.pop(channel, None)
+            if manner != OFF:
+                row[channel] = cast(DeliveryMode, manner)
+    return RoutingTable(matrix=matrix)
+
+
+def kept(table: RoutingTable) -> Mapping[str, DeliveryMode]:
+    """How the memory keeps the blocks of a marker, "page" or "event"; a marker that is not named is not kept."""
+    return {marker: row["memory"] for marker, row in table.matrix.items() if "memory" in row}
+
+
+def _check(channel: str, marker: str, manner: str, key: str) -> None:
+    if marker not in MARKERS:
+        raise ConfigError(f"{key}: {marker} is not a marker; use one of {', '.join(MARKERS)}")
+    if marker == "EXECUTE" or channel == "shell":
+        raise ConfigError(f"{key}: only commands go to the shell; remove this override")
+    if channel not in (known := channel_table()):
+        raise ConfigError(f"{key}: {channel} is not a channel; use one of {', '.join(known)}")
+    manners = _KEPT if known[channel].readers == "program" else _READ
+    if manner not in manners:
+        raise ConfigError(f"{key} is {manner!r}; write one of {', '.join(map(repr, manners))}")
+
+
+def destinations(
+    table: RoutingTable, marker: Marker | Literal[""], origin: Channel, subscriptions: Collection[Channel] = ()
+) -> Mapping[Channel, DeliveryMode]:
+    """Where a block of this marker goes: its row, cut down to `origin` (the turn's channel) and `subscriptions`.
+
+    Nothing is subscribed by itself, the memory and the shell neither: the turn that wants them says so. What belongs
+    to no marker ("": preambles, thoughts) goes to the council's log.
+    """
+    wanted = {origin, *subscriptions}
+    row = table.matrix.get(marker, {}) if marker else _UNMARKED
+    return {channel: manner for channel, manner in row.items() if channel in wanted}
+
+
+_WHOLE = "the council receives all of its own work, and commands go only to the shell"
 
 
 class Routing:
@@ -26,12 +97,22 @@ class Routing:
 
     def manner(
         self, marker: Marker | Literal[""], origin: Channel, subscriptions: Collection[Channel] = ()
-    ) -> Manner | None:
+    ) -> DeliveryMode | None:
         """How the reader on `origin` gets a block; None when it may not go there. A subscription is what another
         channel gets, shown to the same reader.
         """
         found = destinations(self.table, marker, origin, subscriptions)
         return found.get(origin) or next(iter(found.values()), None)
+
+
+def routing_of(config: Config) -> Routing:
+    """From [router], [redaction] and the channels' own sections. Raises ConfigError naming the key and the remedy."""
+    chat_settings(config)
+    said = config.redaction
+    lists = RedactionSettings(
+        names=said.names, phrases=said.phrases, phone_regions=said.phone_regions, allowed_words=said.allowed_words
+    )
+    return make_routing(config.router.overrides, said.channels, lists)
 
 
 def make_routing(
@@ -40,8 +121,8 @@ def make_routing(
     settings: RedactionSettings,
 ) -> Routing:
     """From `router.overrides`, `redaction.channels` and the lists of [redaction]. Raises ConfigError naming the key."""
-    _check_known(overrides, "router.overrides", (*READ_CHANNELS, "memory"), _WHOLE)
-    _check_known(channels, "redaction.channels", READ_CHANNELS, "memory, council and shell get what was said, whole")
+    _check_known(overrides, "router.overrides", (*chats(), "memory"), _WHOLE)
+    _check_known(channels, "redaction.channels", chats(), "memory, council and shell get the full, unredacted text")
     table = overridden(routing_table(), overrides, "router.overrides")
     _check_memory(overrides.get("memory", {}), "router.overrides.memory")
     return Routing(
@@ -55,7 +136,7 @@ def _check_known(given: Collection[str], setting: str, known: Collection[str], w
     for channel in given:
         if channel in known:
             continue
-        what = why if channel in get_args(Channel) else f"{channel} is no channel"
+        what = why if channel in channel_table() else f"{channel} is not a channel"
         raise ConfigError(f"{setting}.{channel}: {what}; remove it, or name one of {', '.join(known)}")
 
 
@@ -65,6 +146,6 @@ def _check_memory(given: Mapping[str, str], setting: str) -> None:
     for marker, manner in given.items():
         kept = shipped[cast(Marker, marker)]["memory"]
         if marker == "RESPONSE":
-            raise ConfigError(f"{setting}.RESPONSE: a session goes on from its answers; remove this override")
+            raise ConfigError(f"{setting}.RESPONSE: a session continues from its answers; remove this override")
         if manner not in (kept, OFF):
             raise ConfigError(f"{setting}.{marker} is {manner!r}; write {kept!r} or {OFF!r}")

@@ -5,15 +5,94 @@ record (our own shape) is known by its keys; what packets and sessions bring alo
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from gaiad.chat_schemas import RedactionCount
-from router.redact import Redaction
-from router.scrubbing import Scrubber, counted, is_prose
+from gaiad.base.channels import Stage
+from gaiad.wire.chat import RedactionCount
+from router.redact import Redaction, RedactionRules, Redactor, redact
+
+_NOT_PROSE = frozenset(
+    {
+        "id",
+        "at",
+        "timestamp",
+        "marker",
+        "role",
+        "status",
+        "persona",
+        "packets",
+        "sources",
+        "source_packets",
+        "fingerprint",
+        "stage",
+        "depth",
+        "to",
+        "kind",
+        "dialect",
+        "integrity",
+        "confidence_band",
+    }
+)
+_NOT_PROSE_ENDS = ("_id", "_at", "sha256", "_by", "_for")
+
+
+class Scrubber:
+    """For one reader. Without stages everything passes as it is."""
+
+    def __init__(self, rules: RedactionRules, stages: Collection[Stage]) -> None:
+        self._rules = rules
+        self.stages = tuple(stages)
+        self.taken: Counter[str] = Counter()
+
+    def stream(self) -> Redactor:
+        """For a text that comes in pieces; what it takes out is not counted here."""
+        return Redactor(self._rules, self.stages)
+
+    def text(self, text: str) -> tuple[str, list[RedactionCount]]:
+        """A whole text as it may be shown, and what was taken out of it."""
+        if not self.stages:
+            return text, []
+        whole = redact(text, self._rules, self.stages)
+        self.count(whole.redactions)
+        return whole.text, counted(whole.redactions)
+
+    def would_change(self, text: str) -> bool:
+        """Whether something were taken out of it; nothing is counted."""
+        return bool(redact(text, self._rules, self.stages).redactions)
+
+    def count(self, redactions: list[Redaction]) -> None:
+        """What was taken out elsewhere."""
+        for item in redactions:
+            self.taken[item.kind] += item.count
+
+    def data(self, data: Any) -> Any:
+        """Data of an event with its prose scrubbed; names and numbers by which things are known stay."""
+        return self._data("", msgspec.to_builtins(data)) if self.stages else data
+
+    def _data(self, key: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)[0] if is_prose(key) else value
+        if isinstance(value, dict):
+            return {name: self._data(name, one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._data(key, one) for one in value]
+        return value
+
+
+def is_prose(key: str) -> bool:
+    """Whether what is under this key of our own is words."""
+    return key not in _NOT_PROSE and not key.endswith(_NOT_PROSE_ENDS)
+
+
+def counted(redactions: list[Redaction]) -> list[RedactionCount]:
+    """As they are told on the wire."""
+    return [RedactionCount(kind=item.kind, count=item.count) for item in redactions]
+
 
 MARK = "redacted"
 """Set to true in a record whose own words were scrubbed."""
@@ -31,12 +110,12 @@ def stored_as_shown(scrubber: Scrubber, value: object) -> tuple[Any, list[Redact
     A message of the council that holds JSON is scrubbed within it.
     """
     before = scrubber.taken.copy()
-    shown = _Walk(scrubber).of("", msgspec.json.decode(msgspec.json.encode(value)))
+    shown = _ScrubWalk(scrubber).of("", msgspec.json.decode(msgspec.json.encode(value)))
     taken = scrubber.taken - before
     return shown, counted([Redaction(kind, count) for kind, count in sorted(taken.items())])
 
 
-class _Walk:
+class _ScrubWalk:
     def __init__(self, scrubber: Scrubber) -> None:
         self._scrubber = scrubber
 
@@ -63,7 +142,7 @@ class _Walk:
         return self.of(key, value)
 
     def _message(self, content: str) -> str:
-        """What a role said, which may be JSON: its escapes would hide what stands behind them."""
+        """What a role said, which may be JSON: its escapes would hide what is behind them."""
         try:
             values = msgspec.json.decode(content)
         except msgspec.DecodeError:

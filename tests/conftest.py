@@ -1,5 +1,6 @@
 """For any test that needs a filled archive: made-up packets, and archives in a temporary home that close themselves."""
 
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from os import environ
@@ -7,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from gaiad.archive.archive import LocalArchive
-    from gaiad.clock import FrozenClock
-    from gaiad.config import Config
-    from gaiad.ports import Call
+    from gaiad.base.clock import FrozenClock
+    from gaiad.base.config import Config
+    from gaiad.base.ports import RequestContext
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts a job in the background: children inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No example has a deadline: a loaded machine is slow now and then. In CI the examples are the same every time; on a
 # desk they are new ones, and what they find becomes an example of its own.
@@ -47,7 +52,15 @@ def own_settings_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     """Daemons that tests start make the owner's key here, not among the settings of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.setenv("GAIAD_MODELS__PROBE", "false")  # made-up models can do nothing, and are given every duty
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_log_settings() -> Iterator[None]:
+    """What a test sets for the log of its process ends with it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
@@ -58,23 +71,23 @@ def make_packet() -> Callable[..., bytes]:
 
 @pytest.fixture
 def config() -> "Config":
-    from gaiad.config import load_config
+    from gaiad.base.config import load_config
 
     return load_config(environment={})
 
 
 @pytest.fixture
 def clock() -> "FrozenClock":
-    from gaiad.clock import FrozenClock
+    from gaiad.base.clock import FrozenClock
 
     return FrozenClock(datetime(2025, 12, 1, 12, 0, tzinfo=UTC))
 
 
 @pytest.fixture
-def call() -> "Call":
-    from gaiad.ports import Call
+def call() -> "RequestContext":
+    from gaiad.base.ports import RequestContext
 
-    return Call()
+    return RequestContext()
 
 
 @pytest.fixture
@@ -82,13 +95,12 @@ async def open_archive(
     tmp_path: Path, config: "Config", clock: "FrozenClock"
 ) -> "AsyncIterator[Callable[..., Awaitable[LocalArchive]]]":
     """A function that starts an archive under tmp_path/home, or another home; all are closed at the end."""
-    from gaiad.archive.archive import LocalArchive
-    from gaiad.metrics import Metrics
+    from tests.makers.archives import OwnArchive
 
     opened: list[LocalArchive] = []
 
-    async def start(home: Path = tmp_path / "home", **options: Any) -> LocalArchive:
-        archive = LocalArchive(home, options.get("config", config), clock, options.get("embedder"), Metrics())
+    async def start(home: Path = tmp_path / "home", **options: Any) -> "LocalArchive":
+        archive = OwnArchive(home, options.get("config", config), clock, options.get("embedder"))
         opened.append(archive)
         await archive.start()
         return archive

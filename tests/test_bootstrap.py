@@ -9,15 +9,14 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gaiad.bootstrap.builds import NATIVE, ladder, uv_settings
-from gaiad.bootstrap.lock import lock_entries
-from gaiad.bootstrap.machine import cpu_flags, cpu_identity
-from gaiad.bootstrap.memory import digest
-from gaiad.bootstrap.registry import index_settings
+from gaiad.bootstrap.builds import NATIVE, build_environment, build_settings, cpu_flags, cpu_identity, ladder
+from gaiad.bootstrap.registry import index_settings, lock_entries
+from gaiad.bootstrap.state import digest
 from gaiad.bootstrap.steps import SETUP_VERSION
 
 ROOT = Path(__file__).parent.parent
@@ -26,11 +25,21 @@ ROOT = Path(__file__).parent.parent
 FAKE_PYTHON = """#!/bin/sh
 echo "python $*" >> {calls}
 case "$*" in
-  *gaiad.models.prove*) grep -q -e "$(cat {survives})" {root}/.setup/uv.toml || kill -ILL $$ ;;
+  *provision*--chat*) echo /models/smol.gguf ;;
+  *gaiad.models.prove*) grep -q -e "$(cat {survives})" {root}/.setup/built || kill -ILL $$ ;;
 esac
+"""
+# Serves until `stopped` is there.
+FAKE_GAIAD = """#!/bin/sh
+echo "gaiad $*" >> {calls}
+while [ ! -f {stopped} ]; do sleep 0.05; done
 """
 FAKE_UV = """#!/bin/sh
 echo "uv $*" >> {calls}
+case "$*" in *native.txt*)
+  echo "$*" > {root}/.setup/built
+  while [ -f {stuck} ]; do echo "[37/80] a file"; sleep 0.05; done ;;
+esac
 if [ -f {kill_at} ] && echo "$*" | grep -q -e "$(cat {kill_at})"; then rm {kill_at}; kill -9 $PPID; fi
 if [ -f {fail_with} ]; then cat {fail_with}; exit 1; fi
 """
@@ -45,12 +54,14 @@ class Checkout:
         self.survives = root / "survives"
         self.kill_at = root / "kill_at"
         self.fail_with = root / "fail_with"
+        self.stopped = root / "stopped"
+        self.stuck = root / "stuck"
         self.survives.write_text("GGML_NATIVE=ON")
         shutil.copytree(ROOT / "gaiad" / "bootstrap", root / "gaiad" / "bootstrap")
         shutil.copy(ROOT / "gaiad" / "__init__.py", root / "gaiad")
         for name in ("requirements.lock", "pyproject.toml", "Makefile"):
             shutil.copy(ROOT / name, root)
-        for name, text in (("python", FAKE_PYTHON), ("uv", FAKE_UV), ("gaiad", "#!/bin/sh\n")):
+        for name, text in (("python", FAKE_PYTHON), ("uv", FAKE_UV), ("gaiad", FAKE_GAIAD)):
             script = root / ".venv" / "bin" / name
             script.parent.mkdir(parents=True, exist_ok=True)
             script.write_text(text.format(**{key: str(value) for key, value in vars(self).items()}))
@@ -94,7 +105,7 @@ def test_all_steps_run_once_and_then_cost_nothing(checkout: Checkout) -> None:
     first = checkout.set_up()
     assert first.returncode == 0, first.stdout + first.stderr
     calls = " ; ".join(checkout.called())
-    for part in ("packages.txt", "--editable", "native.txt", "-m gaiad.models.prove", "-m gaiad.models.provision"):
+    for part in ("packages.txt", "--editable", "native.txt", "-m gaiad.models.prove", "provision --chat"):
         assert calls.count(part) == 1, (part, calls)
     assert "[6/6]" in first.stdout
     began = time.monotonic()
@@ -122,7 +133,7 @@ def test_a_build_that_dies_of_an_illegal_instruction_is_followed_by_a_safer_one(
     result = checkout.set_up()
     assert result.returncode == 0, result.stdout + result.stderr
     assert "this build does not run here (llama.cpp: SIGILL)" in result.stdout
-    assert "-DGGML_NATIVE=OFF" in (checkout.root / ".setup" / "uv.toml").read_text()
+    assert "llama-cpp-python:cmake.define.GGML_NATIVE=OFF" in (checkout.root / ".setup" / "built").read_text()
     rung = checkout.state["rung"]
     assert isinstance(rung, int)
     assert rung >= 1
@@ -178,7 +189,10 @@ def test_a_changed_lock_installs_again_and_another_data_directory_only_makes_the
     assert checkout.set_up().returncode == 0
     checkout.called()
     assert checkout.set_up(XDG_DATA_HOME=str(checkout.root / "elsewhere")).returncode == 0
-    assert [call for call in checkout.called() if "python" in call.split()[0]] == ["python -m gaiad.models.provision"]
+    assert [call for call in checkout.called() if "python" in call.split()[0]] == [
+        "python -m gaiad.models.provision",
+        "python -m gaiad.models.provision --chat",
+    ]
     with (checkout.root / "requirements.lock").open("a") as lock:
         lock.write("extra==1.0 \\\n    --hash=sha256:00\n")
     assert checkout.set_up().returncode == 0
@@ -219,21 +233,88 @@ def test_the_processors_identity_follows_its_features_and_not_its_clock(tmp_path
 def test_builds_go_from_this_processor_down_to_any() -> None:
     amx = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
     native, avx2, least = ladder("x86_64", {"avx2", "fma", "f16c"}, amx)
-    assert native.variables["CFLAGS"] == native.variables["CXXFLAGS"] == amx
-    assert native.variables["CMAKE_ARGS"] == "-DLLAVA_BUILD=OFF -DGGML_NATIVE=ON"
-    assert "-DGGML_NATIVE=OFF" in avx2.variables["CMAKE_ARGS"]
-    assert "-DGGML_AVX2=ON" in avx2.variables["CMAKE_ARGS"]
-    assert "-DGGML_AVX=OFF" in least.variables["CMAKE_ARGS"]
-    assert least.variables["HNSWLIB_NO_NATIVE"] == "1"
+    assert native.flags == amx
+    assert "NATIVE=OFF" in avx2.options
+    assert "AVX2=ON" in avx2.options
+    assert "AVX=OFF" in least.options
     assert [build.name for build in ladder("x86_64", set(), "")] == [native.name, least.name]
     assert len(ladder("aarch64", set(), "")) == 2
 
 
-def test_the_processor_is_part_of_what_uv_builds_with() -> None:
-    build = ladder("x86_64", set(), "-mno-amx-tile")[0]
-    variables = tomllib.loads(uv_settings(build, "cpu1"))["extra-build-variables"]
-    assert set(variables) == set(NATIVE)
-    assert variables["llama-cpp-python"] == {**build.variables, "GAIAD_CPU": "cpu1"}
+def test_the_processor_and_the_options_are_settings_for_they_are_part_of_uvs_cache_key() -> None:
+    native, least = ladder("x86_64", set(), "-mno-amx-tile")
+    assert build_settings(native, "cpu1")[1::2] == [
+        "llama-cpp-python:cmake.define.LLAVA_BUILD=OFF",
+        "llama-cpp-python:cmake.define.GGML_NATIVE=ON",
+        "llama-cpp-python:cmake.define.GAIAD_CPU=cpu1",
+        "hnswlib:gaiad-cpu=cpu1",
+    ]
+    assert set(build_settings(native, "cpu1")[::2]) == {"--config-settings-package"}
+    assert build_settings(least, "cpu1")[-1] == "hnswlib:gaiad-cpu=cpu1-any"
+
+
+def test_a_build_sees_the_users_own_flags_beside_ours() -> None:
+    native, least = ladder("x86_64", set(), "-mno-amx-tile")
+    found = build_environment(native, {"CFLAGS": "-O2", "CMAKE_ARGS": "-DGGML_BLAS=ON"})
+    assert (found["CFLAGS"], found["CXXFLAGS"]) == ("-O2 -mno-amx-tile", "-mno-amx-tile")
+    assert found["CMAKE_ARGS"].startswith("-DGGML_BLAS=ON -DCMAKE_PROJECT_llama_cpp_INCLUDE=/")
+    assert "HNSWLIB_NO_NATIVE" not in found
+    assert build_environment(least, {})["HNSWLIB_NO_NATIVE"] == "1"
+
+
+def until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_daemon_serves_while_the_rest_is_built_beside_it(checkout: Checkout) -> None:
+    progress = checkout.root / ".setup" / "progress.json"
+
+    def shown() -> dict[str, object]:
+        return json.loads(progress.read_text()) if progress.exists() else {}
+
+    checkout.stuck.touch()
+    command = [sys.executable, "-I", "gaiad/bootstrap", "run", "--home", "h"]
+    with subprocess.Popen(command, cwd=checkout.root, stdout=subprocess.DEVNULL) as daemon:
+        until(lambda: shown().get("percent") == 46)
+        assert "gaiad serve --home h" in checkout.called()
+        assert (shown()["doing"], shown()["finished"]) == ("building llama.cpp", False)
+        checkout.stuck.unlink()
+        until(lambda: shown()["finished"])
+        assert daemon.poll() is None
+        checkout.stopped.touch()
+    assert checkout.set_up().stdout == ""
+
+
+def test_a_build_ends_with_the_daemon_beside_which_it_runs(checkout: Checkout) -> None:
+    checkout.stuck.touch()
+    command = [sys.executable, "-I", "gaiad/bootstrap", "run"]
+    with subprocess.Popen(command, cwd=checkout.root, stdout=subprocess.DEVNULL) as daemon:
+        until(lambda: (checkout.root / ".setup" / "built").exists())
+        daemon.kill()
+    with (checkout.root / ".setup" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # returns once the orphaned build has let go
+    assert "native" not in checkout.state
+
+
+def test_a_small_chat_model_is_there_unless_none_is_wanted(checkout: Checkout) -> None:
+    settings = checkout.root / ".setup" / "config.toml"
+    assert checkout.set_up(GAIAD_MODEL="none").returncode == 0
+    assert not any("--chat" in call for call in checkout.called())
+    assert not settings.exists()
+    assert checkout.set_up().returncode == 0
+    given = tomllib.loads(settings.read_text())
+    assert given["models"]["known"]["SmolLM2-135M"] == {"kind": "gguf", "path": "/models/smol.gguf"}
+    assert given["roles"] == dict.fromkeys(("prime", "lite", "codemind"), "SmolLM2-135M")
+
+
+def test_what_failed_beside_a_daemon_is_left_for_its_status(checkout: Checkout) -> None:
+    assert checkout.set_up(CXX="no-such-compiler").returncode == 1
+    shown = json.loads((checkout.root / ".setup" / "progress.json").read_text())
+    assert shown["finished"] is False
+    assert "no working c++ compiler" in shown["trouble"]
 
 
 PIP = """:env:.cert='/etc/own.pem'

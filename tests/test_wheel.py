@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import gaiad.config
+import gaiad.base.config
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("gaiad", "council", "router", "prompts", "constants")
@@ -73,9 +73,9 @@ def test_both_programs_are_installed(wheel: Path) -> None:
 def test_an_installed_gaiad_reads_its_packaged_files(installed: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from gaiad.config import default_file, load_config\n"
+        "from gaiad.base.config import default_file, load_config\n"
         "from prompts.load import check_all\n"
-        "from router.matrix import routing_table\n"
+        "from router.routing import routing_table\n"
         "load_config([], {}); routing_table()\n"
         "print(default_file(), len(check_all()))\n"
     )
@@ -89,4 +89,4 @@ def test_an_installed_gaiad_reads_its_packaged_files(installed: Path) -> None:
 
 
 def test_an_editable_gaiad_reads_the_root_of_the_checkout() -> None:
-    assert gaiad.config.default_file() == ROOT / "config.toml"
+    assert gaiad.base.config.default_file() == ROOT / "config.toml"

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import msgspec
 
-from council.governance.database import read_offline
-from gaiad.errors import BadInput, Conflict, NotFound
-from gaiad.governance_schemas import RfcRecord
-from gaiad.ids import short
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.ids import short
 from gaiad.store.file import DatabaseFile
+from gaiad.store.home_databases import read_state
+from gaiad.wire.governance import RfcRecord
 
 Change = Callable[[RfcRecord], RfcRecord]
 
 
 class RfcTable:
-    """The table `rfcs` of governance.db. Ids sort by time."""
+    """The table `rfcs` of state.db. Ids sort by time."""
 
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
@@ -66,7 +66,7 @@ def passed_offline(home: Path, identity_digest: str) -> bool:
         found = connection.execute("SELECT body FROM rfcs WHERE state IN ('passed', 'merged')")
         return any(_decoded(body).identity_digest == identity_digest for (body,) in found)
 
-    return bool(read_offline(home, work))
+    return bool(read_state(home, work))
 
 
 def _one(connection: sqlite3.Connection, name: str) -> RfcRecord:
@@ -89,4 +89,4 @@ def _decoded(body: bytes) -> RfcRecord:
     try:
         return msgspec.json.decode(body, type=RfcRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Conflict(f"an RFC in governance.db cannot be read ({error}); restore the file from a backup") from error
+        raise Conflict(f"an RFC in state.db cannot be read ({error}); restore the file from a backup") from error

@@ -10,8 +10,8 @@ import msgspec
 
 from constants.load import load
 from council.roles import Role
-from gaiad.errors import Conflict
-from gaiad.governance_schemas import RfcKind, RfcRecord, RfcState, RfcStepName
+from gaiad.base.errors import Conflict
+from gaiad.wire.governance import RfcKind, RfcRecord, RfcState, RfcStepName
 
 Result = Literal["incomplete", "complete", "passed", "failed", "no_quorum"]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

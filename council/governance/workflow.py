@@ -6,16 +6,16 @@ taken again. What identity asks for besides the vote (GCP 3.3) is decided by `ru
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
+from council.balloting import Balloting
 from council.envelope import struct_content
-from council.floor import Floor
-from council.governance.ports import Fits, Seal, Votes
-from council.governance.reviewing import Reviewer
+from council.governance.reviewing import Reviewer, RfcQuestion, check_proposal, rfc_subject, vote_subject
 from council.governance.rfc_table import RfcTable
 from council.governance.rules import (
     GovernanceTable,
@@ -26,15 +26,45 @@ from council.governance.rules import (
     next_state,
     open_steps,
 )
-from council.governance.words import RfcQuestion, check_proposal, rfc_subject, vote_subject
+from council.ports import CouncilRoom
 from council.roles import Role
-from gaiad.clock import Clock, to_iso
-from gaiad.council_ports import Audit
-from gaiad.council_schemas import HOUSE, VoteRecord
-from gaiad.errors import BadInput, Conflict, GaiadError
-from gaiad.governance_schemas import RfcEntry, RfcProposal, RfcRecord, RfcReview, RfcSignature
-from gaiad.ids import IdMaker
-from gaiad.ports import Call
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import BadInput, Conflict, GaiadError
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import Audit, RequestContext
+from gaiad.wire.council import HOUSE, VoteRecord
+from gaiad.wire.governance import RfcEntry, RfcProposal, RfcRecord, RfcReview, RfcSignature
+
+Fits = Callable[[str, RequestContext], Awaitable[None]]
+"""Raises TokenBudgetError for an identity (canonical text) that the next start could not put into a packet."""
+
+
+class Attached(msgspec.Struct, frozen=True, kw_only=True):
+    """An attached identity that was checked: its canonical text."""
+
+    text: str
+    version: str
+    digest: str
+
+
+class Seal(Protocol):
+    """Guards the identity in force, and knows the creator's signature."""
+
+    def current(self) -> str:
+        """The canonical text of the identity that is signed now."""
+        ...
+
+    def check(self, identity_toml: str) -> Attached:
+        """Raises BadInput for a faulty identity, or one that is not above the version in force."""
+        ...
+
+    def admit(self, record: RfcRecord, signature: RfcSignature) -> str:
+        """Check the creator's signature and put an attached identity in its place, in force from the next start.
+
+        Returns what was done, in words. Raises Forbidden for a signature that is not the creator's, BadInput, Conflict.
+        """
+        ...
+
 
 PERSON = "person"
 COUNCIL = "council"
@@ -53,9 +83,9 @@ class Workflow:
         *,
         rfcs: RfcTable,
         reviewer: Reviewer,
-        votes: Votes,
+        votes: Balloting,
         seal: Seal,
-        floor: Floor,
+        floor: CouncilRoom,
         audit: Audit,
         clock: Clock,
         table: GovernanceTable,
@@ -73,7 +103,7 @@ class Workflow:
         self._ids = IdMaker(clock)
         self._busy: set[str] = set()
 
-    async def propose(self, proposal: RfcProposal, call: Call) -> RfcRecord:
+    async def propose(self, proposal: RfcProposal, call: RequestContext) -> RfcRecord:
         """A new RFC by the person. An attached identity is checked now and kept in its canonical form."""
         check_proposal(proposal, self._table.limits)
         now = to_iso(self._clock.now())
@@ -98,7 +128,7 @@ class Workflow:
         await self._tell(PROPOSED, PERSON, record, {"text_sha256": _digest(record.text)}, call)
         return record
 
-    async def review(self, name: str, call: Call) -> RfcRecord:
+    async def review(self, name: str, call: RequestContext) -> RfcRecord:
         """Ask all who have not reviewed it at once; it is reviewed when all have. Who failed is in its history."""
         async with self._alone(name) as record:
             check_step(self._table, record, "review")
@@ -108,7 +138,7 @@ class Workflow:
             await asyncio.gather(*(self._one_review(role, record, question, call) for role in asked))
             return await self._rfcs.change(record.rfc_id, self._after_reviews)
 
-    async def vote(self, name: str, call: Call) -> RfcRecord:
+    async def vote(self, name: str, call: RequestContext) -> RfcRecord:
         """One round among all roles. Without a quorum nothing is decided, and it may be voted on again."""
         async with self._alone(name) as record:
             check_step(self._table, record, "vote")
@@ -122,7 +152,9 @@ class Workflow:
             await self._tell(VOTED, COUNCIL, record, facts, call)
             return record
 
-    async def merge(self, name: str, signature: RfcSignature | None, *, self_aware: bool, call: Call) -> RfcRecord:
+    async def merge(
+        self, name: str, signature: RfcSignature | None, *, self_aware: bool, call: RequestContext
+    ) -> RfcRecord:
         """Put it in force, with the creator's signature where its kind asks for it. A refusal goes to the audit too.
 
         Raises Forbidden for a signature that is not the creator's.
@@ -147,7 +179,7 @@ class Workflow:
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
-    async def _one_review(self, role: Role, record: RfcRecord, question: RfcQuestion, call: Call) -> None:
+    async def _one_review(self, role: Role, record: RfcRecord, question: RfcQuestion, call: RequestContext) -> None:
         """One role's review or its failure, kept at once, so that it is not lost with another's."""
         try:
             review = await self._reviewer.review(role, record, question, call)
@@ -210,7 +242,7 @@ class Workflow:
         actor: str,
         record: RfcRecord,
         more: dict[str, Any],
-        call: Call,
+        call: RequestContext,
         confidence: float | None = None,
     ) -> None:
         """To the audit, and then as an INFO to the council."""

@@ -6,34 +6,36 @@ begins to speak stops it at once. What it may write in a day is held before it w
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from council.floor import Ask
-from council.initiative.account import Account
-from council.initiative.metered_speaker import Meter, MeteredSpeaker
-from council.initiative.parts import Parts
+from council.initiative.account import Account, Meter, MeteredSpeaker
+from council.initiative.parts import DecidingWith, InitiativeParts, Looked, Remember, initiative_numbers
 from council.initiative.proposal import fault_of, proposal_form, proposal_text, read_proposal
 from council.initiative.run_ending import Ending, audited, dropped, failed, gave_way, remembered, told, voted
-from council.initiative.seed import Seed, SeedState, seed_record
-from council.initiative.seed_store import Run
-from council.quorum import Matter
+from council.initiative.seed_store import Seed, SeedRun, SeedState, SeedStore, seed_record
+from council.limits import council_limits
+from council.observer_rules import observer_table
+from council.ports import Ask, CouncilRoom, Speaker
+from council.quorum import Matter, council_rules
 from council.roles import ROLES, Role, voters
-from gaiad.clock import to_iso
-from gaiad.config import InitiativeConfig
-from gaiad.council_schemas import SeedRecord, VoteRecord
-from gaiad.errors import GaiadError
-from gaiad.logs import get_logger
-from gaiad.ports import Call, Priority
-from gaiad.tasks import TaskGroup
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.config import InitiativeConfig
+from gaiad.base.errors import GaiadError
+from gaiad.base.ids import IdMaker
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Audit, Priority, RequestContext, Scheduler
+from gaiad.base.tasks import TaskGroup
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import SeedRecord, VoteRecord
 from prompts.packet import WorkItem
 
 _log = get_logger("gaiad.initiative")
 _DEVELOPER: Role = "prime"
 _MATTER: Matter = "answer"
 T = TypeVar("T")
-Asking = Callable[[], Coroutine[Any, Any, T]]
+ModelCall = Callable[[], Coroutine[Any, Any, T]]
 
 
 class _GaveWay(Exception):
@@ -43,7 +45,7 @@ class _GaveWay(Exception):
 class Initiative:
     """One for a daemon. `look` is called on a schedule; `add` keeps a thought that a turn wrote."""
 
-    def __init__(self, parts: Parts, settings: InitiativeConfig) -> None:
+    def __init__(self, parts: InitiativeParts, settings: InitiativeConfig) -> None:
         self._parts = parts
         self._settings = settings
         self._account = Account(parts.store, parts.clock)
@@ -53,7 +55,7 @@ class Initiative:
         self._persons = 0
         self._closed = False
         self._looking = False
-        self._asking: tuple[Call, asyncio.Task[Any]] | None = None
+        self._asking: tuple[RequestContext, asyncio.Task[Any]] | None = None
         self._waits_for = ""
 
     async def add(self, tenant: str, text: str, turn_id: str) -> Seed:
@@ -150,7 +152,7 @@ class Initiative:
         await self._account.refresh()
         return await self._run(seed, run)
 
-    async def _run(self, seed: Seed, run: Run) -> str:
+    async def _run(self, seed: Seed, run: SeedRun) -> str:
         """From taken up to settled, whatever happens; the failure in words."""
         meter = self._speaker.begin(run.tokens)
         try:
@@ -170,7 +172,7 @@ class Initiative:
         """The thought's way from taken up to voted on, or to where it was left."""
         parts = self._parts
         deadline = parts.clock.monotonic() + parts.numbers.deadline_s
-        call = Call(seed.tenant, deadline, Priority.BACKGROUND, seed.seed_id)
+        call = RequestContext(seed.tenant, deadline, Priority.BACKGROUND, seed.seed_id)
         try:
             if not (proposal := seed.proposal):
                 written = await self._giving_way(call, partial(self._develop, seed, call))
@@ -185,7 +187,7 @@ class Initiative:
         except _GaveWay as reason:
             return gave_way(str(reason))
 
-    async def _develop(self, seed: Seed, call: Call) -> str:
+    async def _develop(self, seed: Seed, call: RequestContext) -> str:
         most = self._parts.numbers.develop_tokens
         ask = Ask(
             role=_DEVELOPER,
@@ -198,7 +200,7 @@ class Initiative:
         )
         return (await self._speaker.say(ask, call)).text
 
-    async def _vote(self, seed: Seed, proposal: str, call: Call) -> VoteRecord:
+    async def _vote(self, seed: Seed, proposal: str, call: RequestContext) -> VoteRecord:
         _, record = await self._deciding.decide(
             seed.tenant,
             _MATTER,
@@ -210,7 +212,7 @@ class Initiative:
         )
         return record
 
-    async def _giving_way(self, call: Call, work: Asking[T]) -> T:
+    async def _giving_way(self, call: RequestContext, work: ModelCall[T]) -> T:
         """The work's result, unless somebody has to be given way to meanwhile. Raises _GaveWay, and what it raises."""
         if reason := self._must_stop():
             raise _GaveWay(reason)
@@ -230,15 +232,15 @@ class Initiative:
             raise error
         return result[0]
 
-    async def _keep(self, seed: Seed, run: Run, ending: Ending, meter: Meter) -> None:
+    async def _keep(self, seed: Seed, run: SeedRun, ending: Ending, meter: Meter) -> None:
         """The audit's row, and the memory's page when there was a vote."""
-        call = Call(seed.tenant, None, Priority.BACKGROUND, seed.seed_id)
+        call = RequestContext(seed.tenant, None, Priority.BACKGROUND, seed.seed_id)
         body = audited(seed, run, ending, meter.spent)
         await self._parts.audit.append("council.initiative", _DEVELOPER, body, call)
         if ending.decided:
             await self._parts.remember(remembered(seed, run, ending, to_iso(self._parts.clock.now())), call)
 
-    async def _settle(self, seed: Seed, run: Run, ending: Ending, meter: Meter) -> None:
+    async def _settle(self, seed: Seed, run: SeedRun, ending: Ending, meter: Meter) -> None:
         parts = self._parts
         proposal_id = ending.vote.proposal_id if ending.vote else ""
         await parts.store.settle(
@@ -292,9 +294,56 @@ class Initiative:
         return ballots if seed.proposal else ballots + self._parts.numbers.develop_tokens
 
 
-async def _caught(work: Asking[T]) -> tuple[tuple[T, ...], GaiadError | None]:
+async def _caught(work: ModelCall[T]) -> tuple[tuple[T, ...], GaiadError | None]:
     """The result or the error we know of: whoever asked tells of it, not the group of tasks."""
     try:
         return (await work(),), None
     except GaiadError as error:
         return (), error
+
+
+WORK_NAME = "initiative"
+
+
+async def open_initiative(
+    stack: AsyncExitStack,
+    *,
+    databases: HomeDatabases,
+    floor: CouncilRoom,
+    speaker: Speaker,
+    deciding_with: DecidingWith,
+    audit: Audit,
+    remember: Remember,
+    clock: Clock,
+    scheduler: Scheduler,
+    settings: InitiativeConfig,
+    protected: tuple[str, ...] = (),
+    looked: Looked | None = None,
+) -> Initiative:
+    """The loop, registered with the scheduler and closed by `stack`; `databases` belong to the caller.
+
+    `deciding_with` makes the rounds of voting over the Speaker it is given, which counts what they cost; they are
+    closed with the loop. `protected` are texts of the prompt that no proposal may show. Raises Conflict, Unavailable.
+    """
+    numbers = initiative_numbers()
+    store = SeedStore(databases, clock, IdMaker(clock), numbers.most_open, numbers.thought_characters)
+    parts = InitiativeParts(
+        store=store,
+        floor=floor,
+        speaker=speaker,
+        deciding_with=deciding_with,
+        audit=audit,
+        remember=remember,
+        clock=clock,
+        rules=council_rules(),
+        numbers=numbers,
+        observer=observer_table(),
+        ballot_tokens=council_limits().voting.ballot_tokens,
+        protected=protected,
+        looked=looked,
+    )
+    initiative = Initiative(parts, settings)
+    await initiative.start()
+    stack.push_async_callback(initiative.close)
+    scheduler.every(WORK_NAME, settings.every_s, initiative.look)
+    return initiative

@@ -1,61 +1,51 @@
 """What the initiative asks of the house around it, and what it stands on, in one struct."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 import msgspec
 
-from council.ballots import Decision
-from council.floor import Floor, Speaker
-from council.initiative.numbers import InitiativeNumbers
+from constants.load import load
+from council.balloting import Balloting
 from council.initiative.seed_store import SeedStore
 from council.observer_rules import ObserverTable
-from council.quorum import CouncilRules, Matter
-from gaiad.clock import Clock
-from gaiad.council_ports import Audit
-from gaiad.council_schemas import VoteRecord
-from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Call
-from prompts.packet import WorkItem
+from council.ports import CouncilRoom, Speaker
+from council.quorum import CouncilRules
+from gaiad.base.clock import Clock
+from gaiad.base.ports import Audit, RequestContext
+from gaiad.wire.memory import SessionTurn
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class Deciding(Protocol):
-    """A round of voting from the proposal to its decision."""
+class InitiativeNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """constants/initiative.toml. Tokens of one proposal, seconds of one run, counts of thoughts, characters of one."""
 
-    async def decide(
-        self,
-        tenant: str,
-        matter: Matter,
-        proposer: str,
-        subject: str,
-        call: Call,
-        *,
-        turn_id: str,
-        instruction: str = "ballot",
-        session_id: str = "",
-        work: Sequence[WorkItem] = (),
-    ) -> tuple[Decision, VoteRecord]:
-        """Everybody who can vote is asked once."""
-        ...
-
-    async def close(self) -> None:
-        """Stop everybody who is still asked."""
-        ...
+    develop_tokens: Annotated[int, msgspec.Meta(ge=64)]
+    deadline_s: Annotated[float, msgspec.Meta(gt=0)]
+    most_failures: Positive
+    most_open: Positive
+    thought_characters: Positive
 
 
-DecidingWith = Callable[[Speaker], Deciding]
+def initiative_numbers() -> InitiativeNumbers:
+    """The shipped numbers."""
+    return load("initiative.toml", InitiativeNumbers)
+
+
+DecidingWith = Callable[[Speaker], Balloting]
 """Makes the rounds of voting whose ballots this Speaker gets."""
-Remember = Callable[[SessionTurn, Call], Awaitable[str]]
+Remember = Callable[[SessionTurn, RequestContext], Awaitable[str]]
 """Keeps a turn in the tenant's memory; its packet id."""
 Looked = Callable[[str], Awaitable[None]]
 """Hears of every look while the loop is switched on: how it failed in words, "" when it did not."""
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class InitiativeParts(msgspec.Struct, frozen=True, kw_only=True):
     """`ballot_tokens` is the longest ballot. `protected` are texts of the prompt that no proposal may show."""
 
     store: SeedStore
-    floor: Floor
+    floor: CouncilRoom
     speaker: Speaker
     deciding_with: DecidingWith
     audit: Audit

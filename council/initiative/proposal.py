@@ -5,10 +5,9 @@ from typing import Annotated
 
 import msgspec
 
-from council.forms import fitted_schema
 from council.marked_text import read_marked, without_fence
 from council.observer_rules import ObserverRules, ObserverTable
-from council.stages import Form
+from council.stages import Form, fitted_schema
 
 PROPOSAL_CHARACTERS = 600
 WHY_CHARACTERS = 300

@@ -4,11 +4,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from council.initiative.seed import Seed, SeedState
-from council.initiative.seed_store import Run
-from gaiad.council_schemas import VoteRecord
-from gaiad.errors import GaiadError, Unavailable, WorkerDied
-from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
+from council.initiative.seed_store import Seed, SeedRun, SeedState
+from gaiad.base.errors import GaiadError, Unavailable, WorkerDied
+from gaiad.wire.council import VoteRecord
+from gaiad.wire.memory import SessionTurn, TurnBlock, TurnMessage
 
 Outcome = Literal["passed", "failed", "dropped", "no_quorum", "yielded", "error"]
 SESSION = "initiative"
@@ -77,7 +76,7 @@ def told(seed: Seed, ending: Ending) -> str:
     return f"{opening}: {ending.why}\n\n{seed.text}"
 
 
-def audited(seed: Seed, run: Run, ending: Ending, tokens: int) -> dict[str, Any]:
+def audited(seed: Seed, run: SeedRun, ending: Ending, tokens: int) -> dict[str, Any]:
     """The row's body."""
     return {
         "seed_id": seed.seed_id,
@@ -90,7 +89,7 @@ def audited(seed: Seed, run: Run, ending: Ending, tokens: int) -> dict[str, Any]
     }
 
 
-def remembered(seed: Seed, run: Run, ending: Ending, ended_at: str) -> SessionTurn:
+def remembered(seed: Seed, run: SeedRun, ending: Ending, ended_at: str) -> SessionTurn:
     """What the memory keeps of a vote: the outcome, and the thought with its proposal as a THOUGHT_SEED block."""
     verdict = "passed" if ending.outcome == "passed" else "did not pass"
     said = f"The council voted on a thought for later, and it {verdict}: {ending.why}"

@@ -1,72 +1,88 @@
-"""Where thoughts for later are kept with the runs that took them up: one database file a tenant, over restarts.
+"""Where thoughts for later are kept with the runs that took them up, over restarts.
 
 What a run may spend stands reserved in its row before the first token is written, so that a crash never lets a day
 spend more than it has; when the run ends the row says what it was.
 """
 
+import hashlib
+import re
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+import unicodedata
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal, get_args
 
 import msgspec
 
-from council.initiative.seed import Seed, SeedState, check_step, cut_thought, thought_key
-from gaiad.clock import Clock, to_iso
-from gaiad.errors import BadInput, NotFound
-from gaiad.ids import IdMaker
-from gaiad.store.database import Migration
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.ids import IdMaker
+from gaiad.store.database import Damaged
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import SeedRecord
 
-T = TypeVar("T")
-APPLICATION_ID = 0x67616974  # "gait"
-MIGRATION_1: Migration = """
-CREATE TABLE seeds (
-    seed_id     TEXT PRIMARY KEY,
-    key         TEXT NOT NULL UNIQUE,
-    text        TEXT NOT NULL,
-    state       TEXT NOT NULL CHECK (state IN ('open', 'taken', 'proposed', 'passed', 'failed', 'dropped')),
-    turn_id     TEXT NOT NULL,
-    added_at    TEXT NOT NULL,
-    changed_at  TEXT NOT NULL,
-    proposal    TEXT NOT NULL DEFAULT '',
-    proposal_id TEXT NOT NULL DEFAULT '',
-    reason      TEXT NOT NULL DEFAULT '',
-    failures    INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-CREATE INDEX seeds_by_state ON seeds (state, seed_id);
-CREATE TABLE runs (
-    run_id     TEXT PRIMARY KEY,
-    seed_id    TEXT NOT NULL REFERENCES seeds (seed_id),
-    day        TEXT NOT NULL,
-    started_at TEXT NOT NULL,
-    ended_at   TEXT NOT NULL DEFAULT '',
-    tokens     INTEGER NOT NULL,
-    outcome    TEXT NOT NULL DEFAULT '',
-    why        TEXT NOT NULL DEFAULT ''
-) WITHOUT ROWID;
-CREATE INDEX runs_by_day ON runs (day);
-"""
-MIGRATIONS: list[Migration] = [MIGRATION_1]
+SeedState = Literal["open", "taken", "proposed", "passed", "failed", "dropped"]
+SEED_STATES: tuple[SeedState, ...] = get_args(SeedState)
+_NEXT: dict[SeedState, tuple[SeedState, ...]] = {
+    "open": ("taken", "dropped"),
+    "taken": ("open", "proposed", "dropped"),
+    "proposed": ("open", "passed", "failed", "dropped"),
+    "passed": (),
+    "failed": (),
+    "dropped": (),
+}
+_NO_WORD = re.compile(r"[\W_]+")
+
+
+class Seed(msgspec.Struct, frozen=True, kw_only=True):
+    """One thought of a tenant. `turn_id` is the turn that wrote it; times are UTC.
+
+    `proposal` is what it was developed into, also when the vote on it was left, "" before. `reason` says in words how
+    it came to its state; `failures` counts the runs that failed on it.
+    """
+
+    seed_id: str
+    tenant: str
+    text: str
+    state: SeedState
+    turn_id: str
+    added_at: str
+    changed_at: str
+    proposal: str = ""
+    proposal_id: str = ""
+    reason: str = ""
+    failures: int = 0
+
+
+def seed_record(seed: Seed) -> SeedRecord:
+    """The thought on the wire; whose it is, the caller knows."""
+    return msgspec.convert(seed, SeedRecord, from_attributes=True)
+
+
+def check_step(seed_id: str, was: SeedState, now: SeedState) -> None:
+    """Raises Conflict for a step that no thought may take."""
+    if now not in _NEXT[was]:
+        choices = ", ".join(_NEXT[was]) or "nothing else, for it is done"
+        raise Conflict(f"the thought {seed_id!r} is {was} and cannot become {now}; it may become {choices}")
+
+
+def thought_key(text: str) -> str:
+    """The same for two texts that differ in case, space and punctuation only; "" for a text without a word."""
+    words = _NO_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+    return hashlib.sha256(words.encode("utf-8", "replace")).hexdigest() if words else ""
+
+
+def cut_thought(text: str, most_characters: int) -> str:
+    """The text without space around it, cut at its limit with a sign that it was."""
+    text = text.encode("utf-8", "replace").decode().strip()
+    return text if len(text) <= most_characters else text[: most_characters - 1].rstrip() + "…"
+
+
 _SEED = "seed_id, text, state, turn_id, added_at, changed_at, proposal, proposal_id, reason, failures"
 _STOPPED = "the daemon stopped while it was thought about"
 
 
-class SeedFiles(Protocol):
-    """One database file a tenant, made with `MIGRATIONS` and `APPLICATION_ID`."""
-
-    async def write(self, tenant: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` on the tenant's writer; durable when this returns. Raises BadInput, Conflict, Unavailable."""
-        ...
-
-    async def read(self, tenant: str, work: Callable[[sqlite3.Connection], T], without: T) -> T:
-        """Run `work` in one snapshot; `without` is the result when the tenant has no file."""
-        ...
-
-    def tenants(self) -> list[str]:
-        """Those that have a file."""
-        ...
-
-
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One time that a thought was taken up. `tokens` are reserved ones until it ended; `outcome` is "" until then."""
 
     run_id: str
@@ -82,8 +98,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class SeedStore:
     """The thoughts of all tenants. Every call names the tenant or goes through all of them, one after the other."""
 
-    def __init__(self, files: SeedFiles, clock: Clock, ids: IdMaker, most_open: int, thought_characters: int) -> None:
-        self._files = files
+    def __init__(
+        self, databases: HomeDatabases, clock: Clock, ids: IdMaker, most_open: int, thought_characters: int
+    ) -> None:
+        self._databases = databases
         self._clock = clock
         self._ids = ids
         self._most_open = most_open
@@ -113,7 +131,7 @@ class SeedStore:
                 )
             return _one(connection, tenant, "key = ?", (key,))
 
-        return await self._files.write(tenant, insert)
+        return await self._databases.write(tenant, insert)
 
     async def listed(self, tenant: str, limit: int = 50, state: SeedState | None = None) -> list[Seed]:
         """The tenant's last thoughts, newest first; only those in one state when it is given."""
@@ -131,8 +149,9 @@ class SeedStore:
         """How many thoughts wait, of every tenant that has any kept."""
         sql = "SELECT count(*) FROM seeds WHERE state = 'open'"
         found: dict[str, int] = {}
-        for tenant in self._files.tenants():
-            found[tenant] = await self._files.read(tenant, lambda c: int(c.execute(sql).fetchone()[0]), 0)
+        for tenant in self._databases.tenants():
+            with suppress(Damaged):
+                found[tenant] = await self._databases.read(tenant, lambda c: int(c.execute(sql).fetchone()[0]), 0)
         return found
 
     async def next_open(self) -> Seed | None:
@@ -148,9 +167,9 @@ class SeedStore:
         found = await self._seeds(tenant, "state = 'open' ORDER BY seed_id LIMIT 1", ())
         return found[0] if found else None
 
-    async def begin(self, seed: Seed, day: str, reserved: int) -> Run:
+    async def begin(self, seed: Seed, day: str, reserved: int) -> SeedRun:
         """The thought is taken, and so many tokens of the day are held for it. Raises Conflict when it is not open."""
-        run = Run(
+        run = SeedRun(
             run_id=self._ids.make("run"),
             seed_id=seed.seed_id,
             tenant=seed.tenant,
@@ -162,11 +181,11 @@ class SeedStore:
         def insert(connection: sqlite3.Connection) -> None:
             _step(connection, seed, "taken", self._now())
             connection.execute(
-                "INSERT INTO runs (run_id, seed_id, day, started_at, tokens) VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO seed_runs (run_id, seed_id, day, started_at, tokens) VALUES (?, ?, ?, ?, ?)",
                 (run.run_id, run.seed_id, run.day, run.started_at, run.tokens),
             )
 
-        await self._files.write(seed.tenant, insert)
+        await self._databases.write(seed.tenant, insert)
         return run
 
     async def propose(self, seed: Seed, proposal: str) -> Seed:
@@ -177,10 +196,18 @@ class SeedStore:
             connection.execute("UPDATE seeds SET proposal = ? WHERE seed_id = ?", (proposal, seed.seed_id))
             return _one(connection, seed.tenant, "seed_id = ?", (seed.seed_id,))
 
-        return await self._files.write(seed.tenant, update)
+        return await self._databases.write(seed.tenant, update)
 
     async def settle(
-        self, run: Run, state: SeedState, outcome: str, why: str, tokens: int, *, proposal_id: str = "", failed: int = 0
+        self,
+        run: SeedRun,
+        state: SeedState,
+        outcome: str,
+        why: str,
+        tokens: int,
+        *,
+        proposal_id: str = "",
+        failed: int = 0,
     ) -> Seed:
         """The run ended, having spent `tokens`; the thought is in `state` now, and failed so many times more."""
 
@@ -194,35 +221,39 @@ class SeedStore:
             _end_run(connection, run.run_id, self._now(), tokens, outcome, why)
             return _one(connection, run.tenant, "seed_id = ?", (run.seed_id,))
 
-        return await self._files.write(run.tenant, update)
+        return await self._databases.write(run.tenant, update)
 
     async def recover(self) -> int:
         """After a start: runs that a stop cut off end with all they had reserved, their thoughts are open again."""
         found = 0
-        for tenant in self._files.tenants():
-            found += await self._files.write(tenant, self._recover)
+        for tenant in self._databases.tenants():
+            with suppress(Damaged):
+                found += await self._databases.write(tenant, self._recover)
         return found
 
     async def tokens_on(self, day: str) -> int:
         """What all tenants' runs of a day (YYYY-MM-DD in the user's zone) spent or hold."""
-        sql = "SELECT coalesce(sum(tokens), 0) FROM runs WHERE day = ?"
+        sql = "SELECT coalesce(sum(tokens), 0) FROM seed_runs WHERE day = ?"
         spent = 0
-        for tenant in self._files.tenants():
-            spent += await self._files.read(tenant, lambda c: int(c.execute(sql, (day,)).fetchone()[0]), 0)
+        for tenant in self._databases.tenants():
+            with suppress(Damaged):
+                spent += await self._databases.read(tenant, lambda c: int(c.execute(sql, (day,)).fetchone()[0]), 0)
         return spent
 
-    async def runs_since(self, moment: str) -> list[Run]:
+    async def runs_since(self, moment: str) -> list[SeedRun]:
         """All tenants' runs that began at or after a UTC moment, oldest first."""
-        found: list[Run] = []
-        for tenant in self._files.tenants():
-            found += await self._runs(tenant, "started_at >= ?", (moment,))
+        found: list[SeedRun] = []
+        for tenant in self._databases.tenants():
+            with suppress(Damaged):
+                found += await self._runs(tenant, "started_at >= ?", (moment,))
         return sorted(found, key=lambda run: run.run_id)
 
-    async def last_run(self) -> Run | None:
+    async def last_run(self) -> SeedRun | None:
         """The newest run of all."""
-        found: list[Run] = []
-        for tenant in self._files.tenants():
-            found += await self._runs(tenant, "1 ORDER BY run_id DESC LIMIT 1", ())
+        found: list[SeedRun] = []
+        for tenant in self._databases.tenants():
+            with suppress(Damaged):
+                found += await self._runs(tenant, "1 ORDER BY run_id DESC LIMIT 1", ())
         return max(found, key=lambda run: run.run_id, default=None)
 
     def _recover(self, connection: sqlite3.Connection) -> int:
@@ -232,20 +263,20 @@ class SeedStore:
             (now, _STOPPED),
         )
         return connection.execute(
-            "UPDATE runs SET ended_at = ?, outcome = 'interrupted', why = ? WHERE outcome = ''", (now, _STOPPED)
+            "UPDATE seed_runs SET ended_at = ?, outcome = 'interrupted', why = ? WHERE outcome = ''", (now, _STOPPED)
         ).rowcount
 
-    async def _runs(self, tenant: str, where: str, values: Sequence[object]) -> list[Run]:
-        def select(connection: sqlite3.Connection) -> list[Run]:
+    async def _runs(self, tenant: str, where: str, values: Sequence[object]) -> list[SeedRun]:
+        def select(connection: sqlite3.Connection) -> list[SeedRun]:
             found = connection.execute(
-                f"SELECT run_id, seed_id, day, started_at, tokens, outcome, why FROM runs WHERE {where}", values
+                f"SELECT run_id, seed_id, day, started_at, tokens, outcome, why FROM seed_runs WHERE {where}", values
             )
             return [_run(tenant, row) for row in found]
 
-        return await self._files.read(tenant, select, [])
+        return await self._databases.read(tenant, select, [])
 
     async def _seeds(self, tenant: str, where: str, values: Sequence[object]) -> list[Seed]:
-        return await self._files.read(tenant, lambda connection: _seeds(connection, tenant, where, values), [])
+        return await self._databases.read(tenant, lambda connection: _seeds(connection, tenant, where, values), [])
 
     def _now(self) -> str:
         return to_iso(self._clock.now())
@@ -260,7 +291,7 @@ def _step(connection: sqlite3.Connection, seed: Seed, now: SeedState, at: str) -
 
 def _end_run(connection: sqlite3.Connection, run_id: str, at: str, tokens: int, outcome: str, why: str) -> None:
     connection.execute(
-        "UPDATE runs SET ended_at = ?, tokens = ?, outcome = ?, why = ? WHERE run_id = ?",
+        "UPDATE seed_runs SET ended_at = ?, tokens = ?, outcome = ?, why = ? WHERE run_id = ?",
         (at, tokens, outcome, why, run_id),
     )
 
@@ -278,6 +309,6 @@ def _seeds(connection: sqlite3.Connection, tenant: str, where: str, values: Sequ
     return [msgspec.convert({"tenant": tenant, **dict(zip(names, row, strict=True))}, Seed) for row in rows]
 
 
-def _run(tenant: str, row: Sequence[object]) -> Run:
+def _run(tenant: str, row: Sequence[object]) -> SeedRun:
     names = ("run_id", "seed_id", "day", "started_at", "tokens", "outcome", "why")
-    return msgspec.convert({"tenant": tenant, **dict(zip(names, row, strict=True))}, Run)
+    return msgspec.convert({"tenant": tenant, **dict(zip(names, row, strict=True))}, SeedRun)

@@ -1,27 +1,39 @@
 """The archive as the rest of gaiad sees it: tenants by name, every call inside one of them (decisions 17 to 23).
 
-A thin shell: it finds the tenant and hands it the call. What keeps it whole is in `keeping_calls`.
+A thin shell: it finds the tenant and hands it the call.
 """
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gaiad.archive.feedback_calls import FeedbackCalls
-from gaiad.archive.finding import packets
-from gaiad.archive.finding.hidden import hidden_ids
-from gaiad.archive.keeping_calls import KeepingCalls
-from gaiad.archive.open_tenants import OpenTenants
-from gaiad.archive.reading.disk import path_text, stamp_of
-from gaiad.archive.storing import known_files, quarantine
-from gaiad.clock import Clock
-from gaiad.config import Config
-from gaiad.ingest_schemas import IngestOutcome
-from gaiad.metrics import Metrics
-from gaiad.ports import Call, Embedder
-from gaiad.schemas import (
+from gaiad.archive.deletion import Deletion, purge_forgotten
+from gaiad.archive.feedback import FeedbackStore
+from gaiad.archive.finding import packets, sessions
+from gaiad.archive.finding.facets import timeline
+from gaiad.archive.finding.filters import hidden_ids
+from gaiad.archive.importing.importer import ImportOptions, ImportStep
+from gaiad.archive.keeping import forget
+from gaiad.archive.keeping.reindex import reindex
+from gaiad.archive.keeping.sweep import sweep, sweep_vectors
+from gaiad.archive.keeping.verify import Progress, verify
+from gaiad.archive.storing import arrivals, quarantine
+from gaiad.archive.storing.records import WriteResult
+from gaiad.archive.storing.sessions import rename
+from gaiad.archive.tenants import TenantArchive, Tenants
+from gaiad.base.clock import Clock
+from gaiad.base.config import Config
+from gaiad.base.metrics import Metrics
+from gaiad.base.ports import Embedder, RequestContext
+from gaiad.store.file import DatabaseFile
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.ingest import IngestOutcome
+from gaiad.wire.memory import Memo, MemoryPage, PageHeader, SessionSummary, SessionTurn
+from gaiad.wire.schemas import (
     Facets,
     Filters,
     Focus,
@@ -31,30 +43,40 @@ from gaiad.schemas import (
     Page,
     SearchRequest,
     SearchResponse,
+    Timeline,
+    VerifyReport,
 )
 
 _SWEEP_BUDGET_S = 60.0  # for re-hashing originals in one sweep
 
 
-class LocalArchive(KeepingCalls):
-    """Implements ports.Archive over files under `home`/tenants. Start it, and close it on the same event loop."""
+class LocalArchive:
+    """Implements ports.Archive over the databases of a home. Start it, and close it on the same event loop."""
 
-    def __init__(self, home: Path, config: Config, clock: Clock, embedder: Embedder | None, metrics: Metrics) -> None:
-        super().__init__(OpenTenants(home, config, clock, embedder, metrics), clock, home, config)
-        self.feedback = FeedbackCalls(self._tenants, clock)
+    def __init__(
+        self, databases: HomeDatabases, config: Config, clock: Clock, embedder: Embedder | None, metrics: Metrics
+    ) -> None:
+        self._tenants = Tenants(databases, config, clock, embedder, metrics)
+        self._clock = clock
+        self._config = config
         self._embedder = embedder
+        self.feedback = FeedbackStore(self._tenants, clock)
+        self.deletion = Deletion(self._tenants, clock, config)
 
     # ---------------------------------------------------------------------------------------------- life
 
     async def start(self) -> None:
-        """Open every tenant found, and `local`; finish a restore that a crash interrupted. Raises Conflict."""
-        await self.finish_interrupted()
+        """Open every tenant found, and `local`; also after `pause`. Raises Conflict."""
         await self._tenants.open_all()
 
+    async def pause(self, reason: str) -> None:
+        """Write vector indexes and let go of every tenant; calls get Unavailable with `reason` until `start`."""
+        await self._tenants.close_all(reason)
+
     async def close(self) -> None:
-        """Write vector indexes, wait for running calls, close the files."""
+        """Write vector indexes and wait for running calls."""
         try:
-            await self._tenants.close_all("the archive is closed")
+            await self.pause("the archive is closed")
         finally:
             await self._tenants.end()
 
@@ -69,12 +91,22 @@ class LocalArchive(KeepingCalls):
 
     def degraded(self) -> list[str]:
         """What does not work as it should, in words."""
-        problems = [problem for opened in self._tenants.all() for problem in opened.spaces.problems]
-        return [*self.interrupted, *problems]
+        return [
+            *self._tenants.problems(),
+            *(problem for opened in self._tenants.all() for problem in opened.spaces.problems),
+        ]
+
+    async def check_databases(self) -> list[str]:
+        """What is wrong with the files, in words; reads all of those in use."""
+        for file in await self._tenants.run(self._tenants.files):
+            await self._tenants.run(file.check)
+        return self._tenants.problems()
 
     # -------------------------------------------------------------------------------------------- intake
 
-    async def ingest_files(self, paths: Sequence[Path], call: Call, root: Path | None = None) -> list[IngestOutcome]:
+    async def ingest_files(
+        self, paths: Sequence[Path], call: RequestContext, root: Path | None = None
+    ) -> list[IngestOutcome]:
         """One outcome a file, in order, each durable and lexically searchable; a bad file is an outcome, not an error.
 
         With `root` (a watched folder), links that lead out of it are ignored. Raises Cancelled, DeadlineExceeded.
@@ -82,32 +114,56 @@ class LocalArchive(KeepingCalls):
         opened = await self._tenants.get_or_make(call.tenant)
         return await self._tenants.run(opened.ingest.files, paths, call, root)
 
-    async def ingest_documents(self, documents: Sequence[tuple[str, bytes]], call: Call) -> list[IngestOutcome]:
+    async def ingest_documents(
+        self, documents: Sequence[tuple[str, bytes]], call: RequestContext
+    ) -> list[IngestOutcome]:
         """The same for (name, bytes) pairs."""
         opened = await self._tenants.get_or_make(call.tenant)
         return await self._tenants.run(opened.ingest.documents, documents, call)
 
-    async def changed_files(self, paths: Sequence[Path], call: Call) -> list[Path]:
+    async def import_paths(
+        self, paths: Sequence[Path], options: ImportOptions, call: RequestContext, cursor: dict[str, Any]
+    ) -> AsyncIterator[ImportStep]:
+        """The steps of an import behind `cursor`, each durable and lexically searchable. Raises Cancelled."""
+        opened = await self._tenants.get_or_make(call.tenant)
+        steps = opened.importer.run(paths, options, call, cursor)
+        while (step := await self._tenants.run(next, steps, None)) is not None:
+            yield step
+
+    async def exports_among(self, paths: Sequence[Path], call: RequestContext) -> dict[Path, str]:
+        """Which of `paths` are exports ("") or archives and logs that nobody reads (the reason)."""
+        opened = await self._tenants.get_or_make(call.tenant)
+        return await self._tenants.run(opened.importer.exports_among, paths)
+
+    async def handed_to_import(self, paths: Sequence[Path], import_id: str, call: RequestContext) -> None:
+        """Note files of a watched folder as read by an import."""
+        await self._tenants.run(self._tenant(call).importer.remember, paths, import_id)
+
+    async def refuse_files(self, refused: Mapping[Path, str], call: RequestContext) -> list[IngestOutcome]:
+        """Put files in quarantine with the reason for each."""
+        return await self._tenants.run(self._tenant(call).importer.refuse, refused)
+
+    async def changed_files(self, paths: Sequence[Path], call: RequestContext) -> list[Path]:
         """Those of `paths` that are regular files and do not look as they did when they were last judged."""
         opened = await self._tenants.get_or_make(call.tenant)
 
-        def compare() -> list[Path]:
-            names = [path_text(path) for path in paths]
-            known = opened.tenant.file.read(lambda connection: known_files.load(connection, names))
-            changed = []
-            for path, name in zip(paths, names, strict=True):
-                stamp, row = stamp_of(path), known.get(name)
-                if stamp is not None and (row is None or not row.holds(stamp)):
-                    changed.append(path)
-            return changed
+        return await self._tenants.run(opened.tenant.file.read, lambda connection: arrivals.changed(connection, paths))
 
-        return await self._tenants.run(compare)
+    async def quarantined(self, call: RequestContext, limit: int = 100) -> list[dict[str, Any]]:
+        """What could not be read, newest first: id, path, sha256, size, reason, line, at, kept."""
+        return await self._file(call).aread(lambda connection: quarantine.newest(connection, limit))
 
-    async def quarantined(self, call: Call, limit: int = 100) -> list[dict[str, Any]]:
-        """What could not be read, newest first: path, sha256, size, reason, line, at, kept."""
-        return await self._tenant(call).tenant.file.aread(lambda connection: quarantine.newest(connection, limit))
+    async def quarantined_file(self, number: int, call: RequestContext) -> tuple[dict[str, Any], bytes | None]:
+        """One row of it, and the bytes that were kept. Raises NotFound."""
+        return await self._file(call).aread(lambda connection: quarantine.show(connection, number))
 
-    async def drain_vectors(self, call: Call) -> int:
+    async def drop_quarantined(self, number: int, call: RequestContext) -> None:
+        """Forget a file in quarantine and its bytes; the file itself is not touched. Raises NotFound."""
+        opened = self._tenant(call)
+        await self._tenants.run(opened.tenant.file.write, lambda connection: quarantine.drop(connection, number))
+        opened.changed(WriteResult(quarantined=-1))
+
+    async def drain_vectors(self, call: RequestContext) -> int:
         """Embed one slice of waiting pages of every tenant; how many pages that were, 0 when none wait.
 
         Raises what the embedder raises, once every tenant had its slice.
@@ -127,7 +183,7 @@ class LocalArchive(KeepingCalls):
 
     # -------------------------------------------------------------------------------------------- memory
 
-    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+    async def search(self, request: SearchRequest, call: RequestContext) -> SearchResponse:
         """Pages for a query; see `Searcher.search`."""
         opened = self._tenant(call)
         if call.hidden:
@@ -135,56 +191,196 @@ class LocalArchive(KeepingCalls):
             await opened.tenant.file.aread(lambda connection: packets.pages(connection, request.page_ids, call.hidden))
         return await opened.searcher.search(request, call, self._embedder)
 
-    async def facets(self, call: Call) -> Facets:
+    async def facets(self, call: RequestContext) -> Facets:
         """What the tenant knows by name."""
         return await self._tenant(call).searcher.facets(call)
 
-    async def document_frequency(self, words: Sequence[str], call: Call) -> dict[str, int]:
+    async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
         """On how many pages each word stands; 0 when nowhere."""
         return await self._tenant(call).searcher.document_frequency(words, call)
 
-    async def pages(self, page_ids: Sequence[str], call: Call) -> list[Page]:
+    async def pages(self, page_ids: Sequence[str], call: RequestContext) -> list[Page]:
         """In the order asked for, superseded revisions included. Raises NotFound for an unknown or foreign id."""
-        return await self._tenant(call).tenant.file.aread(
-            lambda connection: packets.pages(connection, page_ids, call.hidden)
-        )
+        return await self._file(call).aread(lambda connection: packets.pages(connection, page_ids, call.hidden))
 
-    async def section_pages(self, packet_id: str, focus: Focus, call: Call) -> list[Page]:
+    async def section_pages(self, packet_id: str, focus: Focus, call: RequestContext) -> list[Page]:
         """The packet's pages for a focus (GAM 3), in reading order. Raises NotFound."""
-        return await self._tenant(call).tenant.file.aread(
+        return await self._file(call).aread(
             lambda connection: packets.section_pages(connection, packet_id, focus, call.hidden)
         )
 
-    async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
+    async def list_packets(self, request: PacketFilter, call: RequestContext) -> list[PacketSummary]:
         """Current revisions by time. Raises BadInput."""
         shown = msgspec.structs.replace(request, filters=_shown(request.filters, call))
-        return await self._tenant(call).tenant.file.aread(lambda connection: packets.list_packets(connection, shown))
+        return await self._file(call).aread(lambda connection: packets.list_packets(connection, shown))
 
-    async def packet_summaries(self, packet_ids: Sequence[str], call: Call) -> list[PacketSummary]:
+    async def timeline(self, request: PacketFilter, call: RequestContext) -> Timeline:
+        """Counts by month and facet under the request's filters. Raises BadInput."""
+        shown = _shown(request.filters, call)
+        return await self._file(call).aread(lambda connection: timeline(connection, shown))
+
+    async def packet_summaries(self, packet_ids: Sequence[str], call: RequestContext) -> list[PacketSummary]:
         """In the order asked for. Raises NotFound."""
-        return await self._tenant(call).tenant.file.aread(
-            lambda connection: packets.summaries(connection, packet_ids, call.hidden)
-        )
+        return await self._file(call).aread(lambda connection: packets.summaries(connection, packet_ids, call.hidden))
 
-    async def packet_detail(self, packet_id: str, call: Call) -> PacketDetail:
+    async def packet_detail(self, packet_id: str, call: RequestContext) -> PacketDetail:
         """The current revision whole. Raises NotFound."""
+        return await self._file(call).aread(lambda connection: packets.detail(connection, packet_id, call.hidden))
+
+    async def revisions_without(self, packet_id: str, quote: str, call: RequestContext) -> list[int]:
+        """The superseded revisions of a packet in which the quote does not occur, oldest first."""
         return await self._tenant(call).tenant.file.aread(
-            lambda connection: packets.detail(connection, packet_id, call.hidden)
+            lambda connection: packets.revisions_without(connection, packet_id, quote, call.hidden)
         )
 
-    async def original(self, packet_id: str, call: Call, revision: int = 0) -> tuple[bytes, str]:
+    async def original(self, packet_id: str, call: RequestContext, revision: int = 0) -> tuple[bytes, str]:
         """(bytes as they came, media type); revision 0 is the current one. Raises NotFound, Conflict when damaged."""
-        return await self._tenant(call).tenant.file.aread(
+        return await self._file(call).aread(
             lambda connection: packets.original(connection, packet_id, revision, call.hidden)
         )
 
-    async def hidden(self, ids: Collection[str], call: Call) -> set[str]:
+    async def hidden(self, ids: Collection[str], call: RequestContext) -> set[str]:
         """Those of these packet and page ids, of any revision, that are hidden from the call."""
         if not (ids and call.hidden):
             return set()
-        return await self._tenant(call).tenant.file.aread(lambda connection: hidden_ids(connection, call.hidden, ids))
+        return await self._file(call).aread(lambda connection: hidden_ids(connection, call.hidden, ids))
+
+    # ------------------------------------------------------------------------------------------- sessions
+
+    async def remember_turn(self, turn: SessionTurn, call: RequestContext) -> str:
+        """Store a turn, durable and searchable by its words at once; returns its packet id, which is its turn id.
+
+        The same turn again changes nothing. Raises BadInput, Conflict for an id or number that is taken.
+        """
+        return (await self.remember_turns([turn], call))[0]
+
+    async def remember_turns(
+        self, turns: Sequence[SessionTurn], call: RequestContext, *, as_session: bool = False
+    ) -> list[str]:
+        """Many at once, of one session or several (JIT's ingest_session); see `Memorizer.remember`."""
+        opened = await self._tenants.get_or_make(call.tenant)
+        return await self._tenants.run(partial(opened.memorizer.remember, as_session=as_session), turns, call)
+
+    async def session_turns(
+        self, session_id: str, call: RequestContext, after: int = -1, limit: int = 200, *, latest: bool = False
+    ) -> list[SessionTurn]:
+        """At most `limit` turns numbered above `after`, in order, exactly as remembered; [] for an unknown session.
+
+        `latest` takes the last ones instead of the first. Raises Conflict when an original is damaged.
+        """
+        opened = self._tenant(call)
+        return await opened.tenant.file.aread(
+            lambda connection: opened.turns.turns(connection, session_id, after, limit, call.hidden, latest=latest)
+        )
+
+    async def sessions(self, call: RequestContext, limit: int = 50, offset: int = 0) -> list[SessionSummary]:
+        """Sessions, the one spoken in last first."""
+        return await self._file(call).aread(
+            lambda connection: sessions.sessions(connection, call.tenant, limit, offset, call.hidden)
+        )
+
+    async def session(self, session_id: str, call: RequestContext) -> SessionSummary:
+        """One session. Raises NotFound."""
+        return await self._file(call).aread(
+            lambda connection: sessions.session(connection, call.tenant, session_id, call.hidden)
+        )
+
+    async def rename_session(self, session_id: str, title: str, call: RequestContext) -> SessionSummary:
+        """The session with a title of the person's own, "" for none again. Raises BadInput, NotFound."""
+        await self.session(session_id, call)
+        await self._file(call).awrite(lambda connection: rename(connection, session_id, title))
+        return await self.session(session_id, call)
+
+    async def session_memos(self, session_id: str, call: RequestContext) -> list[Memo]:
+        """What each page added to the session, in order; pages that added nothing are left out."""
+        return await self._file(call).aread(
+            lambda connection: sessions.session_memos(connection, session_id, call.hidden)
+        )
+
+    async def packet_memos(self, packet_id: str, call: RequestContext) -> list[Memo]:
+        """The same for one turn; [] for a packet that is none."""
+        return await self._file(call).aread(
+            lambda connection: sessions.packet_memos(connection, packet_id, call.hidden)
+        )
+
+    async def session_memo(self, session_id: str, call: RequestContext) -> str:
+        """The memos of a session merged into one line of the same size; "" when there is nothing in them."""
+        return await self._file(call).aread(
+            lambda connection: sessions.session_memo(connection, session_id, call.hidden)
+        )
+
+    async def session_pages(
+        self, session_id: str, call: RequestContext, after: int = -1, limit: int = 200
+    ) -> list[MemoryPage]:
+        """JIT's pages: exact text, decorated header, memo; those numbered above `after`, in order."""
+        return await self._file(call).aread(
+            lambda connection: sessions.session_pages(connection, call.tenant, session_id, after, limit, call.hidden)
+        )
+
+    async def page_headers(self, page_ids: Sequence[str], call: RequestContext) -> list[PageHeader]:
+        """JIT's header of any pages, in the order asked for. Raises NotFound for an unknown or foreign id."""
+        return await self._file(call).aread(
+            lambda connection: sessions.page_headers(connection, call.tenant, page_ids, call.hidden)
+        )
+
+    # ---------------------------------------------------------------------------------------- maintenance
+
+    async def counts(self, tenants: Sequence[str] | None = None) -> dict[str, int]:
+        """packets, pages, vectors, queue (pages without a vector) and quarantined, of all tenants or those named."""
+        chosen = self._tenants.all(tenants)
+        counts = [opened.counts() for opened in chosen]
+        waiting = await asyncio.to_thread(lambda: sum(opened.spaces.pending_count() for opened in chosen))
+        return {
+            "packets": sum(count.packets for count in counts),
+            "pages": sum(count.pages for count in counts),
+            "vectors": sum(opened.spaces.count() for opened in chosen),
+            "queue": waiting,
+            "quarantined": sum(count.quarantined for count in counts),
+        }
+
+    async def verify_packets(
+        self, packet_ids: Sequence[str] | None, call: RequestContext, progress: Progress | None = None
+    ) -> VerifyReport:
+        """Packets (None: all), every revision, held against their originals. Raises NotFound, Cancelled."""
+        opened = self._tenant(call)
+        if packet_ids and call.hidden:
+            await opened.tenant.file.aread(lambda connection: packets.summaries(connection, packet_ids, call.hidden))
+        return await self._tenants.run(
+            verify, opened.tenant.file, packet_ids, self._config, self._clock.zone, self._checker(call), progress
+        )
+
+    async def reindex(self, call: RequestContext, progress: Progress) -> dict[str, Any]:
+        """Rebuild everything derived from the originals; vectors of changed pages follow by the queue."""
+        opened, check = self._tenant(call), self._checker(call)
+        file, zone = opened.tenant.file, self._clock.zone
+        return await self._tenants.run(reindex, file, self._config, zone, opened.changed, check, progress)
+
+    async def sweep(self, folders: Sequence[Path], call: RequestContext) -> dict[str, Any]:
+        """{checked, problems, repaired}; `folders` are the tenant's watched ones. Raises Cancelled."""
+        opened = self._tenant(call)
+
+        def work() -> dict[str, Any]:
+            check = self._checker(call)
+            report = sweep(opened.tenant, folders, check, _SWEEP_BUDGET_S, self._clock.monotonic)
+            sweep_vectors(opened.spaces.indexes(), report)
+            if opened.tenant.file.read(forget.undoable):
+                report.checked["purged"] = purge_forgotten(opened, self._clock)
+            opened.recount()
+            return report.as_dict()
+
+        return await self._tenants.run(work)
+
+    def _file(self, call: RequestContext) -> DatabaseFile:
+        return self._tenant(call).tenant.file
+
+    def _tenant(self, call: RequestContext) -> TenantArchive:
+        call.check(self._clock.monotonic())
+        return self._tenants.get(call.tenant)
+
+    def _checker(self, call: RequestContext) -> Callable[[], None]:
+        return lambda: call.check(self._clock.monotonic())
 
 
-def _shown(filters: Filters, call: Call) -> Filters:
+def _shown(filters: Filters, call: RequestContext) -> Filters:
     """The filters, and without what is hidden from the call."""
     return msgspec.structs.replace(filters, without=[*filters.without, *call.hidden])

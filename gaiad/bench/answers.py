@@ -13,38 +13,36 @@ from typing import Any
 
 import msgspec
 
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import Config, ResearchConfig, load_config
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import Archive, Embedder, RequestContext
 from gaiad.bench import answers_scores as scores
-from gaiad.bench.answers_archive import AskedOnce
-from gaiad.bench.answers_data import UNKNOWN, Asked, labelled, strangers
-from gaiad.bench.answers_scores import Answered
-from gaiad.bench.retrieval import table
-from gaiad.bench.retrieval_archive import filled, own_embedder
+from gaiad.bench.answers_data import UNKNOWN, LabelledQuestion, labelled, strangers
+from gaiad.bench.answers_questions import is_question_file, measure_questions
+from gaiad.bench.answers_scores import Answered, Figures, format_sets
+from gaiad.bench.retrieval_archive import LastTrail, filled, own_embedder
 from gaiad.bench.retrieval_data import Collection, conversation_files, fingerprint, read_conversations
-from gaiad.clock import SystemClock
-from gaiad.config import Config, ResearchConfig, load_config
-from gaiad.errors import BadInput
-from gaiad.ports import Archive, Call, Embedder
 from gaiad.research.loop import Researcher
-from gaiad.schemas import ResearchRequest
+from gaiad.wire.schemas import ResearchRequest
 
-THRESHOLDS = (0.0, 0.4, 0.6, 0.8, 0.9, 1.0)
-"""Of `[research] citation_threshold`, for the curve; the configured one is measured besides."""
 AT_ONCE = 2
 """Conversations under way: searches of one wait for the embedding worker, and the other has the processor."""
 
 
 def run_answers(sources: Sequence[Path], *, as_json: bool) -> None:
-    """Measure and print, as JSON or as a line a measure. Raises BadInput, NotFound."""
-    found = measure_answers(sources)
+    """Measure and print a table a set, or all as JSON. Raises BadInput, NotFound."""
+    asked = [str(source) for source in sources if is_question_file(str(source))]
+    conversations = [source for source in sources if str(source) not in asked]
+    config = load_config()
+    sets: dict[str, Figures] = measure_questions(asked, config) if asked else {}
+    found = measure_answers(conversations, config) if conversations else {}
     if as_json:
-        print(msgspec.json.encode(found).decode())
+        print(msgspec.json.encode(found | {"sets": sets}).decode())
         return
-    for name in ("curve", "bands"):
-        place = found if name == "curve" else found["confidence"]
-        key = "threshold" if name == "curve" else "from"
-        place[name] = {str(row[key]): {one: row[one] for one in row if one != key} for row in place[name]}
-    for line in table(found):
-        print(line)
+    if found:
+        sets = {"conversations": msgspec.convert(found["figures"], Figures), **sets}
+    print(format_sets(sets))
 
 
 def measure_answers(sources: Sequence[Path], config: Config | None = None) -> dict[str, Any]:
@@ -55,82 +53,62 @@ def measure_answers(sources: Sequence[Path], config: Config | None = None) -> di
         raise BadInput(f"{', '.join(map(str, sources))}: no question has its evidence in one session")
     settings = config or load_config()
     files = [file for source in sources for file in conversation_files(source)]
-    outcome = asyncio.run(_run(collections, settings))
-    configured = settings.research.citation_threshold
+    rows, left_out = asyncio.run(_run(collections, settings))
     return {
         "dataset": [file.name for file in files],
         "sha256": fingerprint(files),
         "archives": len(collections),
-        "threshold": configured,
-        **scores.summary(outcome.rows[configured]),
-        "unknown_left_out": outcome.left_out,
-        "curve": [
-            {"threshold": at, **scores.citing([row for row in rows if row.asked.single])}
-            for at, rows in sorted(outcome.rows.items())
-        ],
+        "threshold": settings.research.citation_threshold,
+        "figures": msgspec.to_builtins(scores.conversation_figures(rows)),
+        **scores.summary(rows),
+        "unknown_left_out": left_out,
         "took_s": round(time.perf_counter() - began, 1),
     }
 
 
-class Outcome:
-    """Answers by threshold: all questions at the configured one, those with a single packet at the others."""
-
-    def __init__(self) -> None:
-        self.rows: dict[float, list[Answered]] = {}
-        self.left_out = 0
-
-    def add(self, other: "Outcome") -> None:
-        self.left_out += other.left_out
-        for at, rows in other.rows.items():
-            self.rows.setdefault(at, []).extend(rows)
-
-
-async def _run(collections: Sequence[Collection], config: Config) -> Outcome:
-    """Some conversations at a time, their answers in order: while one waits for its vectors another is asked."""
+async def _run(collections: Sequence[Collection], config: Config) -> tuple[list[Answered], int]:
+    """All answers in order, and how many unknown questions were left out. Some conversations at a time: while one
+    waits for its vectors another is asked."""
     turns = asyncio.Semaphore(AT_ONCE)
-    outcome = Outcome()
     async with own_embedder(config) as embedder:
 
-        async def in_turn(collection: Collection) -> Outcome:
+        async def in_turn(collection: Collection) -> tuple[list[Answered], int]:
             async with turns:
                 return await _asked(collection, config, embedder)
 
-        for one in await asyncio.gather(*(in_turn(collection) for collection in collections)):
-            outcome.add(one)
-    return outcome
+        found = await asyncio.gather(*(in_turn(collection) for collection in collections))
+    return [row for rows, _ in found for row in rows], sum(left_out for _, left_out in found)
 
 
-async def _asked(collection: Collection, config: Config, embedder: Embedder | None) -> Outcome:
-    """One conversation's answers; says on stderr when it is at its end, for all of them take minutes."""
-    began, outcome = time.perf_counter(), Outcome()
-    configured = config.research.citation_threshold
+async def _asked(collection: Collection, config: Config, embedder: Embedder | None) -> tuple[list[Answered], int]:
+    """One conversation's answers; says on stderr when it is done, for all of them take minutes."""
+    began = time.perf_counter()
     async with filled(collection, config, embedder) as one:
-        archive = AskedOnce(one.archive)
-        questions = labelled(collection) + await _unknown(archive, outcome)
-        for at in sorted({configured, *THRESHOLDS}, key=lambda value: value != configured):
-            settings = msgspec.structs.replace(config.research, citation_threshold=at)
-            asked = questions if at == configured else [one for one in questions if one.single]
-            outcome.rows[at] = [row async for row in _answers(archive, asked, settings)]
+        unknown, left_out = await _unknown(one.archive)
+        questions = labelled(collection) + unknown
+        rows = [row async for row in _answers(one.archive, questions, config.research)]
     took_s = time.perf_counter() - began
     print(f"{collection.name}: {len(questions)} questions asked in {took_s:.0f} s", file=sys.stderr)
-    return outcome
+    return rows, left_out
 
 
-async def _unknown(archive: Archive, outcome: Outcome) -> list[Asked]:
-    """Those of the hundred that nothing in this archive speaks of; the others are counted."""
+async def _unknown(archive: Archive) -> tuple[list[LabelledQuestion], int]:
+    """Those of the hundred that nothing in this archive speaks of, and how many others there are."""
     asked = strangers()
-    words = await archive.document_frequency([word for one in asked for word in one.words], Call())
+    words = await archive.document_frequency([word for one in asked for word in one.words], RequestContext())
     fitting = [one for one in asked if not any(words[word] for word in one.words)]
-    outcome.left_out += len(asked) - len(fitting)
-    return [Asked(one.text, UNKNOWN) for one in fitting]
+    return [LabelledQuestion(one.text, UNKNOWN) for one in fitting], len(asked) - len(fitting)
 
 
-async def _answers(archive: Archive, asked: Sequence[Asked], settings: ResearchConfig) -> AsyncIterator[Answered]:
+async def _answers(
+    archive: Archive, asked: Sequence[LabelledQuestion], settings: ResearchConfig
+) -> AsyncIterator[Answered]:
     """Each question as `gaiad ask` puts it, on the day of the archive's newest packet."""
-    newest = (await archive.facets(Call())).last
-    researcher = Researcher(archive, SystemClock("UTC"), settings)
+    newest = (await archive.facets(RequestContext())).last
+    kept = LastTrail()
+    researcher = Researcher(archive, SystemClock("UTC"), settings, kept)
     for one in asked:
-        result = await researcher.research(ResearchRequest(query=one.text, now=newest), Call(), keep=False)
+        result = await researcher.research(ResearchRequest(query=one.text, now=newest), RequestContext())
         yield Answered(
             asked=one,
             status=result.status,
@@ -138,4 +116,5 @@ async def _answers(archive: Archive, asked: Sequence[Asked], settings: ResearchC
             confidence=result.confidence,
             iterations=result.iterations_used,
             took_ms=result.took_ms,
+            found=tuple(page.packet_id for page in kept.pages()),
         )

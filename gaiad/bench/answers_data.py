@@ -13,7 +13,7 @@ ADVERSARIAL = "5"
 _UNKNOWN_FILE = Path(__file__).with_name("unknown_questions.toml")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class LabelledQuestion(msgspec.Struct, frozen=True):
     """A question and the ids of the packets with its evidence; none for an `unknown` one."""
 
     text: str
@@ -37,11 +37,13 @@ class Stranger(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
 
 
-def labelled(collection: Collection) -> list[Asked]:
+def labelled(collection: Collection) -> list[LabelledQuestion]:
     """The collection's own questions."""
     groups = collection.group_of()
     return [
-        Asked(question.text, question.category, tuple(dict.fromkeys(groups[unit] for unit in question.evidence)))
+        LabelledQuestion(
+            question.text, question.category, tuple(dict.fromkeys(groups[unit] for unit in question.evidence))
+        )
         for question in collection.questions
     ]
 

@@ -2,14 +2,15 @@
 whether their confidence comes true.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, Asked
+from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, LabelledQuestion
 from gaiad.bench.rows import percentile
 
 STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
@@ -20,12 +21,14 @@ _ROUNDS, _SEED = 1000, 20240901
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """A question and what came of it; `cited` are packets in the order of the answer."""
 
-    asked: Asked
+    asked: LabelledQuestion
     status: str
     cited: tuple[str, ...]
     confidence: float
     iterations: int
     took_ms: float
+    found: tuple[str, ...] = ()
+    """The packets of the pages found, a page each, best first."""
 
     @property
     def found_nothing(self) -> bool:
@@ -38,6 +41,95 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def any_right(self) -> bool:
         return not set(self.cited).isdisjoint(self.asked.packets)
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What every set is measured by. `first` and `mrr` are of the right packet among those found, `all_at_10` counts
+    questions whose ten best pages hold all of the answer; `words` is the median of an answer's, 0 where unknown."""
+
+    questions: int
+    right: int
+    right_packet: int
+    not_found: int
+    sure: int
+    wrong_and_sure: int
+    unknown: int
+    unknown_told: int
+    first: int
+    mrr: float
+    all_at_10: int
+    miscalibration: float
+    words: float = 0
+
+
+SURE = 0.8
+"""From this confidence on an answer is sure."""
+PAGES_SEEN = 10
+
+
+def rank_of(right: Collection[str], found: Sequence[str]) -> int:
+    """The place of the first right packet among the packets found, from 1; 0 when none is there."""
+    packets = list(dict.fromkeys(found))
+    return next((place for place, packet in enumerate(packets, 1) if packet in right), 0)
+
+
+def conversation_figures(rows: Sequence[Answered]) -> Figures:
+    """Of questions labelled with packets: an answer is right when the first packet that it cites holds evidence."""
+    asked = [row for row in rows if row.asked.answerable]
+    unknown = [row for row in rows if row.asked.category == UNKNOWN]
+    sure = [row for row in (*asked, *unknown) if row.status == "SUCCESS" and row.confidence >= SURE]
+    ranks = [rank_of(row.asked.packets, row.found) for row in asked]
+    return Figures(
+        questions=len(asked),
+        right=sum(row.first_right for row in asked),
+        right_packet=sum(row.any_right for row in asked),
+        not_found=sum(row.found_nothing for row in asked),
+        sure=len(sure),
+        wrong_and_sure=sum(not row.first_right for row in sure),
+        unknown=len(unknown),
+        unknown_told=sum(row.found_nothing for row in unknown),
+        first=ranks.count(1),
+        mrr=_mean([1 / rank if rank else 0.0 for rank in ranks]),
+        all_at_10=sum(set(row.asked.packets) <= set(row.found[:PAGES_SEEN]) for row in asked),
+        miscalibration=miscalibration([row for row in asked if row.asked.single]),
+    )
+
+
+def format_sets(found: Mapping[str, Figures]) -> str:
+    """A table a set: each figure with its share and the 95 % interval of that (Wilson)."""
+    return "\n\n".join("\n".join(_lines(name, row)) for name, row in found.items())
+
+
+def _lines(name: str, row: Figures) -> Iterator[str]:
+    yield f"{name}: {row.questions} questions, {row.unknown} that nothing answers"
+    shares = {
+        "right": (row.right, row.questions),
+        "right packet cited": (row.right_packet, row.questions),
+        "NOT_FOUND though answerable": (row.not_found, row.questions),
+        "unknown told": (row.unknown_told, row.unknown),
+        "wrong though sure (0.8)": (row.wrong_and_sure, row.sure),
+        "packet R@1": (row.first, row.questions),
+        f"all@{PAGES_SEEN} pages": (row.all_at_10, row.questions),
+    }
+    for label, (count, total) in shares.items():
+        low, high = interval(count, total)
+        share = f"{count / total:.3f}  {low:.2f}-{high:.2f}" if total else "-"
+        yield f"  {label:<28} {count:>4} of {total:<4} {share}"
+    yield f"  {'packet MRR':<28} {row.mrr:.3f}"
+    yield f"  {'calibration error':<28} {row.miscalibration:.3f}"
+    if row.words:
+        yield f"  {'words, median':<28} {row.words:.0f}"
+
+
+def interval(right: int, total: int) -> tuple[float, float]:
+    """Wilson's interval of a share, at 95 %."""
+    z = 1.96
+    if not total:
+        return 0.0, 0.0
+    share, square = right / total, z * z / total
+    middle = (share + square / 2) / (1 + square)
+    reach = z / (1 + square) * math.sqrt(share * (1 - share) / total + square / (4 * total))
+    return middle - reach, middle + reach
 
 
 def citing(rows: Sequence[Answered]) -> dict[str, float]:
@@ -88,11 +180,19 @@ def calibration(rows: Sequence[Answered]) -> list[dict[str, float]]:
 
 
 def miscalibration(rows: Sequence[Answered]) -> float:
-    """Mean distance of confidence from the share of right first packets, over bands by their answers (ECE)."""
-    bands = calibration(rows)
-    answers = sum(band["answers"] for band in bands)
-    off = sum(band["answers"] * abs(band["confidence"] - band["first_right"]) for band in bands)
-    return round(off / answers, 4) if answers else 0.0
+    """`calibration_error` of answers whose first packet is right or not."""
+    return calibration_error([(row.confidence, row.first_right) for row in rows if not row.found_nothing])
+
+
+def calibration_error(answers: Sequence[tuple[float, bool]]) -> float:
+    """Mean distance of (confidence, whether right) from each other, over bands by their answers (ECE)."""
+    off = 0.0
+    for begin, end in pairwise(STEPS):
+        inside = [(confidence, right) for confidence, right in answers if begin <= confidence < end]
+        if inside:
+            confidence, right = np.array(inside, float).mean(axis=0)
+            off += len(inside) * abs(float(confidence) - float(right))
+    return round(off / len(answers), 4) if answers else 0.0
 
 
 def summary(rows: Sequence[Answered]) -> dict[str, Any]:

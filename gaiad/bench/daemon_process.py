@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gaiad.client import Client
-from gaiad.errors import DaemonUnreachable, Unavailable
+from gaiad.base.errors import DaemonUnreachable, Unavailable
+from gaiad.client.client import Client
 
 _READY_S = 90.0
 
@@ -70,6 +70,11 @@ class BenchDaemon:
             if time.monotonic() > deadline:
                 raise Unavailable(f"no answer with vectors after {limit_s:.0f} s: {'; '.join(degraded)}")
             time.sleep(0.1)
+
+    def await_quiet(self) -> None:
+        """Wait until no model works, as after the pause that a person makes: what was said has been read ahead."""
+        while any(row.running for row in self.client.models()):
+            time.sleep(0.01)
 
     def stop(self) -> None:
         """Stop it and wait."""

@@ -1,38 +1,116 @@
-"""One model of the user's beside a bare loop, in about a minute whatever its size: `gaiad models bench`."""
+"""How fast a model of the user reads and writes on this machine: `gaiad models bench`, about a minute for any size."""
 
 import asyncio
+import contextlib
+import itertools
+import os
+import statistics
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
-from gaiad.bench.bare_loop import BareLoop, bare_loop
-from gaiad.bench.beside_bare import Duel, Pair, Sizes
-from gaiad.bench.generation import STREAMS
-from gaiad.bench.opened import bare_setting, open_worker
-from gaiad.bench.streams import asking
-from gaiad.logs import configure_logs
-from gaiad.models.child.raw_tasks import Task
-from gaiad.models.generator import GeneratorSettings
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import Unavailable
+from gaiad.base.logs import configure_logs
+from gaiad.bench.streams import Ask, Trace, asking, prompt, request, shared_rate, together
+from gaiad.models.generator import GeneratorSettings, WorkerGenerator
+from gaiad.models.gguf.gguf_header import read_header
 from gaiad.models.gguf.gguf_info import read_info
+from gaiad.models.supervision.protocol import DEFAULT_CONTEXT, MAX_THREADS
+from gaiad.models.tokens.token_worker import TokenWorker
+from gaiad.wire.generation import Generated
 
+STREAMS = (1, 2, 4, 8)
+_TRIES = 5
+_FEWEST = 4
 _TURN_S = 1.0
 _ROUNDS = 3
 
 
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one turn: `prefix` that all streams share, `decode` a stream, `prefill` over all streams."""
+
+    prefix: int = 1000
+    decode: int = 48
+    prefill: int = 512
+    rounds: int = 5
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens per second of all streams together, and how many tokens: of prefill in all, of decode a stream."""
+
+    rate: float
+    tokens: int
+
+
+class Pace:
+    """Measures one model. Every prompt it makes is a new one; `prefix_tokens` are read before the first decode."""
+
+    def __init__(self, ask: Ask, sizes: Sizes) -> None:
+        self._ask = ask
+        self._sizes = sizes
+        self._number = itertools.count(1)
+        self._prefix = prompt(sizes.prefix, 0)
+        self.prefix_tokens = 0
+
+    async def prefill(self, sequences: int) -> Reached:
+        """Reading of `sequences` prompts at once, none of which begins like another."""
+        texts = [prompt(self._sizes.prefill // sequences, next(self._number)) for _ in range(sequences)]
+        traces = await together(self._ask, [request(text, 1) for text in texts])
+        read = sum(end.prompt_tokens - end.cached_tokens for end in _ends(traces))
+        began, ended = min(trace.asked for trace in traces), max(trace.ended for trace in traces)
+        return Reached(rate=read / (ended - began), tokens=max(read, sequences))
+
+    async def decode(self, sequences: int) -> Reached:
+        """Writing by `sequences` streams at once after a beginning that all of them share.
+
+        A model that ends by itself too soon is asked again with other seeds. Raises Unavailable when it always does.
+        """
+        if not self.prefix_tokens:
+            (warm,) = await together(self._ask, [request(self._prefix, 1)])
+            self.prefix_tokens = warm.end.prompt_tokens if warm.end else 0
+        for _ in range(_TRIES):
+            asked = [request(self._prefix, self._sizes.decode, next(self._number)) for _ in range(sequences)]
+            traces = await together(self._ask, asked)
+            if min(trace.tokens for trace in traces) >= min(_FEWEST, self._sizes.decode):
+                with contextlib.suppress(Unavailable):
+                    written = sum(end.tokens for end in _ends(traces)) // sequences
+                    return Reached(rate=shared_rate(traces), tokens=max(1, written))
+        raise Unavailable(f"the model ends its replies before {_FEWEST} tokens, {_TRIES} times; no rate can be given")
+
+
+def _ends(traces: list[Trace]) -> Iterator[Generated]:
+    return (trace.end for trace in traces if trace.end is not None)
+
+
+@asynccontextmanager
+async def open_worker(path: Path, settings: GeneratorSettings) -> AsyncIterator[WorkerGenerator]:
+    """Loaded and ready. Raises BadInput, Unavailable."""
+    clock = SystemClock("UTC")
+    tokens = TokenWorker(clock)
+    generator = WorkerGenerator(path, settings, clock, role="bench", tokenizer=tokens.tokenizer(path))
+    try:
+        await tokens.start()
+        await generator.start()
+        await generator.wait_ready(settings.start_timeout_s)
+        yield generator
+    finally:
+        await generator.close()
+        await tokens.close()
+
+
 class SequenceRates(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens a second of all sequences together, medians; a ratio is the median of ours to the bare loop's."""
+    """Tokens a second of all sequences together, medians."""
 
     sequences: int
     prefill: float
-    prefill_bare: float
-    prefill_ratio: float
     decode: float
-    decode_bare: float
-    decode_ratio: float
 
 
 class ModelFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """`flash_attention` is what was measured to be faster here; the bare loop has the same."""
+    """`flash_attention` is what was measured to be faster here."""
 
     path: str
     fingerprint: str
@@ -52,41 +130,48 @@ def measure_model(path: Path) -> ModelFigures:
 async def _measure(path: Path, fingerprint: str) -> ModelFigures:
     settings = GeneratorSettings(parallel=max(STREAMS))
     async with open_worker(path, settings) as worker:
-        setting = bare_setting(path, settings, worker.flash)
-        async with bare_loop(path, setting) as bare:
-            duel = Duel(asking(worker), bare, await _fitting(bare, setting.cells))
-            rates = [_rates(await duel.prefill(count), await duel.decode(count)) for count in STREAMS]
+        pace = Pace(asking(worker), await _fitting(asking(worker), cells(path, settings)))
+        rates = [await _rates(pace, count) for count in STREAMS]
+        flash = worker.flash
     return ModelFigures(
         path=str(path),
         fingerprint=fingerprint,
-        threads=setting.threads,
-        flash_attention=setting.flash,
+        threads=threads(settings),
+        flash_attention=flash == "on",
         unit="tokens/s",
         rates=rates,
     )
 
 
-async def _fitting(bare: BareLoop, cells: int) -> Sizes:
-    """As much in a turn as the bare loop does in about a second, and as the context holds."""
-    await bare.run(Task(what="prefill", sequences=1, tokens=8))
-    read = await bare.run(Task(what="prefill", sequences=1, tokens=min(64, cells // 8)))
-    written = await bare.run(Task(what="decode", sequences=1, tokens=4, prefix=8))
-    share = cells // 4
+def threads(settings: GeneratorSettings) -> int:
+    """As many as a worker with these settings uses."""
+    return settings.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS)
+
+
+def cells(path: Path, settings: GeneratorSettings) -> int:
+    """The size of the context that a worker with these settings opens for the file, in tokens."""
+    window = settings.context or min(read_header(path).context, DEFAULT_CONTEXT)
+    return max(settings.cells, window) + 1
+
+
+async def _fitting(ask: Ask, size: int) -> Sizes:
+    """As much in a turn as the model does in about a second, and as a context of `size` tokens holds."""
+    share = size // 4
+    trial = Pace(ask, Sizes(prefix=min(8, share), decode=4, prefill=min(64, size // 8)))
+    await trial.prefill(1)
+    read, written = await trial.prefill(1), await trial.decode(1)
     return Sizes(
         prefix=min(max(32, int(read.rate * _TURN_S)), 1000, share),
         decode=min(max(8, int(written.rate * _TURN_S)), 48, share // max(STREAMS)),
         prefill=min(max(64, int(read.rate * _TURN_S)), 512, share),
-        rounds=_ROUNDS,
     )
 
 
-def _rates(prefill: Pair, decode: Pair) -> SequenceRates:
+async def _rates(pace: Pace, sequences: int) -> SequenceRates:
+    prefill = [(await pace.prefill(sequences)).rate for _ in range(_ROUNDS)]
+    decode = [(await pace.decode(sequences)).rate for _ in range(_ROUNDS)]
     return SequenceRates(
-        sequences=decode.sequences,
-        prefill=round(prefill.ours, 1),
-        prefill_bare=round(prefill.bare, 1),
-        prefill_ratio=round(prefill.ratio, 3),
-        decode=round(decode.ours, 1),
-        decode_bare=round(decode.bare, 1),
-        decode_ratio=round(decode.ratio, 3),
+        sequences=sequences,
+        prefill=round(statistics.median(prefill), 1),
+        decode=round(statistics.median(decode), 1),
     )

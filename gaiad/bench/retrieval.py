@@ -13,18 +13,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from gaiad.base.config import Config, load_config
+from gaiad.base.errors import BadInput
 from gaiad.bench import retrieval_scores as scores
 from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
 from gaiad.bench.retrieval_data import (
     Collection,
-    Question,
+    RetrievalQuestion,
     conversation_files,
     fingerprint,
     read_beir,
     read_conversations,
 )
-from gaiad.config import Config, load_config
-from gaiad.errors import BadInput
 
 Format = Literal["locomo", "beir"]
 Row = dict[str, float]
@@ -103,7 +103,7 @@ def measure_retrieval(
     return {**result, "took_s": round(time.perf_counter() - began, 1)}
 
 
-class Outcome:
+class RetrievalFigures:
     """Rows of measures by variant ("" is the configured ranking), and where missed evidence was lost."""
 
     def __init__(self) -> None:
@@ -135,8 +135,8 @@ class Outcome:
 
 async def _run(
     collections: Sequence[Collection], variants: Mapping[str, Mapping[str, float]], config: Config, *, loop: bool
-) -> Outcome:
-    outcome = Outcome()
+) -> RetrievalFigures:
+    outcome = RetrievalFigures()
     async with own_embedder(config) as embedder:
         for collection in collections:
             async with filled(collection, config, embedder) as archive:
@@ -147,7 +147,10 @@ async def _run(
 
 
 async def _ask(
-    collection: Collection, archive: FilledArchive, variants: Mapping[str, Mapping[str, float]], outcome: Outcome
+    collection: Collection,
+    archive: FilledArchive,
+    variants: Mapping[str, Mapping[str, float]],
+    outcome: RetrievalFigures,
 ) -> None:
     groups = collection.group_of()
     for name, changes in variants.items():
@@ -166,7 +169,7 @@ async def _ask(
                 outcome.categories.append(question.category)
 
 
-async def _research(collection: Collection, archive: FilledArchive, outcome: Outcome) -> None:
+async def _research(collection: Collection, archive: FilledArchive, outcome: RetrievalFigures) -> None:
     groups = collection.group_of()
     archive.use({})
     for question in collection.questions:
@@ -176,7 +179,7 @@ async def _research(collection: Collection, archive: FilledArchive, outcome: Out
         outcome.rounds.append(rounds)
 
 
-async def _lost(question: Question, units: Sequence[str], archive: FilledArchive) -> Counter[str]:
+async def _lost(question: RetrievalQuestion, units: Sequence[str], archive: FilledArchive) -> Counter[str]:
     """How much evidence is not among the first ten, by reason.
 
     ranked_low: further down the list; cut: not on the list, though a retriever alone has it among its candidates;
@@ -201,7 +204,9 @@ def units_of(ranked: Sequence[tuple[str, str]], units: Mapping[str, Sequence[str
     return list(dict.fromkeys(unit for page, _ in ranked for unit in units.get(page) or [page]))
 
 
-def turn_measures(turns: Sequence[str], packets: Sequence[str], question: Question, groups: Mapping[str, str]) -> Row:
+def turn_measures(
+    turns: Sequence[str], packets: Sequence[str], question: RetrievalQuestion, groups: Mapping[str, str]
+) -> Row:
     """Every measure of one question about a conversation: by turn, and by session."""
     wanted = list(question.evidence)
     sessions = list(dict.fromkeys(groups[turn] for turn in wanted))
@@ -214,7 +219,7 @@ def turn_measures(turns: Sequence[str], packets: Sequence[str], question: Questi
     }
 
 
-def document_measures(documents: Sequence[str], question: Question) -> Row:
+def document_measures(documents: Sequence[str], question: RetrievalQuestion) -> Row:
     """Every measure of one BEIR query; only grades above 0 are relevant."""
     wanted = [unit for unit, grade in question.evidence.items() if grade > 0]
     return {

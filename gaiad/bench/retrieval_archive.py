@@ -9,17 +9,19 @@ from pathlib import Path
 import msgspec
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.bench.retrieval_data import Collection, Span
-from gaiad.clock import Clock, SystemClock
-from gaiad.config import Config
-from gaiad.errors import BadInput, NotFound
-from gaiad.metrics import Metrics
+from gaiad.archive.importing.importer import ImportOptions
+from gaiad.base.clock import Clock, SystemClock
+from gaiad.base.config import Config
+from gaiad.base.errors import BadInput, NotFound
+from gaiad.base.metrics import Metrics
+from gaiad.base.ports import Embedder, Priority, RequestContext
+from gaiad.bench.retrieval_data import Collection, EvidenceSpan
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.provision import default_model_path
-from gaiad.ports import Call, Embedder, Priority
 from gaiad.research.loop import Researcher
 from gaiad.research.trail import Trail
-from gaiad.schemas import Hit, Page, ResearchRequest, SearchMode, SearchRequest
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.schemas import Hit, Page, ResearchRequest, SearchMode, SearchRequest
 
 _AT_ONCE = 256
 
@@ -38,22 +40,25 @@ class FilledArchive:
         """What it is filled into."""
         return self._archive
 
-    async def fill(self, collection: Collection) -> None:
-        """Take in all documents and wait for their vectors. Raises BadInput for a document that is refused."""
+    async def fill(self, collection: Collection, *, refused: bool = False) -> None:
+        """Take in all documents and wait for their vectors. Raises BadInput for a document that is refused, unless
+        some may be `refused`."""
         documents = collection.documents
         for begin in range(0, len(documents), _AT_ONCE):
-            outcomes = await self._archive.ingest_documents(documents[begin : begin + _AT_ONCE], Call())
+            outcomes = await self._archive.ingest_documents(documents[begin : begin + _AT_ONCE], RequestContext())
             for outcome in outcomes:
                 if outcome.outcome not in ("accepted", "duplicate"):
+                    if refused:
+                        continue
                     raise BadInput(f"{collection.name}, {outcome.path}: {outcome.outcome}, {outcome.reason}")
                 await self._learn_pages(collection, outcome.packet_id)
-        while await self._archive.drain_vectors(Call(priority=Priority.BACKGROUND)):
+        while await self._archive.drain_vectors(RequestContext(priority=Priority.BACKGROUND)):
             pass
 
     async def _learn_pages(self, collection: Collection, packet_id: str) -> None:
         spans = collection.spans.get(packet_id)
-        for page in await self._archive.section_pages(packet_id, "full_context", Call()):
-            self.units[page.page_id] = shown(page, spans) if spans else [collection.units[packet_id]]
+        for page in await self._archive.section_pages(packet_id, "full_context", RequestContext()):
+            self.units[page.page_id] = shown(page, spans) if spans else [collection.units.get(packet_id, packet_id)]
 
     def use(self, changes: Mapping[str, float]) -> None:
         """Search by the configured weights with these changed."""
@@ -63,14 +68,14 @@ class FilledArchive:
     async def find(self, query: str, mode: SearchMode = "hybrid") -> list[tuple[str, str]]:
         """(page id, packet id) of as many hits as one retriever may offer, best first."""
         request = SearchRequest(query=query, mode=mode, limit=self._config.search.candidates)
-        hits = (await self._archive.search(request, Call())).hits
+        hits = (await self._archive.search(request, RequestContext())).hits
         return [(found.page_id, found.packet_id) for found in hits]
 
     async def researched(self, query: str) -> tuple[list[tuple[str, str]], int]:
         """(page id, packet id) of all that the researcher's loop finds by rules, best first, and its iterations."""
-        kept = _LastTrail()
+        kept = LastTrail()
         await Researcher(self._archive, SystemClock("UTC"), self._config.research, kept).research(
-            ResearchRequest(query=query), Call()
+            ResearchRequest(query=query), RequestContext()
         )
         if kept.trail is None:
             return [], 0
@@ -80,10 +85,10 @@ class FilledArchive:
     async def explained(self, query: str) -> list[Hit]:
         """As many hits with the parts of their scores."""
         request = SearchRequest(query=query, limit=self._config.search.candidates, explain=True)
-        return (await self._archive.search(request, Call())).hits
+        return (await self._archive.search(request, RequestContext())).hits
 
 
-class _LastTrail:
+class LastTrail:
     """Holds the trail of a run instead of keeping it."""
 
     def __init__(self) -> None:
@@ -92,28 +97,44 @@ class _LastTrail:
     def new_id(self) -> str:
         return "res_bench"
 
-    async def keep(self, trail: Trail, call: Call) -> str:
+    async def keep(self, trail: Trail, call: RequestContext) -> str:
         self.trail = trail
         return ""
 
+    def pages(self) -> list[Page]:
+        """What the run since the last call found, best first."""
+        trail, self.trail = self.trail, None
+        return [item.page for item in trail.evidence] if trail else []
 
-def shown(page: Page, spans: Sequence[Span]) -> list[str]:
+
+def shown(page: Page, spans: Sequence[EvidenceSpan]) -> list[str]:
     """The units whose bytes the page has any of."""
     return [span.unit for span in spans if span.start < page.end and page.start < span.end]
 
 
 @asynccontextmanager
-async def filled(collection: Collection, config: Config, embedder: Embedder | None) -> AsyncIterator[FilledArchive]:
-    """The collection in an archive of its own for the length of the block."""
+async def filled(
+    collection: Collection,
+    config: Config,
+    embedder: Embedder | None,
+    *,
+    refused: bool = False,
+    imported: Sequence[Path] = (),
+) -> AsyncIterator[FilledArchive]:
+    """The collection in an archive of its own for the length of the block, with what is `imported` from other paths."""
     with tempfile.TemporaryDirectory(prefix="gaiad-bench-") as scratch:
-        archive = LocalArchive(Path(scratch), config, SystemClock("UTC"), embedder, Metrics())
+        databases = HomeDatabases(Path(scratch))
+        archive = LocalArchive(databases, config, SystemClock("UTC"), embedder, Metrics())
         await archive.start()
         try:
             opened = FilledArchive(archive, config, dense=embedder is not None)
-            await opened.fill(collection)
+            async for _ in archive.import_paths(imported, ImportOptions("bench"), RequestContext(), {}):
+                pass
+            await opened.fill(collection, refused=refused)
             yield opened
         finally:
             await archive.close()
+            databases.close()
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from gaiad.clock import to_iso
-from gaiad.errors import BadInput
+from gaiad.base.clock import to_iso
+from gaiad.base.errors import BadInput
 
 _NAMESPACE = "http://ai-collaboration.org/transmission-packet"
 _SESSION = re.compile(r"session_(\d+)")
@@ -25,7 +25,7 @@ _UNDATED = "2024-01-01T00:00:00Z"
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class Question(msgspec.Struct, frozen=True):
+class RetrievalQuestion(msgspec.Struct, frozen=True):
     """`evidence`: what should be found, with its grade. `category` is the data set's own, "" when it has none."""
 
     text: str
@@ -33,7 +33,7 @@ class Question(msgspec.Struct, frozen=True):
     evidence: dict[str, int]
 
 
-class Span(msgspec.Struct, frozen=True):
+class EvidenceSpan(msgspec.Struct, frozen=True):
     """Bytes `start` to `end` of a packet's document are one thing that can be evidence, such as a turn."""
 
     start: int
@@ -53,8 +53,8 @@ class Collection(msgspec.Struct, frozen=True):
 
     name: str
     documents: list[tuple[str, bytes]]
-    questions: list[Question]
-    spans: dict[str, list[Span]] = {}
+    questions: list[RetrievalQuestion]
+    spans: dict[str, list[EvidenceSpan]] = {}
     units: dict[str, str] = {}
     skipped: Skipped = Skipped()
 
@@ -64,7 +64,7 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 def read_conversations(file: Path) -> list[Collection]:
-    """LoCoMo's JSON: a collection a conversation. Evidence that is no turn's id is left out, as is a question without.
+    """LoCoMo's JSON, a collection per conversation. Only ids of turns are evidence; questions without any are left out.
 
     Of a folder its *.json files, by name. Raises BadInput for a file that is not this and a folder without one.
     """
@@ -135,7 +135,7 @@ def _conversation(sample: Mapping[str, Any]) -> Collection:
         evidence = {turn: 1 for turn in asked.get("evidence", []) if turn in known}
         unknown += sum(turn not in known for turn in asked.get("evidence", []))
         if evidence:
-            questions.append(Question(str(asked["question"]), str(asked["category"]), evidence))
+            questions.append(RetrievalQuestion(str(asked["question"]), str(asked["category"]), evidence))
     skipped = Skipped(len(sample["qa"]) - len(questions), unknown)
     return Collection(str(sample["sample_id"]), documents, questions, spans, skipped=skipped)
 
@@ -147,7 +147,7 @@ def _spoken(turn: Mapping[str, Any]) -> str:
 
 def _session_packet(
     packet_id: str, time: str, speakers: Sequence[str], turns: Sequence[tuple[str, str]]
-) -> tuple[bytes, list[Span]]:
+) -> tuple[bytes, list[EvidenceSpan]]:
     pair = f"{speakers[0]} and {speakers[1]}"
     transcript = "\n".join(said for _, said in turns)
     begin = _opening(
@@ -177,7 +177,7 @@ def _session_packet(
     spans, lines, at = [], [], len(begin)
     for unit, said in turns:
         line = _text(said).encode()
-        spans.append(Span(at, at + len(line), unit))
+        spans.append(EvidenceSpan(at, at + len(line), unit))
         lines.append(line)
         at += len(line) + 1
     return begin + b"\n".join(lines) + end, spans
@@ -202,7 +202,7 @@ def read_beir(folder: Path) -> list[Collection]:
     relevant = {query for query, grades in judged.items() if any(grade > 0 for grade in grades.values())}
     grades = {query: {unit: grade for unit, grade in of.items() if unit in known} for query, of in judged.items()}
     questions = [
-        Question(row["text"], "", grades[row["_id"]])
+        RetrievalQuestion(row["text"], "", grades[row["_id"]])
         for row in _rows(folder / "queries.jsonl")
         if any(grade > 0 for grade in grades.get(row["_id"], {}).values())
     ]

@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
-from gaiad.errors import Unavailable
-from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
-from gaiad.ports import Call, Model
+from gaiad.base.errors import Unavailable
+from gaiad.base.ports import Model, RequestContext
+from gaiad.base.tasks import TaskGroup
+from gaiad.wire.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
 
 
 class Trace:
@@ -48,14 +49,14 @@ class Trace:
             await self._changed.wait()
 
 
-Ask = Callable[[GenerateRequest, Trace, Call], Coroutine[Any, Any, None]]
+Ask = Callable[[GenerateRequest, Trace, RequestContext], Coroutine[Any, Any, None]]
 """Send a request and note what comes, to its end."""
 
 
 def asking(model: Model) -> Ask:
     """Ask a model in this process."""
 
-    async def ask(request: GenerateRequest, trace: Trace, call: Call) -> None:
+    async def ask(request: GenerateRequest, trace: Trace, call: RequestContext) -> None:
         events: AsyncIterator[TextDelta | Generated] = model.generate(request, call)
         async for event in events:
             trace.note(event)
@@ -66,9 +67,9 @@ def asking(model: Model) -> Ask:
 async def together(ask: Ask, requests: Sequence[GenerateRequest]) -> list[Trace]:
     """All of them at once, to the end of the last."""
     traces = [Trace() for _ in requests]
-    async with asyncio.TaskGroup() as group:
-        for request, trace in zip(requests, traces, strict=True):
-            group.create_task(ask(request, trace, Call()), name="bench/stream")
+    asked = [ask(request, trace, RequestContext()) for request, trace in zip(requests, traces, strict=True)]
+    async with TaskGroup("bench") as tasks:
+        await asyncio.gather(*[tasks.start("stream", each) for each in asked])
     return traces
 
 
@@ -83,7 +84,7 @@ def shared_rate(traces: Sequence[Trace]) -> float:
     for trace in traces:
         inside = [piece for piece in trace.pieces if start <= piece[0] <= end]
         if len(inside) < 2:
-            raise Unavailable("the streams did not write at the same time; there is no rate to tell")
+            raise Unavailable("the streams did not write at the same time; no rate can be given")
         (began, had), (ended, has) = inside[0], inside[-1]
         total += (has - had) / (ended - began)
     return total

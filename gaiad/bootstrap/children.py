@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gaiad.bootstrap.places import WORK
+from gaiad.bootstrap.state import WORK, show_progress
 
 STEPS = 6
 HEARTBEAT_S = 15.0
@@ -79,27 +79,48 @@ def watch(what: str, command: list[str], log: str, environment: Mapping[str, str
             stdout=sink,
             stderr=subprocess.STDOUT,
             pass_fds=_held,
+            process_group=0,
         )
         try:
             while True:
                 try:
                     return child.wait(timeout=0.5), path.read_text(encoding="utf-8", errors="replace")
                 except subprocess.TimeoutExpired:
+                    _end_with_daemon()
+                    done, files = compiled(path)
+                    if files:
+                        show_progress("building llama.cpp", 100 * done // files)
                     if time.monotonic() - shown >= HEARTBEAT_S:
                         shown = time.monotonic()
-                        say(f"      {what}: {progress(path)}{spent(began)}")
+                        say(f"      {what}: {f'{done} of {files} files, ' if files else ''}{spent(began)}")
         except BaseException:
-            child.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGTERM)
             child.wait()
             raise
 
 
-def progress(log: Path) -> str:
-    """How far a compilation is, read from the end of its log ("37 of 140 files, "), or nothing."""
+def compiled(log: Path) -> tuple[int, int]:
+    """How many files of how many a compilation has done, read from the end of its log; 0 of 0 when it says nothing."""
     with log.open("rb") as source:
         source.seek(max(0, log.stat().st_size - 65536))
         found = re.findall(rb"\[(\d+)/(\d+)\]", source.read())
-    return f"{int(found[-1][0])} of {int(found[-1][1])} files, " if found else ""
+    return (int(found[-1][0]), int(found[-1][1])) if found else (0, 0)
+
+
+_daemon: list[int] = []
+"""The process id of the daemon that this set-up works beside."""
+
+
+def work_beside(daemon: int) -> None:
+    """Work at low priority, and stop when this process's parent, the daemon, is gone."""
+    os.nice(10)
+    _daemon.append(daemon)
+
+
+def _end_with_daemon() -> None:
+    if _daemon and os.getppid() != _daemon[0]:
+        raise KeyboardInterrupt
 
 
 def ended(code: int) -> str:

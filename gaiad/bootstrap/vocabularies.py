@@ -12,8 +12,8 @@ import tarfile
 from pathlib import Path
 
 from gaiad.bootstrap.children import SetupFailed, alone, run, say
-from gaiad.bootstrap.lock import lock_entries
-from gaiad.bootstrap.places import LOCK_FILE, PYTHON, UV, WORK
+from gaiad.bootstrap.registry import lock_entries
+from gaiad.bootstrap.state import LOCK_FILE, PYTHON, UV, WORK
 
 PACKAGE = "llama-cpp-python"
 INSIDE = "vendor/llama.cpp/models"

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.text import marked
 from gaiad.cli.command import Verb, invocation, tenant_option
-from gaiad.cli.errors import FAILED, end
-from gaiad.cli.output import bold, dim, plain, terminal_width, warn, wrap, write_json
-from gaiad.errors import BadInput, Conflict, NotFound
+from gaiad.cli.output import FAILED, bold, dim, end, plain, terminal_width, warn, wrap, write_json
 
 if TYPE_CHECKING:
-    from gaiad.approval_schemas import Approval
+    from gaiad.wire.governance import Approval
 
 _MOST = 1000
 _BAD = ("failed", "reverted", "interrupted")
@@ -37,7 +37,7 @@ def approvals(every: bool, limit: int, tenant: str) -> None:
         write_json(answer["approvals"])
         return
     found = [_read(one) for one in answer["approvals"]]
-    click.echo("\n\n".join(approval_text(one) for one in found) if found else "nothing waits for your approval")
+    click.echo("\n\n".join(approval_text(one) for one in found) if found else "no command is waiting for your approval")
     if answer["refusal"]:
         click.echo(warn(plain(f"no command can be run here: {answer['refusal']}")), err=True)
 
@@ -90,15 +90,15 @@ def approval_text(found: "Approval") -> str:
     expires = found.expires_at[:19].replace("T", " ")
     lines = [
         bold(f"{_digits(found)}  {command_line(found)}"),
-        wrap(f"arguments {msgspec.json.encode(found.command).decode()}", width - 2, "  "),
+        wrap(marked(f"arguments {msgspec.json.encode(found.command).decode()}"), width - 2, "  "),
         f"  sha256 {found.sha256}",
-        wrap(f"{found.proposed_by} wants it: {found.why or 'no reason was given'}", width - 2, "  "),
-        f"  votes: {plain(ballots) or 'none'}; risk {plain(found.risk_level)}; turn {_turn(found.turn_id)}",
+        wrap(marked(f"{found.proposed_by} wants it: {found.why or 'no reason was given'}"), width - 2, "  "),
+        f"  votes: {marked(ballots) or 'none'}; risk {marked(found.risk_level)}; turn {_turn(found.turn_id)}",
     ]
     if found.state == "waiting":
         lines.append(dim(f"  until {expires} UTC: gaiad approve {_digits(found)}, or gaiad deny {_digits(found)}"))
     else:
-        lines.append(wrap(f"{found.state}{f': {found.note}' if found.note else ''}", width - 2, "  "))
+        lines.append(wrap(marked(f"{found.state}{f': {found.note}' if found.note else ''}"), width - 2, "  "))
     return "\n".join(lines)
 
 
@@ -134,7 +134,7 @@ def _ask(path: str, body: dict[str, Any]) -> Any:
 def _read(value: Any) -> "Approval":
     from msgspec import convert
 
-    from gaiad.approval_schemas import Approval
+    from gaiad.wire.governance import Approval
 
     return convert(value, Approval)
 
@@ -144,16 +144,16 @@ def command_line(found: "Approval") -> str:
     import shlex
 
     line = shlex.join(found.command)
-    return line if line.isprintable() else " ".join(map(ascii, found.command))
+    return line if line.isprintable() and marked(line) == line else " ".join(map(ascii, found.command))
 
 
 def _digits(found: "Approval") -> str:
-    from gaiad.ids import short
+    from gaiad.base.ids import short
 
     return short(found.id)
 
 
 def _turn(turn_id: str) -> str:
-    from gaiad.ids import short
+    from gaiad.base.ids import short
 
     return short(turn_id)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.cli.command import Verb, invocation, same_place, tenant_option
-from gaiad.cli.errors import NOT_FOUND, end
 from gaiad.cli.flags import filter_options, filters_from, moment, user_zone
-from gaiad.cli.output import dim, terminal_width, write_json
+from gaiad.cli.output import NOT_FOUND, dim, end, terminal_width, write_json
 
 if TYPE_CHECKING:
-    from gaiad.schemas import ResearchRequest, ResearchResult
+    from gaiad.wire.schemas import ResearchRequest, ResearchResult
 
 
 def question_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +35,7 @@ def question_options(function: Callable[..., Any]) -> Callable[..., Any]:
             default=0,
             metavar="N",
             type=click.IntRange(min=0),
-            help="Cut the answer to so many tokens, at a whole quote; 0 is no limit.",
+            help="Limit the answer to this many tokens, keeping whole quotes; 0 for no limit.",
         ),
         filter_options,
         tenant_option,
@@ -60,14 +59,15 @@ _exit_status = click.option("--exit-status", is_flag=True, help="Exit 3 when the
 )
 @click.argument("question", nargs=-1)
 @click.option("--quotes", is_flag=True, help="Show the quoted passages with page, span and hash.")
+@click.option("--why", is_flag=True, help="Show the whole result: what was found, confidence, rounds.")
 @click.option(
     "--follow/--no-follow",
     default=None,
-    help="Tell on stderr what is searched, found and missing, and the answer so far. Default: on a terminal.",
+    help="Show on stderr what is searched, found and missing, and the answer so far. Default: on a terminal.",
 )
 @question_options
 @_exit_status
-def ask(question: tuple[str, ...], quotes: bool, follow: bool | None, **given: Any) -> None:
+def ask(question: tuple[str, ...], quotes: bool, why: bool, follow: bool | None, **given: Any) -> None:
     """Ask the archive, get an answer with citations.
 
     Without QUESTION it is read from standard input.
@@ -75,17 +75,19 @@ def ask(question: tuple[str, ...], quotes: bool, follow: bool | None, **given: A
     Exits 0 whenever the archive gave an answer, be it that nothing was found: see the status. With --exit-status
     NOT_FOUND and CLARIFY exit 3.
     """
-    from gaiad.cli.research_layout import engine_line, result_text
+    from gaiad.cli.research_text import engine_line, result_text, short_text, summary_line
 
     request = request_from(question, given)
     telling = sys.stderr.isatty() and not invocation().as_json if follow is None else follow
-    result = _research(request, follow=telling)
+    result = _research(request, follow=telling, announce=why)
     if not invocation().as_json:
         width, zone, options = terminal_width(), user_zone(), same_place()
-        click.echo(
-            result_text(result, request.query, width, confidence=True, quotes=quotes, zone=zone, options=options)
-        )
-        click.echo(dim(engine_line(result, options)))
+        if why:
+            text = result_text(result, request.query, width, confidence=True, quotes=quotes, zone=zone, options=options)
+        else:
+            text = short_text(result, request.query, width, quotes, zone, options)
+        click.echo(text)
+        click.echo(dim(engine_line(result, options) if why else summary_line(result, options)))
     _end_with_status(result, given["exit_status"])
 
 
@@ -105,7 +107,7 @@ def gam_research(query: tuple[str, ...], **given: Any) -> None:
 
     The same as `gaiad ask`, printed as the GAM document shows it.
     """
-    from gaiad.cli.research_layout import engine_line, result_text
+    from gaiad.cli.research_text import engine_line, result_text
 
     request = request_from(query, given)
     result = _research(request)
@@ -118,7 +120,7 @@ def gam_research(query: tuple[str, ...], **given: Any) -> None:
 
 def request_from(words: tuple[str, ...], given: dict[str, Any]) -> "ResearchRequest":
     """The request of the words and options given; without words it is read from standard input."""
-    from gaiad.schemas import ResearchRequest
+    from gaiad.wire.schemas import ResearchRequest
 
     return ResearchRequest(
         query=_question(words),
@@ -140,15 +142,15 @@ def _question(words: tuple[str, ...]) -> str:
     return text
 
 
-def _research(request: "ResearchRequest", *, follow: bool = False) -> "ResearchResult":
-    from gaiad.cli.research_layout import SEARCHING
+def _research(request: "ResearchRequest", *, follow: bool = False, announce: bool = True) -> "ResearchResult":
+    from gaiad.cli.research_text import SEARCHING
 
     as_json = invocation().as_json
-    if not as_json:
+    if announce and not as_json:
         click.echo(SEARCHING)
     with invocation().client() as client:
         if follow:
-            from gaiad.cli.research_events import result_of, told
+            from gaiad.cli.research_text import result_of, told
 
             result = result_of(told(client.research_events(request)), "the daemon stopped before there was an answer")
         else:

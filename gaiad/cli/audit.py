@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gaiad.base.errors import BadInput, GaiadError
 from gaiad.cli.command import Verb, VerbGroup, invocation
-from gaiad.cli.errors import FAILED, end
-from gaiad.cli.output import counted, plain, warn, write_json
-from gaiad.errors import BadInput, GaiadError
+from gaiad.cli.output import FAILED, counted, end, plain, warn, write_json
 
 if TYPE_CHECKING:
-    from gaiad.ledger.chain import Verdict
+    from gaiad.ledger.chain import ChainCheck
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -31,7 +30,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
     """,
 )
 def audit() -> None:
-    """Verify and export what was decided, approved and governed."""
+    """Verify and export decisions, approvals and changes of governance."""
 
 
 @audit.command("verify", cls=Verb, example="gaiad audit verify --json | jq -r .head_sha256")
@@ -60,7 +59,7 @@ def verify(file: str | None, expect: str) -> None:
         end(FAILED)
 
 
-def verdict_text(verdict: "Verdict") -> str:
+def verdict_text(verdict: "ChainCheck") -> str:
     """What was found, for people."""
     held = f"{counted(verdict.rows, 'row')} {'holds' if verdict.rows == 1 else 'hold'}"
     if verdict.ok:

@@ -1,13 +1,15 @@
-"""`gaiad backup` and `gaiad restore`: the whole memory to a folder and back, on a running daemon."""
+"""`gaiad backup`, `gaiad restore`, `gaiad reindex`: copies of the memory, and what is derived from its originals."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gaiad.cli.command import Verb, invocation
-from gaiad.cli.output import plain, table, write_json
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput, Cancelled, GaiadError
+from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.jobs import job_text
+from gaiad.cli.output import INTERRUPTED, end, plain, table, write_json
+from gaiad.cli.progress import follow_job
 
 
 @click.command(
@@ -62,3 +64,34 @@ def _value_text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_value_text(item)}" for name, item in value.items())
     return plain(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad reindex
+        gaiad reindex --detach && gaiad jobs
+    """,
+)
+@click.option("--detach", is_flag=True, help="Print the job's id and leave it to the daemon.")
+@tenant_option
+def reindex(detach: bool, tenant: str) -> None:
+    """Rebuild all that is derived from the originals.
+
+    That is fields, pages, text index and vectors. The archive stays searchable meanwhile; vectors follow from their
+    queue. Ctrl-C cancels.
+    """
+    with invocation().client() as client:
+        job, interrupted = client.reindex(tenant), False
+        if not detach:
+            job, interrupted = follow_job(client, job, "reindex")
+    if invocation().as_json:
+        write_json(job)
+    else:
+        click.echo(job.job_id if detach else job_text(job))
+    if interrupted and job.state == "cancelled":
+        end(INTERRUPTED)
+    if job.state == "cancelled":
+        raise Cancelled(f"{job.job_id} was cancelled; run gaiad reindex again")
+    if job.state == "failed":
+        raise GaiadError(f"{job.job_id} failed: {job.note}")

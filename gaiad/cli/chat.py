@@ -1,14 +1,14 @@
-"""`gaiad chat`: say something in a session, see the answer as it is written, with the packets it stands on."""
+"""`gaiad chat`: say something in a session, see the answer as it is written, with the packets it is based on."""
 
 import sys
 from typing import Any
 
 import click
 
-from gaiad.cli.chat_turn import Conversation
 from gaiad.cli.command import Verb, invocation, tenant_option
-from gaiad.cli.errors import FAILED, end
+from gaiad.cli.conversation import TerminalChat
 from gaiad.cli.flags import moment, user_zone
+from gaiad.cli.output import FAILED, end
 
 
 @click.command(
@@ -22,7 +22,7 @@ from gaiad.cli.flags import moment, user_zone
     """,
 )
 @click.argument("message", nargs=-1)
-@click.option("--session", "session_id", default="", metavar="S", help="The session to go on with; default: a new one.")
+@click.option("--session", "session_id", default="", metavar="S", help="The session to continue; default: a new one.")
 @click.option("--persona", default="", metavar="P", help="The tone of the answer; stays with the session.")
 @click.option("--project", default="", metavar="NAME", help="Whose persona holds when none is chosen; stays too.")
 @click.option("--role", default="prime", show_default=True, help="Which role answers.")
@@ -35,8 +35,9 @@ from gaiad.cli.flags import moment, user_zone
 @click.option("--max-tokens", default=0, type=click.IntRange(0), help="Tokens of the answer; 0 is the setting.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Makes the answer repeatable.")
 @click.option("--now", default="", metavar="TIME", help='The time "last week" is counted from; default: now.')
+@click.option("--why", is_flag=True, help="Also say how each answer came about.")
 @tenant_option
-def chat(message: tuple[str, ...], **given: Any) -> None:
+def chat(message: tuple[str, ...], why: bool, **given: Any) -> None:
     """Say something in a session, get an answer with its sources.
 
     Without MESSAGE it is read from standard input; a terminal is a conversation until Ctrl-D, where /help lists
@@ -52,13 +53,13 @@ def chat(message: tuple[str, ...], **given: Any) -> None:
     if not message and sys.stdin.isatty() and not invocation().as_json:
         from gaiad.cli.chat_loop import converse
 
-        converse(given)
+        converse(given, why=why)
         return
     if not message:
         words = sys.stdin.read().strip()
     if not words:
         raise click.UsageError("Missing MESSAGE: give it as words, or on standard input")
     with invocation().client() as client:
-        answer = Conversation(given).say(client, words)
+        answer = TerminalChat(given, why).say(client, words)
     if not answer.answered:
         end(FAILED)

@@ -51,7 +51,7 @@ class Editor:
 
     @property
     def trouble(self) -> str:
-        return self._history.trouble if isinstance(self._history, _Kept | _Forgotten) else ""
+        return self._history.trouble if isinstance(self._history, _History | _Forgotten) else ""
 
     def read(self, draft: str = "") -> str:
         """What was typed, beginning with `draft`. Raises EOFError for Ctrl-D, KeyboardInterrupt for Ctrl-C.
@@ -120,7 +120,7 @@ class _Forgotten(InMemoryHistory):
         self.trouble = trouble
 
 
-class _Kept(FileHistory):
+class _History(FileHistory):
     """For the next ones too. A disk that is full keeps nobody from talking."""
 
     trouble = ""
@@ -145,7 +145,7 @@ def _open_history(path: Path) -> History:
                 file.truncate()
     except OSError as error:
         return _Forgotten(_not_kept(path, error))
-    return _Kept(path)
+    return _History(path)
 
 
 def newer_half(content: bytes) -> bytes:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
-from gaiad.cli.errors import FAILED, end
-from gaiad.cli.output import cut_line, dim, plain, table, write_json
+from gaiad.cli.output import FAILED, cut_line, dim, end, plain, table, write_json
 
 if TYPE_CHECKING:
-    from gaiad.chat_schemas import PacketRecord, Rendering, Replay
+    from gaiad.wire.chat import PacketRecord, Rendering, Replay
 
 _FIELD_HEADS = ("field", "limit", "original", "tokens", "method")
 
@@ -23,7 +22,7 @@ _FIELD_HEADS = ("field", "limit", "original", "tokens", "method")
     """,
 )
 def cognition() -> None:
-    """Look at what is sent to models, to the token."""
+    """Inspect exactly what is sent to models."""
 
 
 @cognition.command("render", cls=Verb, example="gaiad cognition render --json --mtu 2048 hello | jq .fields")
@@ -42,7 +41,7 @@ def render(prompt: tuple[str, ...], **given: Any) -> None:
     Of a turn of several stages the first packet. Nothing is sent to a model and nothing is remembered. Exits 1 when the
     prompt does not fit, saying by how much.
     """
-    from gaiad.chat_schemas import ChatRequest
+    from gaiad.wire.chat import ChatRequest
 
     words = " ".join(prompt).strip() or ("" if sys.stdin.isatty() else sys.stdin.read().strip())
     if not words:
@@ -75,7 +74,7 @@ def list_packets(session_id: str, limit: int, tenant: str) -> None:
 @click.argument("packet", metavar="ID")
 @tenant_option
 def show(packet: str, tenant: str) -> None:
-    """Show a packet that was sent and what came back.
+    """Show a sent packet and its reply.
 
     ID is the packet's id, the eight digits shown, or the turn's id.
     """
@@ -94,8 +93,8 @@ def show(packet: str, tenant: str) -> None:
 def replay(packet: str, generate: bool, tenant: str) -> None:
     """Build a packet's prompt again and compare it.
 
-    By the model it was sent to, whoever has the role now. Exits 1 when prompt or reply are not the same, or cannot
-    be compared because that model is there no more.
+    The model is the one it was sent to, whichever has the role now. Exits 1 when prompt or reply differ, or
+    cannot be compared because that model is gone.
     """
     with invocation().client() as client:
         found = client.replay_packet(packet, tenant, generate=generate)
@@ -159,9 +158,7 @@ def _replay_text(found: "Replay") -> str:
     same = {True: "the same prompt, byte for byte", False: "NOT the same prompt", None: "the prompt cannot be compared"}
     lines = [f"{found.packet_id}: {same[found.same_prompt]} ({found.prompt_sha256[:16]})"]
     if not found.same_model:
-        lines.append(
-            f"the model it was sent to is there no more; {found.model}, which has its role now, wrote the prompt"
-        )
+        lines.append(f"its model is no longer configured; {found.model}, which now has its role, rendered the prompt")
     if found.changed_prompts:
         lines.append(f"prompt texts that are others since then: {', '.join(found.changed_prompts)}")
     if found.differs_at == -1:

@@ -1,12 +1,12 @@
 """What all verbs share: --home, --json and --tenant after every verb and before it, and the way to the daemon.
 
 A verb is a `Verb`, a family of verbs a `VerbGroup`; both take the common options by themselves. The options land in
-one `Invocation`, the click context's object, so that the place where they stand makes no difference.
+one `Invocation`, the click context's object, so that their place makes no difference.
 """
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from gaiad.client import Client
-    from gaiad.home import Home
+    from gaiad.base.home import Home
+    from gaiad.client.client import Client
 
 
 LOCAL = "local"
@@ -32,13 +32,13 @@ class Invocation:
 
     def client(self) -> "Client":
         """A client for the daemon of this home; nothing is opened yet."""
-        from gaiad.client import Client
+        from gaiad.client.client import Client
 
         return Client(self.home)
 
     def find_home(self) -> "Home":
         """The home in force: --home, GAIAD_HOME, else the XDG data directory."""
-        from gaiad.home import find_home
+        from gaiad.base.home import find_home
 
         return find_home(self.home, os.environ)
 
@@ -115,22 +115,40 @@ class VerbGroup(_Common, click.Group):
 
 
 class LazyGroup(VerbGroup):
-    """The top level: a verb's module is imported when the verb is used. `sections` are title -> verb -> module:name."""
+    """The top level: a verb's module is imported when the verb is used.
 
-    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
+    `first` are the verbs that the help explains, verb -> module:name; `sections` the others by group.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        first: Mapping[str, str],
+        sections: Mapping[str, Mapping[str, str]],
+        **settings: Any,
+    ) -> None:
         super().__init__(*arguments, **settings)
         self.sections = sections
+        self._first = list(first)
+        self._places = dict(first) | {verb: place for verbs in sections.values() for verb, place in verbs.items()}
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [verb for verbs in self.sections.values() for verb in verbs]
+        return list(self._places)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        for verbs in self.sections.values():
-            if name in verbs:
-                module, _, attribute = verbs[name].partition(":")
-                command: click.Command = getattr(import_module(module), attribute)
-                return command
-        return None
+        if name not in self._places:
+            return None
+        module, _, attribute = self._places[name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def group_help(self, context: click.Context, groups: Sequence[str]) -> str:
+        """The verbs of these groups with a line each."""
+        formatter = context.make_formatter()
+        for group in groups:
+            with formatter.section(group.capitalize()):
+                formatter.write_dl(self._explained(context, list(self.sections[group])))
+        return formatter.getvalue().rstrip("\n")
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -141,15 +159,24 @@ class LazyGroup(VerbGroup):
             from difflib import get_close_matches
 
             near = get_close_matches(name, self.list_commands(context), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"verbs: {', '.join(self.list_commands(context))}"
-            raise click.UsageError(f"no verb is called {name!r}; {hint}", context)
+            hint = f"did you mean {near[0]!r}?" if near else "gaiad help all lists the commands"
+            raise click.UsageError(f"no command is called {name!r}; {hint}", context)
         return super().resolve_command(context, arguments)
 
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Commands before options: they are what a newcomer looks for."""
+        self.format_commands(context, formatter)
+        click.Command.format_options(self, context, formatter)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, verbs in self.sections.items():
-            with formatter.section(title):
-                commands = [(verb, self.get_command(context, verb)) for verb in verbs]
-                formatter.write_dl([(verb, found.get_short_help_str(70)) for verb, found in commands if found])
+        with formatter.section("Start here"):
+            formatter.write_dl(self._explained(context, self._first))
+        with formatter.section("More (gaiad help GROUP, gaiad help all)"):
+            formatter.write_dl([(group, ", ".join(verbs)) for group, verbs in self.sections.items()])
+
+    def _explained(self, context: click.Context, verbs: Sequence[str]) -> list[tuple[str, str]]:
+        commands = [(verb, self.get_command(context, verb)) for verb in verbs]
+        return [(verb, found.get_short_help_str(70)) for verb, found in commands if found]
 
 
 def tenant_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,7 +187,7 @@ def tenant_option(function: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         metavar="NAME",
         callback=_set_tenant,
-        help="The memory to use; nothing crosses it.",
+        help="The memory to use; memories are kept apart.",
     )(function)
 
 

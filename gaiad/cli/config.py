@@ -1,15 +1,19 @@
-"""`gaiad config`: the settings in force and where each came from, the files they stand in, whether those are right."""
+"""`gaiad config`: the settings in force and where each came from, the files, and whether they are valid."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaiad.base.errors import BadInput, ConfigError, DaemonUnreachable, Forbidden
 from gaiad.cli.command import Verb, VerbGroup, invocation
-from gaiad.cli.output import dim, table, write_json
-from gaiad.errors import DaemonUnreachable, Forbidden
+from gaiad.cli.output import bold, dim, plain, table, warn, write_json
+
+if TYPE_CHECKING:
+    from router.routed import RoutedBlock, RoutedText
 
 
 @click.group(
@@ -30,12 +34,10 @@ def show() -> None:
 
     With a daemon running these are its settings; else those a daemon started now would have.
     """
-    import msgspec
-
-    from gaiad.config import load_config
+    from gaiad.base.config import config_sections, load_config
 
     files = _files()
-    stated: dict[str, Any] = msgspec.to_builtins(load_config(files))
+    stated = config_sections(load_config(files))
     in_force, daemon = _daemon_settings()
     settings = in_force or stated
     sources = setting_sources(files, os.environ)
@@ -79,7 +81,7 @@ def setting_sources(files: Sequence[Path], environment: Mapping[str, str]) -> di
     """section.key -> the file or variable that sets it, the strongest; settings left at their default are absent."""
     import tomllib
 
-    from gaiad.config import ENVIRONMENT_PREFIX, SEED_VARIABLES
+    from gaiad.base.config import ENVIRONMENT_PREFIX, SEED_VARIABLES
 
     sources: dict[str, str] = {}
     for file in files:
@@ -101,7 +103,7 @@ def _daemon_settings() -> tuple[dict[str, Any], bool]:
 
 
 def _files() -> list[Path]:
-    from gaiad.config import user_files
+    from gaiad.base.config import user_files
 
     return user_files(invocation().find_home().root, os.environ)
 
@@ -109,7 +111,7 @@ def _files() -> list[Path]:
 @config.command("path", cls=Verb, example="$EDITOR $(gaiad config path --json | jq -r .home)")
 def path() -> None:
     """Show the files settings are read from, the weakest first."""
-    from gaiad.config import default_file
+    from gaiad.base.config import default_file
 
     mine = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "gaiad" / "config.toml"
     found = {"default": default_file(), "user": mine, "home": invocation().find_home().config_file}
@@ -125,13 +127,16 @@ def check() -> None:
 
     Exits 2 naming the file, the key and the remedy when something is wrong.
     """
-    from gaiad.config import load_config
-    from gaiad.roles import assign
-    from gaiad.routing import routing_of
+    from gaiad.base.config import assign, file_of, load_config
+    from router.routing import routing_of
 
     files = _files()
     stated = load_config(files)
-    assign(stated.roles, stated.models.known)
+    for name, model in assign(stated.roles, stated.models.known)[1].items():
+        if model.path and not file_of(model).is_file():
+            raise ConfigError(f"model {name}: {model.path} is not there; correct the path, or `gaiad models pull` it")
+    if stated.embedder.kind == "gguf" and not Path(stated.embedder.path).expanduser().is_file():
+        raise ConfigError(f"embedder.path = {stated.embedder.path!r} is not there; correct it")
     routing_of(stated)
     if invocation().as_json:
         write_json({"ok": True, "files": [str(file) for file in files]})
@@ -155,3 +160,63 @@ def reload() -> None:
     now = [key for key in report.changed if key not in report.restart_needed]
     rows = [*((key, "in force") for key in now), *((key, "at the next start") for key in report.restart_needed)]
     click.echo(table(rows) if rows else "nothing changed")
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad route answer.txt
+        gaiad route --channel discord answer.txt
+        gaiad chat --json "who keeps the garden" | jq -r .answer | gaiad route --json --channel web -
+    """,
+)
+@click.option("--channel", metavar="NAME", help="Where the turn came from: cli, web, discord or council; default: any.")
+@click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+def route(file: str, channel: str | None) -> None:
+    """Show where marked text would go and what would be redacted.
+
+    FILE holds text as a model writes it, with PLAN:, EXECUTE:, RESPONSE:, THOUGHT_SEED:, INTERRUPT: and VERIFY: at the
+    beginning of lines; - is standard input. Your settings hold ([router], [redaction]). With --channel it is a turn
+    from there: its blocks go to that channel, the council's log, the shell and the memory at most. A text is shown as
+    those read it who get it scrubbed most. Nothing is sent and nothing is run.
+    """
+    from gaiad.base.config import load_config, user_files
+    from router.routed import route_once
+
+    text = _read(file)
+    found = route_once(text, load_config(user_files(invocation().find_home().root, os.environ)), channel or "")
+    if invocation().as_json:
+        write_json(found)
+    else:
+        click.echo(routed_text(found))
+
+
+def _read(file: str) -> str:
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"{file}: cannot be read ({error.strerror}); name a text file, or - for standard input"
+        ) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file}: is not UTF-8 text (byte {error.start}); convert it first") from error
+
+
+def routed_text(found: "RoutedText") -> str:
+    """Blocks in their order, with where they go and what was taken out, then what was tolerated; for people."""
+    lines = [line for block in found.blocks for line in _block_lines(block)]
+    notes = [f"{warn('note:')} {plain(note)}" for note in found.notes]
+    return "\n".join([*(lines or ["nothing is in it"]), *notes])
+
+
+def _block_lines(block: "RoutedBlock") -> list[str]:
+    indent = "  " * block.depth
+    where = ", ".join(f"{channel} ({manner})" for channel, manner in block.manners.items()) or "nowhere"
+    lines = [f"{indent}{bold(block.marker or 'no marker')} to {where}"]
+    lines += [f"{indent}  {line}".rstrip() for line in plain(block.text).splitlines()]
+    if block.redactions:
+        taken = ", ".join(f"{item.count} {item.kind}" for item in block.redactions)
+        lines.append(dim(f"{indent}  taken out: {taken}"))
+    return [*lines, ""]

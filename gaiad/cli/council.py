@@ -1,4 +1,4 @@
-"""`gaiad council`: who sits in the council now, and what its roles say to each other."""
+"""`gaiad council`: who sits in the council now, what its roles say to each other, thoughts for later."""
 
 import shlex
 import sys
@@ -8,13 +8,54 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaiad.base.errors import Unavailable
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
-from gaiad.cli.output import bold, counted, dim, plain, table, terminal_width, warn, write_json
-from gaiad.cli.seeds import seeds
-from gaiad.errors import Unavailable
+from gaiad.cli.output import bold, counted, cut_line, dim, plain, table, terminal_width, warn, write_json
 
 if TYPE_CHECKING:
-    from gaiad.council_schemas import CouncilStatus, EscalationRecord, OpenProposal, RoleState, RunningTurn
+    from gaiad.wire.council import CouncilStatus, EscalationRecord, OpenProposal, RoleState, RunningTurn, SeedRecord
+
+
+_STATES = ("open", "taken", "proposed", "passed", "failed", "dropped")
+_NARROWEST = 24
+_BESIDE = 48  # columns that state, time and turn take
+
+
+@click.command("seeds", cls=Verb, example="gaiad council seeds --json | jq '.seeds[] | select(.state == \"passed\")'")
+@click.option("--state", type=click.Choice(_STATES), default=None, help="Only those in this state.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="How many at most.")
+@tenant_option
+def seeds(state: str | None, limit: int, tenant: str) -> None:
+    """List thoughts for later, newest first, and their outcome.
+
+    When idle, the council takes up one open thought at a time: Prime develops it into a proposal, and the
+    roles vote. Nothing is ever executed. Switch it off with initiative.enabled.
+    """
+    with invocation().client() as client:
+        found = client.council.seeds(tenant, limit, state)
+    if invocation().as_json:
+        write_json({"seeds": found})
+    else:
+        click.echo(seeds_text(found, terminal_width()))
+
+
+def seeds_text(found: "list[SeedRecord]", width: int) -> str:
+    """A row a thought, cut to `width` columns; `gaiad turns show` takes the turn's digits."""
+    from gaiad.base.ids import short
+
+    room = max(_NARROWEST, (width - _BESIDE) // 2)
+    rows = [
+        (
+            seed.state,
+            seed.changed_at[:16].replace("T", " "),
+            short(seed.turn_id),
+            cut_line(seed.text, room),
+            cut_line(seed.reason, room),
+        )
+        for seed in found
+    ]
+    return table(rows, ("state", "since (UTC)", "turn", "thought", "why")) if rows else "no thoughts for later yet"
+
 
 _FIRST_PAUSE_S = 0.2  # before the first try to reach a daemon that went away
 _LONGEST_PAUSE_S = 2.0
@@ -51,15 +92,15 @@ def status(tenant: str) -> None:
 
 
 @council.command("log", cls=Verb, example="gaiad council log --json --follow | jq -r '.type + \" \" + .content'")
-@click.option("--follow", is_flag=True, help="Go on with what is said from now on, also over restarts of the daemon.")
-@click.option("--after", default="", metavar="ID", help="Only what was said after this message, the oldest first.")
+@click.option("--follow", is_flag=True, help="Follow new messages, also across restarts of the daemon.")
+@click.option("--after", default="", metavar="ID", help="Only messages after this one, oldest first.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="How many at most.")
 @click.option("--heartbeats/--no-heartbeats", default=None, help="With heartbeats or not. Default: with --json only.")
 @tenant_option
 def log(follow: bool, after: str, limit: int, heartbeats: bool | None, tenant: str) -> None:
     """Show what the roles said, the newest last.
 
-    One message a line: time (UTC), id, who in which duty, type, the beginning of what was said. With --json each line
+    One message a line: time (UTC), id, role and duty, type, the start of the text. With --json each line
     is a message with the field names of GCP 8.1. ID is a message's full id, or the eight digits shown. With --follow
     and --after nothing is left out, however much it is.
     """
@@ -127,7 +168,7 @@ def _first_line(content: str) -> str:
 
 
 def _in_words(name: str, value: Any) -> str:
-    """A plain value by its name; "" for what is none, is empty, or is no news to people."""
+    """A plain value by its name; "" for what is none, is empty, or is not news to people."""
     if value is True:
         return name.replace("_", " ")
     plain_value = isinstance(value, str | int | float) and value is not False and value != ""
@@ -140,6 +181,7 @@ def status_text(status: "CouncilStatus") -> str:
     parts = [
         _quorum_text(status),
         table(rows, ("role", "model", "state", "last heartbeat", "votes", "stages", "why")),
+        *(plain(line) for line in status.abilities),
         *(_turn_text(turn) for turn in status.turns),
         *(_proposal_text(proposal) for proposal in status.open_proposals),
         *(_escalation_text(escalation) for escalation in status.escalations),
@@ -155,7 +197,7 @@ def _quorum_text(status: "CouncilStatus") -> str:
         return f"{bold('quorum')}: {_listed(able)} can vote; {depth}"
     who = f"only {able[0]} can vote" if able else "nobody can vote"
     return (
-        f"{warn('no quorum')}: {who}, and two roles have to; answers go on and say so, actions and governance wait; "
+        f"{warn('no quorum')}: {who}, and two are required; answers continue and say so, actions and governance wait; "
         f"{depth}"
     )
 

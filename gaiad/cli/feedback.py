@@ -8,7 +8,7 @@ from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
 from gaiad.cli.output import counted, cut_line, plain, table, write_json
 
 if TYPE_CHECKING:
-    from gaiad.feedback_schemas import FeedbackRow
+    from gaiad.wire.memory import FeedbackRow
 
 _LONGEST = 60
 
@@ -42,7 +42,12 @@ def feedback() -> None:
 )
 @click.argument("packet_id", metavar="ID")
 @click.argument("verdict", type=click.Choice(("useful", "not-useful")))
-@click.option("--query", default="", metavar="TEXT", help="What you asked: it counts for such questions above all.")
+@click.option(
+    "--query",
+    default="",
+    metavar="TEXT",
+    help="The question you asked: the feedback counts most for similar questions.",
+)
 @tenant_option
 def give(packet_id: str, verdict: str, query: str, tenant: str) -> None:
     """Say that a packet was useful or not.
@@ -65,10 +70,10 @@ def give(packet_id: str, verdict: str, query: str, tenant: str) -> None:
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="At most this many.")
 @tenant_option
 def list_feedback(limit: int, tenant: str) -> None:
-    """List what was said of packets, newest first."""
+    """List feedback on packets, newest first."""
     from msgspec import convert
 
-    from gaiad.feedback_schemas import FeedbackRow
+    from gaiad.wire.memory import FeedbackRow
 
     with invocation().client() as client:
         answer = client.post("/feedback/list", {"limit": limit, "tenant": tenant})
@@ -83,11 +88,11 @@ def list_feedback(limit: int, tenant: str) -> None:
     "reset", cls=Verb, example='gaiad feedback reset tp-20250928-134500 --query "when did the bearings fail"'
 )
 @click.argument("packet_id", metavar="[ID]", default="")
-@click.option("--query", metavar="TEXT", help='Only what was said for this question; "" for none in particular.')
+@click.option("--query", metavar="TEXT", help='Only feedback for this question; "" for feedback on the packet itself.')
 @click.option("--all", "everything", is_flag=True, help="Whatever was said in this memory.")
 @tenant_option
 def reset(packet_id: str, query: str | None, everything: bool, tenant: str) -> None:
-    """Forget what was said of a packet, for a question, or of all.
+    """Delete feedback on a packet, for a question, or on all packets.
 
     Search then ranks as if it never had been said. --query without ID is that question on whichever packet.
     """
@@ -105,4 +110,4 @@ def reset(packet_id: str, query: str | None, everything: bool, tenant: str) -> N
 def feedback_text(found: "list[FeedbackRow]") -> str:
     """A row a verdict."""
     rows = [(row.packet_id, row.verdict, row.at[:19].replace("T", " "), cut_line(row.query, _LONGEST)) for row in found]
-    return table(rows, ("packet", "verdict", "said (UTC)", "asked")) if rows else "nothing was said of any packet yet"
+    return table(rows, ("packet", "verdict", "said (UTC)", "asked")) if rows else "no feedback has been given yet"

@@ -1,6 +1,7 @@
 """Flags into requests: dates, metric ranges and the filters that search, ask and packets share.
 
-All but reading the user's zone is pure. A date on a flag is a day in that zone; so is a time that names none.
+A date on a flag is a day in the user's zone; so is a time that names none. "yesterday" and "last week" are read as in
+a question.
 """
 
 import os
@@ -13,33 +14,46 @@ import click
 from gaiad.cli.command import invocation
 
 if TYPE_CHECKING:
-    from gaiad.schemas import Filters, MetricRange
+    from gaiad.wire.schemas import Filters, MetricRange
 
-_DATE_HINT = "write a date as 2025-11-30 or a time as 2025-11-30T15:45"
+_DATE_HINT = 'write a day as 2025-11-30, a time as 2025-11-30T15:45, or words such as yesterday or "last week"'
 
 
-def moment(text: str, zone: tzinfo, after_day: bool = False) -> str:
-    """A date or time as UTC ISO 8601; with `after_day` a bare date means the moment after its last.
+def moment(text: str, zone: tzinfo, after_day: bool = False, now: datetime | None = None) -> str:
+    """A day, a time or a date in words, as questions understand them, as UTC ISO 8601.
 
-    Raises BadParameter naming the text.
+    A date that lasts (a day, "last week") is its beginning, with `after_day` the moment after its end. Words count
+    from `now`. Raises BadParameter naming the text.
     """
-    from gaiad.clock import to_iso
+    from gaiad.base.clock import SystemClock, to_iso
 
     try:
         if len(text) == len("2025-11-30"):
             day = date.fromisoformat(text) + timedelta(days=1 if after_day else 0)
-            found = datetime.combine(day, time(), zone)
-        else:
-            found = datetime.fromisoformat(text)
-            found = found if found.tzinfo else found.replace(tzinfo=zone)
-        return to_iso(found)
+            return to_iso(datetime.combine(day, time(), zone))
+        found = datetime.fromisoformat(text)
+        return to_iso(found if found.tzinfo else found.replace(tzinfo=zone))
     except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"{text!r} is no date; {_DATE_HINT}") from error
+        if in_words := _in_words(text, zone, after_day, now or SystemClock().now()):
+            return to_iso(in_words)
+        raise click.BadParameter(f"{text!r} is not a valid date; {_DATE_HINT}") from error
+
+
+def _in_words(text: str, zone: tzinfo, after_day: bool, now: datetime) -> datetime | None:
+    """The one end of the period that the whole text names; None when it names none."""
+    from gaiad.research.dates import find_periods
+
+    words = " ".join(text.split())
+    for phrase in (words, f"in {words}", f"on {words}"):
+        for period in find_periods(phrase, now, zone):
+            if period.end - period.start == len(phrase):
+                return (period.until if after_day else period.since) or period.since or period.until
+    return None
 
 
 def metric_range(text: str) -> "MetricRange":
     """`name:min..max`, either end open, or `name:value`. Raises BadParameter naming the text."""
-    from gaiad.schemas import MetricRange
+    from gaiad.wire.schemas import MetricRange
 
     name, colon, bounds = text.rpartition(":")
     low, dots, high = bounds.partition("..")
@@ -51,14 +65,14 @@ def metric_range(text: str) -> "MetricRange":
     if not name or not colon or (minimum is None and maximum is None):
         raise click.BadParameter(f"{text!r}: write a metric as name:min..max, name:min.., name:..max or name:value")
     if minimum is not None and maximum is not None and minimum > maximum:
-        raise click.BadParameter(f"{text!r}: the minimum is above the maximum; turn them round")
+        raise click.BadParameter(f"{text!r}: the minimum is above the maximum; swap them")
     return MetricRange(name=name, minimum=minimum, maximum=maximum)
 
 
 def user_zone() -> tzinfo:
     """The zone of dates on flags: user.timezone of this user's settings, else the machine's."""
-    from gaiad.clock import load_zone
-    from gaiad.config import load_config, user_files
+    from gaiad.base.clock import load_zone
+    from gaiad.base.config import load_config, user_files
 
     home = invocation().find_home().root
     return load_zone(load_config(user_files(home, os.environ)).user.timezone)
@@ -66,7 +80,7 @@ def user_zone() -> tzinfo:
 
 def filters_from(given: dict[str, Any]) -> "Filters":
     """The Filters of the options that `filter_options` adds."""
-    from gaiad.schemas import Filters
+    from gaiad.wire.schemas import Filters
 
     zone = user_zone() if given["since"] or given["until"] else None
     return Filters(
@@ -82,8 +96,8 @@ def filters_from(given: dict[str, Any]) -> "Filters":
 def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the exact filters; a verb passes what they gave, as a whole, to `filters_from`."""
     options = [
-        click.option("--since", default="", metavar="DATE", help="Not before this day or time (your zone)."),
-        click.option("--until", default="", metavar="DATE", help="Up to this time, or to the end of this day."),
+        click.option("--since", default="", metavar="DATE", help='Not before this date; also yesterday, "last week".'),
+        click.option("--until", default="", metavar="DATE", help="Up to the end of this date."),
         click.option("--model", multiple=True, metavar="NAME", help="Only packets of this model; may repeat."),
         click.option("--topic", multiple=True, metavar="TEXT", help="Only packets on this topic; may repeat."),
         click.option("--tag", multiple=True, metavar="TAG", help="Only packets with this tag; may repeat."),

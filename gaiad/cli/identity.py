@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation
-from gaiad.cli.errors import FAILED, end
-from gaiad.cli.output import bold, plain, table, warn, write_json
+from gaiad.cli.output import FAILED, bold, end, plain, table, warn, write_json
 
 if TYPE_CHECKING:
-    from gaiad.identity_card import IdentityCard
+    from gaiad.identity.card import IdentityCard
 
 _EVIDENCE = "The signature is tamper evidence: it shows a change that was made without the key, and prevents none."
 
@@ -47,7 +46,7 @@ def show() -> None:
 def verify() -> None:
     """Check identity, signature and key; exit 0 or 1.
 
-    Also whether an older identity was put back, or another key: the audit remembers what was in force.
+    Also detects an older identity or another key: the audit records what was in force.
     """
     card = _card()
     if invocation().as_json:
@@ -61,15 +60,17 @@ def verify() -> None:
 
 
 @identity.command("init", cls=Verb, example="gaiad identity init --key /media/stick/identity.key")
-@click.option("--key", metavar="FILE", type=click.Path(dir_okay=False), help="A private key you have; none is made.")
+@click.option(
+    "--key", metavar="FILE", type=click.Path(dir_okay=False), help="Use this private key instead of creating one."
+)
 def init(key: str | None) -> None:
     """Put the identity signed last, at first the shipped one, in place.
 
-    Makes the owner's key where there is none, and restores what was changed. Without the private key it restores only
+    Creates the owner's key if there is none, and restores what was changed. Without the private key it restores only
     what this key signed. Needs a stopped daemon.
     """
-    from gaiad.ledger.identity_keys import owner_folder
-    from gaiad.signing import begin_identity, changing
+    from gaiad.identity.keys import owner_folder
+    from gaiad.identity.signing import begin_identity, changing
 
     home = invocation().find_home()
     with changing(home) as audit:
@@ -87,8 +88,8 @@ def sign(file: str | None, key: str | None, shipped: bool) -> None:
     FILE is an identity in TOML, by default the home's own file. Its version must be above the last one's. Needs a
     stopped daemon; a stack that was self-aware when it last ran must have passed it (gaiad rfc).
     """
-    from gaiad.ledger.identity_keys import owner_folder
-    from gaiad.signing import changing, sign_file
+    from gaiad.identity.keys import owner_folder
+    from gaiad.identity.signing import changing, sign_file
 
     if file and shipped:
         raise click.UsageError("FILE and --shipped are two identities; give one of them")
@@ -145,7 +146,7 @@ def _verdict_text(card: "IdentityCard", fault: str) -> str:
 
 
 def _card() -> "IdentityCard":
-    from gaiad.identity_card import read_card
+    from gaiad.identity.card import read_card
 
     return read_card(invocation().find_home().root, os.environ)
 
@@ -157,7 +158,7 @@ def _show_result() -> None:
         return
     click.echo(_verdict_text(card, "not trusted"))
     if card.private_key:
-        click.echo(f"private key: {plain(card.private_key)} (keep a copy; it may be moved offline)")
+        click.echo(f"private key: {plain(card.private_key)} (keep a copy; you can move it offline)")
 
 
 def _path(text: str | None) -> Path | None:

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gaiad.base.errors import BadInput, Cancelled, GaiadError
 from gaiad.cli.command import Verb, invocation, tenant_option
-from gaiad.cli.errors import FAILED, INTERRUPTED, end
-from gaiad.cli.output import plain, warn, write_json
+from gaiad.cli.output import FAILED, INTERRUPTED, end, plain, warn, write_json
 from gaiad.cli.progress import Followed, follow_job
-from gaiad.errors import BadInput, Cancelled, GaiadError
 
 if TYPE_CHECKING:
-    from gaiad.client import Client
-    from gaiad.ingest_schemas import IngestOutcome, IngestRequest
-    from gaiad.status_schemas import Job
+    from gaiad.client.client import Client
+    from gaiad.wire.ingest import IngestOutcome, IngestRequest
+    from gaiad.wire.status import Job
 
 _NOT_KEPT = ("quarantined", "failed")
 
@@ -55,7 +54,7 @@ def ingest(paths: tuple[str, ...], detach: bool, key: str, tenant: str) -> None:
 
 
 def _request(paths: tuple[str, ...], tenant: str, key: str) -> "IngestRequest":
-    from gaiad.ingest_schemas import IngestDocument, IngestRequest
+    from gaiad.wire.ingest import IngestDocument, IngestRequest
 
     files = [os.path.normpath(Path(path).absolute()) for path in paths if path != "-"]
     missing = [path for path in files if not os.path.lexists(path)]
@@ -64,7 +63,7 @@ def _request(paths: tuple[str, ...], tenant: str, key: str) -> "IngestRequest":
     if len(files) == len(paths):
         return IngestRequest(paths=files, tenant=tenant, idempotency_key=key, wait=False)
     if files:
-        raise click.UsageError('"-" stands alone: ingest files and standard input one after the other')
+        raise click.UsageError('"-" cannot be combined with files: ingest files and standard input separately')
     try:
         content = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -73,7 +72,7 @@ def _request(paths: tuple[str, ...], tenant: str, key: str) -> "IngestRequest":
 
 
 def _report_missing(missing: list[str]) -> None:
-    from gaiad.ingest_schemas import IngestOutcome
+    from gaiad.wire.ingest import IngestOutcome
 
     if invocation().as_json:
         for path in missing:
@@ -106,7 +105,7 @@ def _finish(outcomes: list["IngestOutcome"], followed: Followed) -> None:
     if not invocation().as_json:
         click.echo(outcomes_text(outcomes))
     if job.state == "cancelled":
-        error = Cancelled(f"cancelled after {job.done:,} of {job.total:,} files; ingest them again to go on")
+        error = Cancelled(f"cancelled after {job.done:,} of {job.total:,} files; ingest them again to continue")
         if not followed.interrupted:
             raise error
         print(f"gaiad: {error.message}", file=sys.stderr)

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation
-from gaiad.cli.errors import FAILED, end
-from gaiad.cli.output import plain, table, write_json
+from gaiad.cli.output import FAILED, end, plain, table, write_json
 from gaiad.cli.progress import follow_job
 
 if TYPE_CHECKING:
-    from gaiad.status_schemas import Job
+    from gaiad.wire.status import Job
 
 
 @click.group(

@@ -10,25 +10,43 @@ from collections.abc import Callable, Sequence
 import click
 
 import gaiad
+from gaiad.base.errors import GaiadError
 from gaiad.cli.command import LazyGroup
-from gaiad.cli.errors import BROKEN_PIPE, INTERRUPTED, OK, exit_codes_text, report
-from gaiad.errors import GaiadError
+from gaiad.cli.output import BROKEN_PIPE, INTERRUPTED, OK, report
 
+_FIRST = {
+    "import": "gaiad.cli.imports:import_",
+    "ask": "gaiad.cli.ask:ask",
+    "chat": "gaiad.cli.chat:chat",
+    "search": "gaiad.cli.search:search",
+    "web": "gaiad.cli.web:web",
+    "status": "gaiad.cli.status:status",
+    "models": "gaiad.cli.models:models",
+    "serve": "gaiad.cli.serve:serve",
+}
 _SECTIONS = {
-    "The daemon": {
-        "serve": "gaiad.cli.serve:serve",
-        "status": "gaiad.cli.status:status",
-        "stop": "gaiad.cli.stop:stop",
+    "daemon": {
+        "stop": "gaiad.cli.serve:stop",
+        "logs": "gaiad.cli.help:logs",
         "doctor": "gaiad.cli.doctor:doctor",
         "config": "gaiad.cli.config:config",
     },
-    "The council": {
-        "chat": "gaiad.cli.chat:chat",
-        "web": "gaiad.cli.web:web",
-        "cognition": "gaiad.cli.cognition:cognition",
+    "archive": {
+        "list": "gaiad.cli.packets:list_packets",
+        "show": "gaiad.cli.help:show",
+        "packets": "gaiad.cli.packets:packets",
+        "sessions": "gaiad.cli.sessions:sessions",
+        "forget": "gaiad.cli.forget:forget",
+        "ingest": "gaiad.cli.ingest:ingest",
+        "research": "gaiad.cli.research:research",
+        "feedback": "gaiad.cli.feedback:feedback",
+        "quarantine": "gaiad.cli.quarantine:quarantine",
+    },
+    "council": {
         "council": "gaiad.cli.council:council",
-        "turns": "gaiad.cli.turns:turns",
-        "route": "gaiad.cli.route:route",
+        "turns": "gaiad.cli.sessions:turns",
+        "cognition": "gaiad.cli.cognition:cognition",
+        "route": "gaiad.cli.config:route",
         "approvals": "gaiad.cli.approvals:approvals",
         "approve": "gaiad.cli.approvals:approve",
         "deny": "gaiad.cli.approvals:deny",
@@ -36,51 +54,32 @@ _SECTIONS = {
         "rfc": "gaiad.cli.rfc:rfc",
         "audit": "gaiad.cli.audit:audit",
     },
-    "The memory": {
-        "ingest": "gaiad.cli.ingest:ingest",
-        "search": "gaiad.cli.search:search",
-        "ask": "gaiad.cli.ask:ask",
-        "research": "gaiad.cli.research:research",
-        "packets": "gaiad.cli.packets:packets",
-        "sessions": "gaiad.cli.sessions:sessions",
-        "feedback": "gaiad.cli.feedback:feedback",
-    },
-    "Upkeep": {
+    "upkeep": {
         "jobs": "gaiad.cli.jobs:jobs",
-        "reindex": "gaiad.cli.reindex:reindex",
+        "reindex": "gaiad.cli.backup:reindex",
         "backup": "gaiad.cli.backup:backup",
         "restore": "gaiad.cli.backup:restore",
-        "models": "gaiad.cli.models:models",
         "bench": "gaiad.cli.bench:bench",
-        "completion": "gaiad.cli.completion:completion",
+        "help": "gaiad.cli.help:help_",
+        "completion": "gaiad.cli.help:completion",
     },
 }
 
 
-class _Program(LazyGroup):
-    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(context, formatter)
-        formatter.write(f"\nExit codes:\n{exit_codes_text()}\n")
-
-
 @click.group(
     name="gaiad",
-    cls=_Program,
+    cls=LazyGroup,
+    first=_FIRST,
     sections=_SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     example="""
-        gaiad serve                          run the daemon in this terminal
-        gaiad ingest ~/packets               read a folder of Transmission Packets
-        gaiad ask "what did we decide?"      an answer with verified citations
-        gaiad VERB --help                    what a verb takes, with examples
+        gaiad import ~/Downloads/export.zip   bring in your conversations
+        gaiad ask "what did we decide?"       an answer with verified citations
     """,
 )
 @click.version_option(gaiad.__version__, prog_name="gaiad", message="%(prog)s %(version)s")
 def program() -> None:
-    """A memory that does not forget and proves what it says.
-
-    A daemon keeps your Transmission Packets; these verbs talk to it over a local socket.
-    """
+    """A private memory and council of models that proves what it says."""
 
 
 def main() -> None:

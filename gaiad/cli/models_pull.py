@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, invocation
-from gaiad.cli.errors import one_line
-from gaiad.cli.output import counted, duration, plain, size, terminal_width, write_json
+from gaiad.cli.output import counted, duration, one_line, plain, size, terminal_width, write_json
 from gaiad.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def pull(source: str, name: str, sha256: str, file: str, revision: str, force: b
     """Fetch a GGUF into your models folder: from a path, an address, or the hub.
 
     SOURCE is a path (linked or copied, never moved), an http(s) address, or a hub name: owner/repo, with :FILE or
-    :Q4_K_M when it holds several models. What was interrupted goes on where it stopped when the same command runs
+    :Q4_K_M when it holds several models. An interrupted download continues where it stopped when the same command runs
     again. The folder is GAIAD_MODELS, else gaiad/models in your data directory; --home has no effect here.
     """
     from gaiad.models.pulling.pull import Wish, pull
@@ -57,7 +56,7 @@ def pull(source: str, name: str, sha256: str, file: str, revision: str, force: b
 def pulled_text(pulled: "Pulled") -> str:
     """What is here now, and how to use it."""
     new = [file.how for file in pulled.files if file.how != "present"]
-    what = ", ".join(dict.fromkeys(new)) if new else "was here already, nothing was fetched"
+    what = ", ".join(dict.fromkeys(new)) if new else "is already here; nothing was downloaded"
     parts = f" in {counted(len(pulled.files), 'file')}" if len(pulled.files) > 1 else ""
     lines = [
         f"{pulled.path}: {what}",
@@ -102,7 +101,7 @@ def bytes_text(label: str, done: int, total: int, came: int, elapsed_s: float) -
 
 
 class Watcher:
-    """Lines on stderr, and between them, on a terminal, a bar of bytes; anew for every label."""
+    """Lines on stderr, and between them, on a terminal, a bar of bytes; again for every label."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar

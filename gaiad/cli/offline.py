@@ -7,22 +7,22 @@ import asyncio
 import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gaiad.errors import Conflict, NotFound
-from gaiad.status_schemas import Check
+from gaiad.base.errors import Conflict, NotFound
+from gaiad.wire.status import Check
 
 if TYPE_CHECKING:
     from gaiad.archive.archive import LocalArchive
-    from gaiad.home import Home
-    from gaiad.schemas import VerifyReport
+    from gaiad.base.home import Home
+    from gaiad.wire.schemas import VerifyReport
 
 
 def verify_packets(home: "Home", packet_ids: Sequence[str], tenant: str) -> "VerifyReport":
     """Hold packets of a home against their stored originals. Raises NotFound for a home or tenant that is not there."""
-    if not (home.root / "tenants" / tenant / "archive.db").is_file():
+    if not (home.root / "tenants" / tenant / "tenant.db").is_file():
         raise NotFound(f"{home.root}: holds no memory called {tenant!r}; name another with --home or --tenant")
     with _locked(home.lock):
         return asyncio.run(_verify(home.root, packet_ids, tenant))
@@ -37,10 +37,10 @@ def check_index(home: "Home") -> Check:
 
 
 async def _verify(home: Path, packet_ids: Sequence[str], tenant: str) -> "VerifyReport":
-    from gaiad.ports import Call
+    from gaiad.base.ports import RequestContext
 
     async with _archive(home) as archive:
-        return await archive.verify_packets(list(packet_ids) or None, Call(tenant=tenant), None)
+        return await archive.verify_packets(list(packet_ids) or None, RequestContext(tenant=tenant), None)
 
 
 async def _check_index(home: Path) -> Check:
@@ -58,17 +58,19 @@ async def _check_index(home: Path) -> Check:
 @asynccontextmanager
 async def _archive(home: Path) -> "AsyncIterator[LocalArchive]":
     from gaiad.archive.archive import LocalArchive
-    from gaiad.clock import SystemClock
-    from gaiad.config import load_config, user_files
-    from gaiad.metrics import Metrics
+    from gaiad.base.clock import SystemClock
+    from gaiad.base.config import load_config, user_files
+    from gaiad.base.metrics import Metrics
+    from gaiad.store.home_databases import HomeDatabases
 
     config = load_config(user_files(home, os.environ))
-    archive = LocalArchive(home, config, SystemClock(config.user.timezone), None, Metrics())
-    await archive.start()
-    try:
-        yield archive
-    finally:
-        await archive.close()
+    with closing(HomeDatabases(home, config.archive.readers)) as databases:
+        archive = LocalArchive(databases, config, SystemClock(config.user.timezone), None, Metrics())
+        await archive.start()
+        try:
+            yield archive
+        finally:
+            await archive.close()
 
 
 @contextmanager

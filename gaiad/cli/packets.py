@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaiad.base.errors import BadInput, DaemonUnreachable, GaiadError
 from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
-from gaiad.cli.errors import FAILED, end
 from gaiad.cli.flags import filter_options, filters_from, user_zone
 from gaiad.cli.output import (
+    FAILED,
     bold,
     counted,
     cut_line,
     date_of,
     dim,
+    end,
     plain,
     size,
     table,
@@ -24,10 +26,9 @@ from gaiad.cli.output import (
     wrap,
     write_json,
 )
-from gaiad.errors import BadInput, DaemonUnreachable, GaiadError
 
 if TYPE_CHECKING:
-    from gaiad.schemas import PacketDetail, PacketSummary, VerifyReport
+    from gaiad.wire.schemas import PacketDetail, PacketSummary, VerifyReport
 
 _LONGEST = 60
 
@@ -52,16 +53,12 @@ def packets() -> None:
 )
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10000), help="At most this many.")
 @click.option("--offset", default=0, type=click.IntRange(0), help="Leave out this many first.")
-@click.option("--quarantined", is_flag=True, help="List what could not be read instead, with the reason.")
 @tenant_option
-def list_packets(tenant: str, quarantined: bool, **given: Any) -> None:
+def list_packets(tenant: str, **given: Any) -> None:
     """List packets, the newest first."""
-    from gaiad.schemas import PacketFilter
+    from gaiad.wire.schemas import PacketFilter
 
     with invocation().client() as client:
-        if quarantined:
-            _show_quarantined(client.quarantine(tenant))
-            return
         request = PacketFilter(
             tenant=tenant,
             filters=filters_from(given),
@@ -92,18 +89,10 @@ def list_text(found: "list[PacketSummary]", zone: tzinfo) -> str:
     return table(rows, ("packet", "date", "integrity", "pages", "dialect", "topic")) if rows else "no packets"
 
 
-def _show_quarantined(found: list[dict[str, Any]]) -> None:
-    if invocation().as_json:
-        write_json({"quarantined": found})
-        return
-    lines = [plain("  ".join(str(value) for value in row.values() if value != "")) for row in found]
-    click.echo("\n".join(lines) or "nothing is in quarantine")
-
-
 @packets.command("show", cls=Verb, example="gaiad packets show tp-20251130-154500 --original | xmllint --format -")
 @click.argument("packet_id", metavar="ID")
 @click.option("--pages", is_flag=True, help="Also the text of its pages.")
-@click.option("--original", is_flag=True, help="The stored bytes and nothing else.")
+@click.option("--original", is_flag=True, help="Print only the stored bytes.")
 @tenant_option
 def show(packet_id: str, pages: bool, original: bool, tenant: str) -> None:
     """Show a packet: its fields, its integrity findings, its pages."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from gaiad.cli.output import plain
 
 if TYPE_CHECKING:
-    from gaiad.client import Client
-    from gaiad.status_schemas import Job
+    from gaiad.client.client import Client
+    from gaiad.wire.status import Job
 
 _BAR_WIDTH = 30
 _FIRST_WAIT_S = 0.004
@@ -33,18 +33,21 @@ def waits() -> Iterator[float]:
         wait_s = min(wait_s * 1.5, _LONGEST_WAIT_S)
 
 
-def bar_text(label: str, done: int, total: int, elapsed_s: float) -> str:
-    """One line: label, bar, counts, rate and the time left at that rate."""
+def bar_text(label: str, done: int, total: int, elapsed_s: float, *, in_bytes: bool = False) -> str:
+    """One line: label, bar, counts (or megabytes), rate and the time left at that rate."""
     if total <= 0:
         return f"{label}: looking for files"
     filled = _BAR_WIDTH * min(done, total) // total
     rate = done / elapsed_s if elapsed_s > 0 else 0.0
     left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
-    return f"{label} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done:,}/{total:,}  {rate:,.0f}/s{left}"
+    counts = f"{done:,}/{total:,}  {rate:,.0f}/s"
+    if in_bytes:
+        counts = f"{done / 1e6:,.1f}/{total / 1e6:,.1f} MB  {rate / 1e6:,.1f} MB/s"
+    return f"{label} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {counts}{left}"
 
 
 class Bar:
-    """A progress line on stderr; silent when stderr is no terminal or the work is over at once."""
+    """A progress line on stderr; silent when stderr is not a terminal or the work is over at once."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -61,7 +64,7 @@ class Bar:
         self.clear()
 
     def show(self, done: int, total: int, note: str = "") -> None:
-        text = bar_text(self._label, done, total, self.elapsed_s())
+        text = bar_text(self._label, done, total, self.elapsed_s(), in_bytes=self._label == "import")
         self.write(f"{text}{'  ' + plain(note)[:40] if note else ''}")
 
     def elapsed_s(self) -> float:
@@ -133,7 +136,7 @@ class _Interrupts:
 
 
 def _cancel(client: "Client", job: "Job", bar: Bar) -> None:
-    from gaiad.errors import Conflict
+    from gaiad.base.errors import Conflict
 
     bar.clear()
     print(f"cancelling {job.job_id}; Ctrl-C again leaves it to the daemon", file=sys.stderr)

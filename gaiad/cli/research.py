@@ -9,10 +9,10 @@ from gaiad.cli.ask import question_options, request_from
 from gaiad.cli.command import Verb, VerbGroup, invocation, same_place, tenant_option
 from gaiad.cli.flags import user_zone
 from gaiad.cli.output import dim, plain, table, terminal_width, write_json
-from gaiad.cli.research_story import run_row, run_text
+from gaiad.cli.research_text import run_row, run_text
 
 if TYPE_CHECKING:
-    from gaiad.connection import ServerEvent
+    from gaiad.client.connection import ServerEvent
 
 _HEADS = ("run", "began (UTC)", "status", "confidence", "sources", "contradictions", "question")
 _SOURCE_TEXT = "the packet was revised since the run; this is its text now"
@@ -28,9 +28,9 @@ _SOURCE_TEXT = "the packet was revised since the run; this is its text now"
     """,
 )
 def research() -> None:
-    """Look at how answers came about: searches, sources, contradictions.
+    """Inspect how answers came about: searches, sources, contradictions.
 
-    Runs can also go on by themselves, over a restart of the daemon too.
+    Runs can also continue in the background, across restarts of the daemon.
     """
 
 
@@ -38,7 +38,7 @@ def research() -> None:
 @click.argument("question", nargs=-1)
 @question_options
 def start(question: tuple[str, ...], **given: Any) -> None:
-    """Begin a run that goes on by itself, and print its ID.
+    """Start a run in the background and print its ID.
 
     It is durable at once: what a stop or a crash of the daemon interrupts is run again at its next start.
     """
@@ -49,22 +49,21 @@ def start(question: tuple[str, ...], **given: Any) -> None:
         return
     click.echo(research_id)
     follow_it = f"gaiad research follow {research_id}{same_place()}"
-    click.echo(f"{follow_it} tells how it goes, gaiad research cancel ends it", err=True)
+    click.echo(f"{follow_it} shows its progress, gaiad research cancel ends it", err=True)
 
 
 @research.command("follow", cls=Verb, example="gaiad research follow RUN --json | jq -c '.event'")
 @click.argument("run", metavar="ID")
 @tenant_option
 def follow(run: str, tenant: str) -> None:
-    """Tell how a run goes, and its answer at the end.
+    """Follow a run, and print its answer at the end.
 
     Of a run of long ago it is the answer alone. Ctrl-C leaves the run to itself. With --json every event is a line of
     its own, the last one `result`.
     """
-    from gaiad.cli.research_events import result_of, told
-    from gaiad.cli.research_layout import engine_line, result_text
+    from gaiad.cli.research_text import engine_line, result_of, result_text, told
 
-    stopped = f"the daemon stopped; the run goes on at its next start: gaiad research follow {run}{same_place()}"
+    stopped = f"the daemon stopped; the run continues at its next start: gaiad research follow {run}{same_place()}"
     with invocation().client() as client:
         events = client.runs.follow(run, tenant)
         if invocation().as_json:
@@ -86,16 +85,16 @@ def _written(events: "Iterable[ServerEvent]") -> "Iterator[ServerEvent]":
 @click.argument("run", metavar="ID")
 @tenant_option
 def cancel(run: str, tenant: str) -> None:
-    """Break off a run that is under way, whoever waits for it.
+    """Cancel a running run, also for other callers.
 
     It stays on the list as cancelled, with what it found until then.
     """
-    from gaiad.errors import Conflict
+    from gaiad.base.errors import Conflict
 
     with invocation().client() as client:
         cancelled = client.runs.cancel(run, tenant)
     if not cancelled:
-        raise Conflict(f"run {run} is at its end already; `gaiad research show {run}{same_place()}` tells it")
+        raise Conflict(f"run {run} has already ended; see `gaiad research show {run}{same_place()}`")
     if invocation().as_json:
         write_json({"research_id": run, "cancelled": True})
     else:
@@ -106,7 +105,7 @@ def cancel(run: str, tenant: str) -> None:
 @click.argument("run", metavar="ID")
 @tenant_option
 def forget(run: str, tenant: str) -> None:
-    """Take a kept run out for good, with its question, answer and payload.
+    """Delete a stored run with its question, answer and payload.
 
     Packets stay. Old runs go by themselves: research.keep_runs_days, research.keep_runs_max.
     """
@@ -128,13 +127,13 @@ def list_runs(limit: int, tenant: str) -> None:
 
 @research.command("review", cls=Verb, example="gaiad research review --done RUN")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many.")
-@click.option("--done", multiple=True, metavar="ID", help="Tick a run off: it was looked at. May be given again.")
+@click.option("--done", multiple=True, metavar="ID", help="Mark a run as reviewed. Can be repeated.")
 @click.option("--again", multiple=True, metavar="ID", help="Put a run that was ticked off back on the list.")
 @tenant_option
 def review(limit: int, done: tuple[str, ...], again: tuple[str, ...], tenant: str) -> None:
     """List the runs to look at again: PARTIAL, or of low confidence.
 
-    Low is below 0.5. What was not found at all (NOT_FOUND) has no answer to look at and is not listed.
+    Low is below 0.5. Runs without an answer (NOT_FOUND) are not listed.
     """
     if not done and not again:
         _listed(limit, tenant, to_review=True, none="nothing to review: no run is PARTIAL or of low confidence")
@@ -152,10 +151,10 @@ def review(limit: int, done: tuple[str, ...], again: tuple[str, ...], tenant: st
 
 @research.command("show", cls=Verb, example="gaiad research show RUN --payload | jq '.contradictions'")
 @click.argument("run", metavar="ID")
-@click.option("--payload", is_flag=True, help="Print the research payload: the whole trail, as JSON.")
+@click.option("--payload", is_flag=True, help="Print the research payload (the full audit trail) as JSON.")
 @tenant_option
 def show(run: str, payload: bool, tenant: str) -> None:
-    """Tell how a run went: what was searched, found, compared and learned.
+    """Show how a run went: what was searched, found, compared and learned.
 
     ID is what `gaiad ask --json` gives as research_id.
     """
@@ -174,7 +173,7 @@ def show(run: str, payload: bool, tenant: str) -> None:
 @click.argument("source", metavar="SOURCE")
 @tenant_option
 def show_source(run: str, source: str, tenant: str) -> None:
-    """Print the whole text of a run's source.
+    """Print the full text of a run's source.
 
     The payload holds the first 10,000 characters of it.
     """

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaiad.base.errors import NotFound
 from gaiad.cli.command import Verb, VerbGroup, invocation
-from gaiad.cli.errors import FAILED, end
-from gaiad.cli.output import bold, plain, table, terminal_width, warn, wrap, write_json
-from gaiad.errors import NotFound
+from gaiad.cli.output import FAILED, bold, end, plain, table, terminal_width, warn, wrap, write_json
 
 if TYPE_CHECKING:
-    from gaiad.governance_schemas import RfcRecord
+    from gaiad.wire.governance import RfcRecord
 
 _KINDS = ("constant", "identity", "process", "security")
 _STATES = ("proposed", "reviewed", "passed", "failed", "merged")
@@ -38,13 +37,13 @@ def rfc() -> None:
 
 @rfc.command("propose", cls=Verb, example="gaiad rfc propose --kind identity --identity new.toml --title T < why.md")
 @click.argument("text", nargs=-1)
-@click.option("--title", required=True, metavar="LINE", help="What is to change, in a line.")
+@click.option("--title", required=True, metavar="LINE", help="What should change, in one line.")
 @click.option("--kind", required=True, type=click.Choice(_KINDS), help="What it changes.")
 @click.option("--identity", metavar="FILE", type=click.Path(dir_okay=False), help="The new identity, in TOML.")
 def propose(text: tuple[str, ...], title: str, kind: str, identity: str | None) -> None:
     """Propose a change.
 
-    TEXT says what is to change and why; without it, standard input is read. Nothing changes before the merge: of kind
+    TEXT says what should change and why; without it, standard input is read. Nothing changes before the merge: of kind
     constant and process the merge records the decision, and who keeps the files carries it out.
     """
     words = " ".join(text).strip() or ("" if sys.stdin.isatty() else sys.stdin.read().strip())
@@ -94,7 +93,7 @@ def merge(name: str, key: str | None) -> None:
     record = _ask("/rfc/show", {"rfc": name})
     body: dict[str, Any] = {"rfc": record.rfc_id}
     if record.kind in _SIGNED and record.state != "merged":
-        from gaiad.sealing import sign_here
+        from gaiad.identity.rfc_signature import sign_here
 
         body["signature"] = to_builtins(sign_here(record, os.environ, Path(key).expanduser() if key else None))
     _say(_ask("/rfc/merge", body))
@@ -103,7 +102,7 @@ def merge(name: str, key: str | None) -> None:
 @rfc.command("show", cls=Verb, example="gaiad rfc show 3fa41c22")
 @click.argument("name", metavar="ID")
 def show(name: str) -> None:
-    """Show one, and all that became of it.
+    """Show one and its history.
 
     ID is the RFC's id or the eight digits shown.
     """
@@ -121,7 +120,7 @@ def list_rfcs(state: str, limit: int) -> None:
     """List RFCs, the newest first."""
     from msgspec import convert
 
-    from gaiad.governance_schemas import RfcRecord
+    from gaiad.wire.governance import RfcRecord
 
     with invocation().client() as client:
         answer = client.post("/rfc/list", {"state": state, "limit": limit})
@@ -169,7 +168,7 @@ def rfc_text(found: "RfcRecord") -> str:
 def _ask(path: str, body: dict[str, Any]) -> "RfcRecord":
     from msgspec import convert
 
-    from gaiad.governance_schemas import RfcRecord
+    from gaiad.wire.governance import RfcRecord
 
     with invocation().client() as client:
         return convert(client.post(path, body), RfcRecord)
@@ -189,7 +188,7 @@ def _say(found: "RfcRecord") -> None:
 
 
 def _digits(found: "RfcRecord") -> str:
-    from gaiad.ids import short
+    from gaiad.base.ids import short
 
     return short(found.rfc_id)
 
@@ -200,4 +199,4 @@ def _read(file: str) -> str:
     except OSError as error:
         raise NotFound(f"{file}: cannot be read ({error.strerror}); give the identity's file") from error
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"{file}: is no UTF-8 text; give an identity in TOML") from error
+        raise click.UsageError(f"{file}: is not UTF-8 text; give an identity in TOML") from error

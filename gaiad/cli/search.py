@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.cli.command import Verb, invocation, tenant_option
-from gaiad.cli.errors import NOT_FOUND, end
 from gaiad.cli.flags import filter_options, filters_from, user_zone
 from gaiad.cli.output import (
+    NOT_FOUND,
     bold,
     counted,
     date_of,
     dim,
     emphasise,
+    end,
     milliseconds,
     plain,
     terminal_width,
@@ -24,7 +25,7 @@ from gaiad.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from gaiad.schemas import Hit, SearchResponse
+    from gaiad.wire.schemas import Hit, SearchResponse
 
 _INDENT = "    "
 
@@ -66,7 +67,8 @@ _INDENT = "    "
     show_default=True,
     help="How to order the hits.",
 )
-@click.option("--explain", is_flag=True, help="Show each retriever's rank and score, and what was boosted.")
+@click.option("--explain", is_flag=True, help="Show each retriever's rank and score, and any boost.")
+@click.option("--include-chats", is_flag=True, help="Also what gaiad itself wrote in chats.")
 @click.option("--exit-status", is_flag=True, help="Exit 3 when nothing was found.")
 @tenant_option
 def search(query: tuple[str, ...], tenant: str, exit_status: bool, **given: Any) -> None:
@@ -74,7 +76,7 @@ def search(query: tuple[str, ...], tenant: str, exit_status: bool, **given: Any)
 
     Without QUERY it needs filters, phrases or page ids. Filters are exact and exclude; words rank.
     """
-    from gaiad.schemas import SearchRequest
+    from gaiad.wire.schemas import SearchRequest
 
     request = SearchRequest(
         query=" ".join(query),
@@ -88,6 +90,7 @@ def search(query: tuple[str, ...], tenant: str, exit_status: bool, **given: Any)
         adjacent=given["adjacent"],
         explain=given["explain"],
         order=given["order"],
+        include_chats=given["include_chats"],
     )
     with invocation().client() as client:
         response = client.search(request)

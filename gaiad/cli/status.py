@@ -8,7 +8,7 @@ from gaiad.cli.command import Verb, invocation
 from gaiad.cli.output import bold, counted, duration, plain, size, table, warn, write_json
 
 if TYPE_CHECKING:
-    from gaiad.status_schemas import ModelStatus, Status
+    from gaiad.wire.status import ModelStatus, Status
 
 
 @click.command(

@@ -17,7 +17,7 @@ from gaiad.cli.output import counted, dim, write_json
         gaiad web --logout-all      every browser needs a new link
     """,
 )
-@click.option("--print", "print_only", is_flag=True, help="Print the link and open nothing.")
+@click.option("--print", "print_only", is_flag=True, help="Print the link without opening a browser.")
 @click.option("--logout-all", is_flag=True, help="End every browser's login, and the links that wait.")
 def web(print_only: bool, logout_all: bool) -> None:
     """Open the page, by a one-time link.

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gaiad.errors import ConfigError, Forbidden, Unauthorized
+from gaiad.base.errors import ConfigError, Forbidden, Unauthorized
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _TOKEN_BYTES = 32
+GRANTS = frozenset({"approve"})
+"""What the line of a token may grant it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Caller:
     """A credential: the owner may do everything; others only use their tenants.
 
     `channel` is where everything this caller says was said ("" where the request itself tells), `session` the one of
-    the page's it belongs to.
+    the page's it belongs to. `in_person` holds for the owner's uid and the page's login; a token is for programs, and
+    does what is left to persons only where its `grants` name it.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Caller:
     tenants: frozenset[str] = frozenset()
     channel: Literal["", "web_chat"] = ""
     session: str = ""
+    in_person: bool = False
+    grants: frozenset[str] = frozenset()
 
     def may_use(self, tenant: str) -> bool:
         return self.owner or tenant in self.tenants
@@ -48,6 +53,20 @@ class Caller:
         """Raise Forbidden unless this is the owner."""
         if not self.owner:
             raise Forbidden(f"{what} is for the owner; {self.name} may use tenants, not administer the daemon")
+
+    def require_person(self, what: str) -> None:
+        """Raise Forbidden unless a person asks who is the owner, or a token that was granted `what`."""
+        if not self.in_person and what not in self.grants:
+            remedy = f"; its line in <home>/token can grant it with +{what}" if what in GRANTS else ""
+            raise Forbidden(
+                f"{what}: only the owner may, in a terminal or on the page, and {self.name} may not{remedy}"
+            )
+
+    def require_terminal(self, what: str) -> None:
+        """Raise Forbidden unless the owner asks from the command line."""
+        self.require_person(what)
+        if self.session:
+            raise Forbidden(f"{what}: run `gaiad {what} DIRECTORY` in a terminal; the page may not choose a directory")
 
 
 # ------------------------------------------------------------------------------------------------- unix socket
@@ -68,7 +87,7 @@ class PeerCheck:
     def caller_of(self, uid: int) -> Caller:
         """The caller with this uid: the daemon's own is the owner."""
         if uid == os.getuid():
-            return Caller(name=f"uid {uid}", owner=True)
+            return Caller(name=f"uid {uid}", owner=True, in_person=True)
         tenants = self._uids().get(str(uid))
         if tenants is None:
             raise Forbidden(f'uid {uid} may not use this socket; the owner can add access.uids = {{"{uid}" = [...]}}')
@@ -78,8 +97,8 @@ class PeerCheck:
 # ---------------------------------------------------------------------------------------------------- bearer token
 
 
-class Tokens:
-    """The token file: `TOKEN [tenant ...]` a line; a token without tenants is the owner's, `#` starts a comment."""
+class TokenFile:
+    """The token file: `TOKEN [tenant ...] [+approve]` a line, the owner's without tenants; `#` starts a comment."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -107,11 +126,16 @@ def _parse_tokens(text: str, path: Path) -> list[tuple[bytes, Caller]]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        token, *tenants = words
+        token, *rest = words
+        tenants = [word for word in rest if not word.startswith("+")]
+        grants = frozenset(word[1:] for word in rest if word.startswith("+"))
+        if grants - GRANTS:
+            raise ConfigError(f"{path} line {number}: a token can be granted +approve, nothing else")
         if len(token) < 16:
             raise ConfigError(f"{path} line {number}: a token has 16 characters or more")
         name = "the owner's token" if not tenants else f"token of {path.name} line {number}"
-        callers.append((token.encode(), Caller(name=name, owner=not tenants, tenants=frozenset(tenants))))
+        caller = Caller(name=name, owner=not tenants, tenants=frozenset(tenants), grants=grants)
+        callers.append((token.encode(), caller))
     if not callers:
         raise ConfigError(f"{path}: holds no token; remove the file and the next start makes one")
     return callers
@@ -155,7 +179,7 @@ def read_private(path: Path, remedy: str) -> str:
 class TokenCheck:
     """Callers of the TCP listener on `port`: Host, Origin, then the bearer token."""
 
-    def __init__(self, tokens: Tokens, port: int, allowed_origins: Sequence[str]) -> None:
+    def __init__(self, tokens: TokenFile, port: int, allowed_origins: Sequence[str]) -> None:
         self._tokens = tokens
         names = ("127.0.0.1", "localhost", "[::1]")
         self._hosts = frozenset(f"{name}:{port}" for name in names) | (frozenset(names) if port == 80 else frozenset())
@@ -179,8 +203,8 @@ class TokenCheck:
         """Raise Unauthorized without a bearer token that somebody issued."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Unauthorized("this listener wants `Authorization: Bearer TOKEN`; the token stands in <home>/token")
+            raise Unauthorized("this listener wants `Authorization: Bearer TOKEN`; the token is in <home>/token")
         caller = self._tokens.caller(token.strip())
         if caller is None:
-            raise Unauthorized("the bearer token is not one of this daemon's; the token stands in <home>/token")
+            raise Unauthorized("the bearer token is not one of this daemon's; the token is in <home>/token")
         return caller

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from gaiad.chat_schemas import ChatRequest
 from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, wants_events
-from gaiad.schemas import DEFAULT_TENANT, Input
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.schemas import DEFAULT_TENANT, Input
 
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
@@ -37,6 +37,12 @@ class SessionsBody(Input, frozen=True):
 class SessionBody(Input, frozen=True):
     session_id: str
     limit: _Limit = 200
+    tenant: str = DEFAULT_TENANT
+
+
+class TitleBody(Input, frozen=True):
+    session_id: str
+    title: str
     tenant: str = DEFAULT_TENANT
 
 
@@ -103,6 +109,11 @@ async def session(exchange: Exchange) -> Reply:
     return {"session_id": body.session_id, "turns": turns}
 
 
+async def rename_session(exchange: Exchange) -> Reply:
+    body = await exchange.body(TitleBody)
+    return await exchange.service.rename_session(body.session_id, body.title, exchange.call(body.tenant))
+
+
 async def session_pages(exchange: Exchange) -> Reply:
     """JIT's pages of a session: header, memo and exact text of each."""
     body = await exchange.body(PagesBody)
@@ -122,4 +133,5 @@ def table() -> list[Route]:
         Route("POST", "/sessions/list", sessions),
         Route("POST", "/sessions/show", session, plain=True),
         Route("POST", "/sessions/pages", session_pages),
+        Route("POST", "/sessions/rename", rename_session),
     ]

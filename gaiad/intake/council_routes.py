@@ -1,15 +1,17 @@
-"""The routes of the council: who is there, what was said (whole or followed), how turns went."""
+"""The routes of the council and of governance: roles, log, turns, thoughts, RFCs, and commands to approve."""
 
 from contextlib import aclosing, suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from gaiad.intake.exchange import Exchange, Reply, Route
+from gaiad.base.ports import RequestContext
+from gaiad.intake.exchange import Exchange, Reply, Route, Withheld
 from gaiad.intake.sse import EventStream, wants_events
-from gaiad.intake.withheld import Withheld
-from gaiad.schemas import DEFAULT_TENANT, Input
+from gaiad.wire.governance import ApprovalsBody, ApproveBody, DenyBody, RfcProposal, RfcSignature
+from gaiad.wire.schemas import DEFAULT_TENANT, Input
 
+_OWNER = "governance"
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
@@ -50,7 +52,7 @@ async def log(exchange: Exchange) -> Reply:
     """Messages; with `Accept: text/event-stream` first the stored ones, then each as it is said, without end.
 
     An event's id is the message's full id, so that a reader goes on with `Last-Event-ID` where it stopped. The event
-    `following` stands between what was stored and what comes.
+    `following` comes between what was stored and what comes.
     """
     body = await exchange.body(LogBody)
     call = exchange.call(body.tenant)
@@ -82,10 +84,118 @@ async def list_turns(exchange: Exchange) -> Reply:
     return {"turns": await exchange.service.counsel.turns(call, body.limit, body.session_id)}
 
 
+class SeedsBody(Input, frozen=True):
+    """The last `limit` thoughts, only those in `state` when it is given."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
+    state: Literal["open", "taken", "proposed", "passed", "failed", "dropped"] | None = None
+    tenant: str = DEFAULT_TENANT
+
+
+async def seeds(exchange: Exchange) -> Reply:
+    body = await exchange.body(SeedsBody)
+    call = exchange.call(body.tenant)
+    return {"seeds": await exchange.service.initiative.seeds(call.tenant, body.limit, body.state)}
+
+
+class RfcBody(Input, frozen=True):
+    """An RFC by its id, or the eight digits shown."""
+
+    rfc: str
+
+
+class MergeBody(RfcBody, frozen=True):
+    """`signature` is the creator's, where the RFC's kind asks for one."""
+
+    signature: RfcSignature | None = None
+
+
+class RfcListBody(Input, frozen=True):
+    """The last `limit` RFCs, only those in `state` when it is given."""
+
+    limit: _Limit = 50
+    state: Literal["", "proposed", "reviewed", "passed", "failed", "merged"] = ""
+
+
+async def propose(exchange: Exchange) -> Reply:
+    proposal = await exchange.body(RfcProposal)
+    return await exchange.service.governance.propose(proposal, exchange.call(DEFAULT_TENANT))
+
+
+async def review(exchange: Exchange) -> Reply:
+    body = await exchange.body(RfcBody)
+    return await exchange.service.governance.review(body.rfc, exchange.call(DEFAULT_TENANT))
+
+
+async def vote(exchange: Exchange) -> Reply:
+    body = await exchange.body(RfcBody)
+    return await exchange.service.governance.vote(body.rfc, exchange.call(DEFAULT_TENANT))
+
+
+async def merge(exchange: Exchange) -> Reply:
+    body = await exchange.body(MergeBody)
+    return await exchange.service.governance.merge(body.rfc, body.signature, exchange.call(DEFAULT_TENANT))
+
+
+async def show(exchange: Exchange) -> Reply:
+    return await exchange.service.governance.show((await exchange.body(RfcBody)).rfc)
+
+
+async def newest(exchange: Exchange) -> Reply:
+    body = await exchange.body(RfcListBody)
+    return {"rfcs": await exchange.service.governance.newest(body.limit, body.state)}
+
+
+async def stability(exchange: Exchange) -> Reply:
+    return await exchange.service.governance.stability()
+
+
+async def listed(exchange: Exchange) -> Reply:
+    body = await exchange.body(ApprovalsBody)
+    call = exchange.call(body.tenant)
+    approving = exchange.service.approving
+    found = await approving.listed(call, body.limit, every_state=body.all)
+    return {"approvals": found, "refusal": approving.refusal}
+
+
+async def _look_at(exchange: Exchange, name: str, call: RequestContext) -> None:
+    """Raise Withheld before anything is done about a command that the caller may not see."""
+    await exchange.shown(await exchange.service.approving.named(name, call))
+
+
+async def approve(exchange: Exchange) -> Reply:
+    """The approval as it is; with `wait` (as it is unless the body says otherwise) once the command is verified."""
+    exchange.caller.require_person("approve")
+    body = await exchange.body(ApproveBody)
+    call = exchange.call(body.tenant)
+    await _look_at(exchange, body.id, call)
+    return await exchange.service.approving.approve(body.id, body.sha256, call, exchange.caller.name, wait=body.wait)
+
+
+async def deny(exchange: Exchange) -> Reply:
+    exchange.caller.require_person("approve")
+    body = await exchange.body(DenyBody)
+    call = exchange.call(body.tenant)
+    await _look_at(exchange, body.id, call)
+    return await exchange.service.approving.deny(body.id, call, exchange.caller.name)
+
+
 def table() -> list[Route]:
+    """Reviews, votes and commands have deadlines of their own."""
     return [
         Route("POST", "/council/status", status, beside=True),
         Route("POST", "/council/log", log, timed=False, beside=True),
         Route("POST", "/turns/show", show_turn, beside=True),
         Route("POST", "/turns/list", list_turns, beside=True),
+        Route("POST", "/council/seeds", seeds, beside=True),
+        Route("POST", "/rfc/propose", propose, owner=_OWNER, plain=True),
+        Route("POST", "/rfc/review", review, owner=_OWNER, timed=False, plain=True),
+        Route("POST", "/rfc/vote", vote, owner=_OWNER, timed=False, plain=True),
+        Route("POST", "/rfc/merge", merge, owner=_OWNER, plain=True),
+        Route("POST", "/rfc/show", show, owner=_OWNER, plain=True),
+        Route("POST", "/rfc/list", newest, owner=_OWNER, plain=True),
+        Route("GET", "/stability", stability, owner=_OWNER, plain=True),
+        Route("POST", "/approvals/list", listed, beside=True),
+        Route("POST", "/approvals/approve", approve, timed=False, beside=True),
+        Route("POST", "/approvals/deny", deny, beside=True),
     ]

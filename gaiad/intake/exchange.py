@@ -1,37 +1,121 @@
-"""What a route is, and what its handler is given: the checked body, the caller, his calls, and what he may read.
+"""What a route is, and what its handler is given: the checked body, the caller, its calls, and what it may read.
 
-An answer that holds stored words leaves through `shown_reply`: without what the caller's channel does not see, and
-scrubbed where it is (decision 16). Everything around a handler, its time and its errors, is the application's.
+An answer that holds stored words leaves through `shown_reply`: without what the caller's channel may not see, and
+scrubbed where it is (decision 16). The archive itself leaves out packets that a reader may not see (`memory.exclude`);
+runs, cognition packets, turns and the council's messages are kept beside it and repeat what they were given, so of
+these whole records are withheld, for nobody can take a thought out of a text. How an error looks on the wire is here
+too. Everything around a handler, its time and its errors, is the application's.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+import asyncio
+import json
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from gaiad.chat_schemas import ChatRequest, RedactionCount
-from gaiad.council_schemas import HOUSE
-from gaiad.errors import BadInput, Forbidden
+from gaiad.base.errors import BadInput, Forbidden, GaiadError, NotFound, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Priority, RequestContext
 from gaiad.intake.auth import Caller
-from gaiad.intake.withheld import names_in, without
-from gaiad.ports import Call, Priority
-from gaiad.schemas import DEFAULT_TENANT
+from gaiad.wire.chat import ChatRequest, RedactionCount
+from gaiad.wire.council import HOUSE
+from gaiad.wire.schemas import DEFAULT_TENANT, ErrorBody, Input
 
 if TYPE_CHECKING:
-    from gaiad.service import Service
+    from gaiad.service.service import Service
+
+
+_CITED = re.compile(r"\[Packet: ([^\[\]]+)\]")
+_LONGEST_ID = 200
+
+
+class Withheld(NotFound):
+    """The record names what its reader may not see; it is to him as if it were not there."""
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Everything in a JSON value that can be the id of a packet or page: short strings, and citations in long ones."""
+    if isinstance(value, str):
+        if len(value) <= _LONGEST_ID:
+            yield value
+        yield from _CITED.findall(value)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from names_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from names_in(each)
+
+
+def without(record: Any, hidden: Collection[str]) -> Any:
+    """The record without those entries of its lists that name something hidden. Raises Withheld when it does itself."""
+    if not isinstance(record, dict):
+        return _shown(record, hidden)
+    return {
+        name: [each for each in value if not _tells(each, hidden)] if _is_table(value) else _shown(value, hidden)
+        for name, value in record.items()
+    }
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
+def _shown(value: Any, hidden: Collection[str]) -> Any:
+    if _tells(value, hidden):
+        raise Withheld("there is nothing with that name here; see the list")
+    return value
+
+
+def _tells(value: Any, hidden: Collection[str]) -> bool:
+    return any(name in hidden for name in names_in(value))
+
+
+_log = get_logger("gaiad.http")
+BODY_S = 60.0
+"""How long a body may take to come, and each piece of a file that is sent in."""
+JSON = "application/json"
+
+
+def error_body(error: Exception, where: str) -> tuple[int, ErrorBody]:
+    """HTTP status and body for any error; one that is not ours is logged under an id the body names."""
+    if isinstance(error, GaiadError):
+        retry_after_s = error.retry_after_s if isinstance(error, Unavailable) else None
+        return error.http_status, ErrorBody(code=error.code, message=error.message, retry_after_s=retry_after_s)
+    error_id = secrets.token_hex(4)
+    _log.error("unexpected_error", error_id=error_id, path=where, exc_info=error)
+    message = f"{where}: unexpected {type(error).__name__}; the daemon's log has it under {error_id}"
+    return 500, ErrorBody(code="internal", message=message)
+
+
+def error_response(error: Exception, where: str) -> web.Response:
+    """The error as an answer."""
+    status, body = error_body(error, where)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if body.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, round(body.retry_after_s)))
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type=JSON, headers=headers)
+
 
 T = TypeVar("T")
 
 
-class TooLarge(BadInput):
+class BodyTooLarge(BadInput):
     """The request body is above http.max_body_bytes."""
 
     http_status = 413
     code = "too_large"
 
 
-class Answer(NamedTuple):
+class TenantBody(Input, frozen=True):
+    tenant: str = DEFAULT_TENANT
+
+
+class ReplyWithStatus(NamedTuple):
     """A body to encode, with a status other than 200."""
 
     status: int
@@ -62,21 +146,28 @@ class Exchange:
         self.caller = caller
         self._deadline = deadline
         self._max_body_bytes = max_body_bytes
-        self._calls: list[Call] = []
+        self._calls: list[RequestContext] = []
 
     async def body(self, kind: type[T]) -> T:
-        """The JSON body as `kind`. Raises TooLarge, BadInput naming the path of what is wrong."""
+        """The JSON body as `kind`. Raises BodyTooLarge, BadInput naming the path of what is wrong."""
         try:
             if (self.request.content_length or 0) > self._max_body_bytes:
                 raise _too_large(self._max_body_bytes)
-            content = await self.request.read()
+            async with asyncio.timeout(BODY_S) as timer:
+                content = await self.request.read()
         except web.HTTPRequestEntityTooLarge as error:
             raise _too_large(self._max_body_bytes) from error
         except web.RequestPayloadError as error:
-            raise BadInput(f"{self.request.path}: the body cannot be unpacked: {error}; send it plain") from error
+            raise BadInput(f"{self.request.path}: the body cannot be read: {error}") from error
+        except TimeoutError as error:
+            if not timer.expired():
+                raise
+            raise BadInput(f"{self.request.path}: the body did not come within {BODY_S:g} s") from error
         try:
-            return self._said(msgspec.json.decode(content or b"{}", type=kind))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            body = msgspec.json.decode(content or b"{}", type=kind)
+            json.loads(content or b"{}", object_pairs_hook=_refuse_duplicates, parse_int=str)
+            return self._said(body)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise BadInput(f"{self.request.path}: the body does not fit: {error}") from error
 
     def _said(self, body: T) -> T:
@@ -104,12 +195,12 @@ class Exchange:
         """An answer that may hold stored words; `redactions` in it tells how many of which kind were taken out."""
         if isinstance(reply, web.StreamResponse):
             return reply
-        status, body = reply if isinstance(reply, Answer) else (200, reply)
+        status, body = reply if isinstance(reply, ReplyWithStatus) else (200, reply)
         body = await self._seen(body)
         if not self.scrubbed:
-            return Answer(status, body)
+            return ReplyWithStatus(status, body)
         value, redactions = await self._shown(body)
-        return Answer(status, {**value, "redactions": redactions} if redactions else value)
+        return ReplyWithStatus(status, {**value, "redactions": redactions} if redactions else value)
 
     async def _seen(self, stored: object) -> object:
         """What is stored beside the archive without what this caller's channel may not see. Raises Withheld."""
@@ -153,15 +244,15 @@ class Exchange:
         if self.scrubbed:
             raise Forbidden(f"{what}; the page reads scrubbed what is stored (redaction.channels.web_chat)")
 
-    def call(self, tenant: str) -> Call:
+    def call(self, tenant: str) -> RequestContext:
         """A call for `tenant`, cancelled when the client departs. Raises Forbidden when the caller may not use it."""
         self.caller.require_tenant(tenant)
         call = self._call(tenant)
         self._calls.append(call)
         return call
 
-    def _call(self, tenant: str) -> Call:
-        call = Call(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
+    def _call(self, tenant: str) -> RequestContext:
+        call = RequestContext(tenant=tenant, deadline=self._deadline, priority=Priority.PERSON)
         return call.without(*self._reads)
 
     async def tenants(self) -> list[str]:
@@ -173,13 +264,21 @@ class Exchange:
         return (await self.service.status(self.call(DEFAULT_TENANT))).tenants or [DEFAULT_TENANT]
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Nobody waits for the answer any longer."""
         for call in self._calls:
             call.cancel()
 
 
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the request body is larger than {limit} bytes; split it or raise http.max_body_bytes")
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> None:
+    """Raise ValueError for a key that an object has twice: msgspec takes the last one, other readers the first."""
+    if len(dict(pairs)) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"it has the key {twice[:80]!r} twice in one object")
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the request body is larger than {limit} bytes; split it or raise http.max_body_bytes")
 
 
 Handler = Callable[[Exchange], Awaitable[Reply]]

@@ -5,9 +5,13 @@ a scan finds what they were about.
 """
 
 import os
+import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from watchdog.events import (
     DirDeletedEvent,
@@ -22,10 +26,177 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.inotify import InotifyFullEmitter
 from watchdog.observers.inotify_c import InotifyEvent, InotifyFD
 
-from gaiad.errors import Unavailable
-from gaiad.intake.scan import Folder
-from gaiad.intake.settle import Sign
-from gaiad.logs import get_logger
+from gaiad.base.errors import Unavailable
+from gaiad.base.logs import get_logger
+
+OPEN_FILE_PATIENCE = 20
+
+
+class Sign(Enum):
+    """What was heard about a file."""
+
+    MOVED_IN = "moved in"
+    CLOSED = "closed"
+    WRITTEN = "written"
+    SEEN = "seen"
+
+
+class ObservedFile(NamedTuple):
+    """What a look at a file shows: bytes, modification time in ns, inode."""
+
+    size: int
+    modified_ns: int
+    inode: int
+
+
+class _Waiting(NamedTuple):
+    due: float
+    sign: Sign
+    look: ObservedFile | None
+
+
+class Settling:
+    """Files that wait to be read. Times are monotonic seconds; at most `capacity` files are remembered."""
+
+    def __init__(self, settle_s: float, capacity: int) -> None:
+        self._settle_s = settle_s
+        self._capacity = capacity
+        self._files: dict[Path, _Waiting] = {}
+
+    def __contains__(self, path: Path) -> bool:
+        return path in self._files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def hear(self, path: Path, sign: Sign, now: float, look: ObservedFile | None = None) -> bool:
+        """Note that something happened to `path`; false when there is no room (a later scan will find it)."""
+        if path not in self._files and len(self._files) >= self._capacity:
+            return False
+        self._files.pop(path, None)  # what was heard last comes last
+        self._files[path] = _Waiting(now + self._quiet_s(sign), sign, look)
+        return True
+
+    def next_due(self) -> float | None:
+        """When to look again."""
+        return min((waiting.due for waiting in self._files.values()), default=None)
+
+    def quiet(self, now: float, limit: int) -> list[Path]:
+        """At most `limit` files that have been quiet long enough to look at."""
+        due = (path for path, waiting in self._files.items() if waiting.due <= now)
+        return [path for path, _ in zip(due, range(limit), strict=False)]
+
+    def settle(self, looks: Mapping[Path, ObservedFile | None], now: float) -> list[Path]:
+        """Of the files looked at, those that are whole; they are forgotten here, and so are those that have gone."""
+        whole = []
+        for path, look in looks.items():
+            waiting = self._files.get(path)
+            if waiting is None or waiting.due > now:
+                continue
+            if look is None:
+                del self._files[path]
+            elif waiting.sign in (Sign.MOVED_IN, Sign.CLOSED) or waiting.look == look:
+                del self._files[path]
+                whole.append(path)
+            else:
+                self._files[path] = _Waiting(now + self._quiet_s(waiting.sign), waiting.sign, look)
+        return whole
+
+    def _quiet_s(self, sign: Sign) -> float:
+        if sign is Sign.MOVED_IN:
+            return 0.0
+        return self._settle_s * (OPEN_FILE_PATIENCE if sign is Sign.WRITTEN else 1)
+
+
+_PARTIAL_SUFFIXES = (".tmp", ".part", ".partial", ".crdownload", ".swp", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A watched folder (absolute, links resolved), its tenant, and folders below it that are not its business."""
+
+    root: Path
+    tenant: str
+    without: frozenset[Path] = frozenset()
+
+    def covers(self, path: Path) -> bool:
+        """Whether `path` is for this folder to read: not hidden, not a partial download, not in another's folder."""
+        try:
+            inner = path.relative_to(self.root)
+        except ValueError:
+            return False
+        return not any(is_passed_over(part) for part in inner.parts) and self.without.isdisjoint(path.parents)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedEntry:
+    """Something in the folder that is not read, and why; `file` is false for what a whole directory is about."""
+
+    path: Path
+    reason: str
+    file: bool = True
+
+
+def shown(path: Path) -> str:
+    """`path` as text that can be printed and sent: bytes that are not UTF-8 are written out."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
+
+
+def is_passed_over(name: str) -> bool:
+    """Hidden files, and the names programs give to what they have not finished."""
+    return name.startswith(".") or name.endswith(_PARTIAL_SUFFIXES)
+
+
+def look_at(path: Path, folder: Folder) -> ObservedFile | RefusedEntry | None:
+    """What `path` is now; None when it has gone, or is a link to what the folder holds anyway."""
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return _refuse_link(path, folder)
+        if not Path(os.path.realpath(path.parent)).is_relative_to(folder.root):
+            return RefusedEntry(
+                path, "is behind a link that leads out of the watched folder; such links are not followed"
+            )
+    except OSError as error:
+        return None if isinstance(error, FileNotFoundError | NotADirectoryError) else RefusedEntry(path, str(error))
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return RefusedEntry(path, "is not a regular file")
+    return ObservedFile(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _refuse_link(path: Path, folder: Folder) -> RefusedEntry | None:
+    if Path(os.path.realpath(path)).is_relative_to(folder.root):
+        return None
+    return RefusedEntry(path, "is a link out of the watched folder; it is not followed")
+
+
+def walk(folder: Folder) -> Iterator[tuple[Path, ObservedFile] | RefusedEntry]:
+    """Every file below the folder in order of names, directory by directory, and what could not be read."""
+    waiting = [folder.root]
+    while waiting:
+        directory = waiting.pop()
+        try:
+            with os.scandir(directory) as entries:
+                names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+        except OSError as error:
+            if directory == folder.root or not isinstance(error, FileNotFoundError):
+                yield RefusedEntry(directory, f"cannot be read: {error.strerror}", file=False)
+            continue
+        below = []
+        for name, is_directory in names:
+            path = directory / name
+            if is_passed_over(name):
+                continue
+            if is_directory:
+                below += [] if path in folder.without else [path]
+            elif isinstance(found := look_at(path, folder), RefusedEntry):
+                yield found
+            elif found is not None:
+                yield path, found
+        waiting += reversed(below)
+
 
 _log = get_logger("gaiad.watch")
 _HEARD: list[type[FileSystemEvent]] = [

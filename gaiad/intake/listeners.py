@@ -1,6 +1,6 @@
 """Opens the two listeners: adopted sockets where systemd handed them over, else our own, each with its door.
 
-A socket file of ours that somebody removed (cleaners of temporary directories do) is made anew: without it no client
+A socket file of ours that somebody removed (cleaners of temporary directories do) is made again: without it no client
 would find the daemon, and no other daemon could be started either.
 """
 
@@ -11,30 +11,30 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
-from aiohttp.web import AppRunner, SockSite
+from aiohttp.web import AppRunner
 
-from gaiad.config import load_config
-from gaiad.errors import Conflict
-from gaiad.intake.app import build_app, start_listener, stop_listener
-from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
+from gaiad.base.config import load_config
+from gaiad.base.errors import Conflict
+from gaiad.base.logs import get_logger
+from gaiad.base.tasks import Stopping, TaskGroup
+from gaiad.intake.application import build_app, start_listener, stop_listener
+from gaiad.intake.auth import PeerCheck, TokenCheck, TokenFile
+from gaiad.intake.connections import Site, most_connections
 from gaiad.intake.doors import Door, PageCookie, TcpDoor, UnixDoor
-from gaiad.intake.http import table
-from gaiad.intake.sockets import BACKLOG, Adopted, PortTaken, listen_tcp, listen_unix, url_of
+from gaiad.intake.routes import table
+from gaiad.intake.sockets import Adopted, PortTaken, listen_tcp, listen_unix, url_of
 from gaiad.intake.web_login import SESSIONS_NAME, WebLogins
 from gaiad.intake.web_routes import WebRoutes, page_files
-from gaiad.logs import get_logger
-from gaiad.stopping import Stopping
-from gaiad.tasks import TaskGroup
 
 if TYPE_CHECKING:
-    from gaiad.service import Service
+    from gaiad.service.service import Service
 
 _log = get_logger("gaiad.listeners")
 _LOOK_S = 2.0  # how long a removed socket file may be missing
 
 
 async def open_listeners(
-    stack: AsyncExitStack, service: "Service", path: Path, tokens: Tokens, adopted: Adopted, stopping: Stopping
+    stack: AsyncExitStack, service: "Service", path: Path, tokens: TokenFile, adopted: Adopted, stopping: Stopping
 ) -> tuple[Path, str]:
     """Serve until `stack` closes; the socket's path and the URL ("" for none). Raises Conflict when either is taken."""
     own = None if adopted.unix is not None else _OwnSocket(path)
@@ -73,7 +73,7 @@ class _OwnSocket:
         self.listener = listen_unix(path)
 
     async def keep(self, service: "Service", runner: AppRunner) -> None:
-        """Listen again whenever the file has gone; what stands in the way is shown in status."""
+        """Listen again whenever the file has gone; what prevents it is shown in status."""
         while True:
             await asyncio.sleep(_LOOK_S)
             if not self._lost(service.place.home):
@@ -85,7 +85,7 @@ class _OwnSocket:
                 continue
             for site in runner.sites:
                 await site.stop()
-            await SockSite(runner, self.listener.socket, backlog=BACKLOG).start()
+            await Site(runner, self.listener.socket, most_connections()).start()
             service.note("socket", "")
             _log.warning("socket_made_again", path=str(self._path), reason="the file had been removed")
 

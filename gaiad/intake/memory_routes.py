@@ -1,21 +1,19 @@
-"""JIT's memory API: a session is handed over, a briefing is built. Its names are the seed's, in camelCase.
+"""The routes of the memory API (JIT), of feedback on packets, and of deletion, which only a person may ask for."""
 
-A briefing holds text of pages as it is stored, so the page, whose reader gets it scrubbed, has no part in these.
-"""
-
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from gaiad.errors import BadInput, Forbidden
+from gaiad.base.errors import BadInput, Forbidden
+from gaiad.base.ports import RequestContext
 from gaiad.intake.exchange import Exchange, Reply, Route
-from gaiad.memory_schemas import BuildContext, IngestSession
-from gaiad.ports import Call
+from gaiad.wire.memory import BuildContext, FeedbackQuery, IngestSession, Rating
+from gaiad.wire.schemas import DEFAULT_TENANT, ForgetRequest, Input
 
 T = TypeVar("T")
 
 
-def _call(exchange: Exchange, tenant_id: str) -> Call:
+def _call(exchange: Exchange, tenant_id: str) -> RequestContext:
     """A call for the tenant the body names. Raises BadInput without one, Forbidden."""
     if exchange.channel is not None:
         raise Forbidden("briefings hold pages as they are stored; ask for them with the daemon's token or socket")
@@ -54,8 +52,92 @@ async def build_context(exchange: Exchange) -> Reply:
     return await exchange.service.memory.build_context(request, call.without(*memory.hidden_from("memory_api")))
 
 
+class FeedbackBody(Input, frozen=True):
+    """`query` is what was asked when the packet was or was not of use; "" is a word on the packet itself."""
+
+    packet_id: str
+    verdict: Rating
+    query: str = ""
+    tenant: str = DEFAULT_TENANT
+
+
+class FeedbackListBody(Input, frozen=True):
+    """The last `limit` verdicts."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
+    tenant: str = DEFAULT_TENANT
+
+
+class FeedbackGivenBody(Input, frozen=True):
+    """What was said of packets is asked for these questions."""
+
+    judged: Annotated[list[FeedbackQuery], msgspec.Meta(max_length=1000)]
+    tenant: str = DEFAULT_TENANT
+
+
+class FeedbackResetBody(Input, frozen=True):
+    """The verdicts on one packet, with "" all of the tenant; with `query` only the one for that question."""
+
+    packet_id: str = ""
+    query: str | None = None
+    tenant: str = DEFAULT_TENANT
+
+
+async def give(exchange: Exchange) -> Reply:
+    body = await exchange.body(FeedbackBody)
+    call = exchange.call(body.tenant)
+    return await exchange.service.feedback.give(body.packet_id, body.verdict, body.query, call)
+
+
+async def newest(exchange: Exchange) -> Reply:
+    body = await exchange.body(FeedbackListBody)
+    return {"feedback": await exchange.service.feedback.newest(body.limit, exchange.call(body.tenant))}
+
+
+async def given(exchange: Exchange) -> Reply:
+    """Verdicts alone, in the order of what was asked: no question goes out with them that could be scrubbed."""
+    body = await exchange.body(FeedbackGivenBody)
+    return {"given": await exchange.service.feedback.given(body.judged, exchange.call(body.tenant))}
+
+
+async def reset(exchange: Exchange) -> Reply:
+    body = await exchange.body(FeedbackResetBody)
+    return {"removed": await exchange.service.feedback.reset(body.packet_id, exchange.call(body.tenant), body.query)}
+
+
+class UndoBody(Input, frozen=True):
+    forget_id: str
+    tenant: str = DEFAULT_TENANT
+
+
+async def forget(exchange: Exchange) -> Reply:
+    """Delete, or with `dry_run` only say what would go."""
+    exchange.caller.require_person("forget")
+    request = await exchange.body(ForgetRequest)
+    return await exchange.service.deletion.forget(request, exchange.call(request.tenant))
+
+
+async def undo(exchange: Exchange) -> Reply:
+    exchange.caller.require_person("forget")
+    request = await exchange.body(UndoBody)
+    return {"packets": await exchange.service.deletion.undo(request.forget_id, exchange.call(request.tenant))}
+
+
+async def undoable(exchange: Exchange) -> Reply:
+    exchange.caller.require_person("forget")
+    tenant = exchange.request.query.get("tenant", "") or DEFAULT_TENANT
+    return {"forgotten": await exchange.service.deletion.undoable(exchange.call(tenant))}
+
+
 def table() -> list[Route]:
     return [
         Route("POST", "/memory/ingest_session", ingest_session),
         Route("POST", "/memory/build_context", build_context),
+        Route("POST", "/feedback", give, beside=True),
+        Route("POST", "/feedback/list", newest, beside=True),
+        Route("POST", "/feedback/given", given, plain=True),
+        Route("POST", "/feedback/reset", reset, beside=True),
+        Route("POST", "/forget", forget, timed=False),
+        Route("POST", "/forget/undo", undo, timed=False, plain=True),
+        Route("GET", "/forget", undoable),
     ]

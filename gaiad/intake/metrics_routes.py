@@ -13,10 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from gaiad.base.metrics import BOUNDS_MS, Histogram, Metrics
 from gaiad.intake.exchange import Exchange, Reply, Route
-from gaiad.metrics import BOUNDS_MS, Histogram, Metrics
-from gaiad.schemas import DEFAULT_TENANT
-from gaiad.status_schemas import Status
+from gaiad.wire.schemas import DEFAULT_TENANT
+from gaiad.wire.status import Status
 
 _TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 _NOTHING = Histogram(counts=[0] * (len(BOUNDS_MS) + 1), sum_ms=0.0)
@@ -28,7 +28,7 @@ _JIT_LATENCIES = {
     "gam_build_context_latency_ms": "Milliseconds of one POST /memory/build_context.",
 }
 _JIT_SUMS = {
-    "gam_pages_used": "Pages that all briefings together stand on; only grows.",
+    "gam_pages_used": "Pages used by all briefings together; only grows.",
     "gam_reflection_steps": "Rounds of search and reflection of all briefings together; only grows.",
     "gam_context_tokens_out": "Tokens of all briefings together; only grows.",
 }
@@ -43,8 +43,8 @@ _GAUGES = {
 }
 
 
-class _Numbers(Collector):
-    """The numbers as they stand, each time they are collected."""
+class _MetricsCollector(Collector):
+    """The numbers as they are, each time they are collected."""
 
     def __init__(self, metrics: Metrics, status: Status) -> None:
         self._metrics = metrics
@@ -111,7 +111,7 @@ async def status(exchange: Exchange) -> Reply:
 async def metrics(exchange: Exchange) -> Reply:
     """Prometheus' text format 0.0.4, which every reader of it knows."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Numbers(exchange.service.metrics, await _status(exchange)))
+    registry.register(_MetricsCollector(exchange.service.metrics, await _status(exchange)))
     return web.Response(body=generate_latest(registry), headers={"Content-Type": _TEXT_FORMAT})
 
 

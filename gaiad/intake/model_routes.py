@@ -2,18 +2,30 @@
 
 from contextlib import aclosing
 
-from gaiad.generation import TextDelta
+from gaiad.base.ports import Priority, RequestContext
 from gaiad.intake.exchange import Exchange, Reply, Route
 from gaiad.intake.sse import EventStream, wants_events
-from gaiad.model_schemas import GenerateBody, GenerateReply
-from gaiad.ports import Call, Priority
-from gaiad.schemas import DEFAULT_TENANT, Input
+from gaiad.wire.generation import GenerateBody, GenerateReply, TextDelta
+from gaiad.wire.schemas import DEFAULT_TENANT, Input
 
 
 class ModelBody(Input, frozen=True):
     """`name` of a model, or of the role it serves."""
 
     name: str
+
+
+class ProbeBody(ModelBody, frozen=True):
+    """`again` measures though the figures are known."""
+
+    again: bool = False
+
+
+class UseBody(Input, frozen=True):
+    """`what` is a path, a known name, ollama:NAME or a base URL; `role` "" is all three."""
+
+    what: str
+    role: str = ""
 
 
 class PinBody(ModelBody, frozen=True):
@@ -36,7 +48,7 @@ async def generate(exchange: Exchange) -> Reply:
         return stream.response
 
 
-def _call(exchange: Exchange, body: GenerateBody) -> Call:
+def _call(exchange: Exchange, body: GenerateBody) -> RequestContext:
     call = exchange.call(body.tenant)
     if body.timeout_s > 0:
         call.deadline = exchange.service.clock.monotonic() + body.timeout_s
@@ -63,6 +75,20 @@ async def unload(exchange: Exchange) -> Reply:
     return {"models": await exchange.service.models.unload((await exchange.body(ModelBody)).name)}
 
 
+async def probe(exchange: Exchange) -> Reply:
+    body = await exchange.body(ProbeBody)
+    return await exchange.service.models.probe(body.name, body.again, exchange.call(DEFAULT_TENANT))
+
+
+async def choices(exchange: Exchange) -> Reply:
+    return await exchange.service.models.choices()
+
+
+async def use(exchange: Exchange) -> Reply:
+    body = await exchange.body(UseBody)
+    return await exchange.service.use_model(body.what, body.role, exchange.call(DEFAULT_TENANT))
+
+
 async def pin(exchange: Exchange) -> Reply:
     body = await exchange.body(PinBody)
     return {"models": exchange.service.models.pin(body.name, body.pinned)}
@@ -74,5 +100,8 @@ def table() -> list[Route]:
         Route("GET", "/models", list_models, plain=True),
         Route("POST", "/models/load", load, owner="loading a model", timed=False, plain=True),
         Route("POST", "/models/unload", unload, owner="unloading a model", timed=False, plain=True),
+        Route("POST", "/models/probe", probe, owner="measuring a model", timed=False, plain=True),
+        Route("GET", "/models/catalogue", choices, owner="looking for models", plain=True),
+        Route("POST", "/models/use", use, owner="choosing a model", timed=False, plain=True),
         Route("POST", "/models/pin", pin, owner="pinning a model", plain=True),
     ]

@@ -5,17 +5,13 @@ What is begun here goes on though its caller leaves, as the page does with every
 
 from contextlib import aclosing
 
-from gaiad.errors import BadInput, NotFound
-from gaiad.intake.exchange import Exchange, Reply, Route
+from gaiad.base.errors import BadInput, NotFound
+from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody
 from gaiad.intake.sse import EventStream, last_event_id
-from gaiad.run_schemas import ResearchRun, RunRow
-from gaiad.schemas import DEFAULT_TENANT, Input, ResearchRequest
+from gaiad.wire.research import ResearchRun, RunRow
+from gaiad.wire.schemas import ResearchRequest
 
 _LIMIT, _MOST = 20, 1000
-
-
-class TenantBody(Input, frozen=True):
-    tenant: str = DEFAULT_TENANT
 
 
 class ReviewBody(TenantBody, frozen=True):
@@ -34,7 +30,7 @@ async def start(exchange: Exchange) -> Reply:
 
 
 async def cancel(exchange: Exchange) -> Reply:
-    """Break a begun run off; `cancelled` is false when there is nothing to break off any more."""
+    """Break a begun run off; `cancelled` is false when there is nothing to break off any longer."""
     call = exchange.call((await exchange.body(TenantBody)).tenant)
     research_id = exchange.request.match_info["research_id"]
     return {"research_id": research_id, "cancelled": await exchange.service.research_runs.cancel(research_id, call)}
@@ -85,7 +81,7 @@ async def show_run(exchange: Exchange) -> Reply:
 async def events(exchange: Exchange) -> Reply:
     """What a run told as it went, then what it tells, until its end: `result` or `error`.
 
-    Goes on after `Last-Event-ID`. Of an older run only the end is told.
+    Goes on after `Last-Event-ID`. Of an older run only the end is sent.
     """
     await _withhold(exchange)
     research_id, after = exchange.request.match_info["research_id"], last_event_id(exchange.request) or 0

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
-from gaiad.clock import load_zone
-from gaiad.errors import ConfigError
-from gaiad.logs import get_logger
-from gaiad.ports import Work
+from gaiad.base.clock import load_zone
+from gaiad.base.errors import ConfigError
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Work
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -16,7 +16,7 @@ _log = get_logger("gaiad.schedule")
 Note = Callable[[str, str], None]
 
 
-class _Entry(NamedTuple):
+class _Timing(NamedTuple):
     """`zone` None is the machine's; `seconds` 0 means daily at `hour`:`minute`."""
 
     name: str
@@ -36,7 +36,7 @@ class Schedule:
 
     def __init__(self, note: Note) -> None:
         self._note = note
-        self._entries: list[_Entry] = []
+        self._entries: list[_Timing] = []
         self._scheduler: AsyncIOScheduler | None = None
 
     def daily(self, name: str, at: str, zone: str, work: Work, *, at_start: bool = False) -> None:
@@ -46,11 +46,11 @@ class Schedule:
         """
         hour, minute = _time_of_day(name, at)
         where = load_zone(zone) if zone else None
-        self._add(_Entry(name, work, hour=hour, minute=minute, zone=where, at_start=at_start))
+        self._add(_Timing(name, work, hour=hour, minute=minute, zone=where, at_start=at_start))
 
     def every(self, name: str, seconds: float, work: Work) -> None:
         """Run `work` every `seconds`, first after that long."""
-        self._add(_Entry(name, work, seconds=max(1, round(seconds))))
+        self._add(_Timing(name, work, seconds=max(1, round(seconds))))
 
     def start(self) -> None:
         """Begin to run what is and will be registered."""
@@ -67,12 +67,12 @@ class Schedule:
             self._scheduler.shutdown(wait=False)
             self._scheduler = None
 
-    def _add(self, entry: _Entry) -> None:
+    def _add(self, entry: _Timing) -> None:
         self._entries.append(entry)
         if self._scheduler is not None:
             self._arm(self._scheduler, entry)
 
-    def _arm(self, scheduler: "AsyncIOScheduler", entry: _Entry) -> None:
+    def _arm(self, scheduler: "AsyncIOScheduler", entry: _Timing) -> None:
         from apscheduler.triggers.cron import CronTrigger
         from apscheduler.triggers.interval import IntervalTrigger
 

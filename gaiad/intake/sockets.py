@@ -1,21 +1,32 @@
-"""Listening sockets: made with care for who may connect and who listened there before, or adopted from systemd."""
+"""Listening sockets, made with care for who may connect or adopted from systemd, and what systemd is sent."""
 
 import errno
 import fcntl
 import os
+import resource
 import socket
 import stat
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gaiad.errors import Conflict
-from gaiad.home import make_private_directory
+from gaiad.base.errors import Conflict
+from gaiad.base.home import make_private_directory
 
-BACKLOG = 1024
+BACKLOG = 128
+"""Connections waiting in the kernel; at most so many are accepted at once."""
+_MOST_FILES = 65_536
 _FIRST_ADOPTED = 3
 _PROBE_TIMEOUT_S = 1.0
+
+
+def raise_file_limit() -> None:
+    """Let this process have as many files open as the system allows it, within reason."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +49,7 @@ def adopt_sockets(environment: MutableMapping[str, str], pid: int) -> Adopted:
         listener = _adopt(descriptor)
         kind = "unix" if listener.family == socket.AF_UNIX else "tcp"
         if kind in found:
-            raise Conflict(f"LISTEN_FDS holds two {kind} sockets; gaiad serves one of each: mend the socket unit")
+            raise Conflict(f"LISTEN_FDS holds two {kind} sockets; gaiad serves one of each: fix the socket unit")
         found[kind] = listener
     return Adopted(found.get("unix"), found.get("tcp"))
 
@@ -102,7 +113,7 @@ def _clear_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise Conflict(f"{path}: is in the way and is not a socket; move it away")
+        raise Conflict(f"{path}: exists but is not a socket; move it away")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe:
         probe.settimeout(_PROBE_TIMEOUT_S)
         try:
@@ -155,3 +166,21 @@ def url_of(listener: socket.socket) -> str:
     """The address a client uses."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Notifier:
+    """`watchdog_s` is the interval systemd expects WATCHDOG=1 within, 0 for none."""
+
+    def __init__(self, environment: Mapping[str, str], pid: int) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        ours = environment.get("WATCHDOG_PID", str(pid)) == str(pid)
+        microseconds = environment.get("WATCHDOG_USEC", "0")
+        self.watchdog_s = int(microseconds) / 1e6 if ours and self._address and microseconds.isdigit() else 0.0
+
+    def send(self, *assignments: str) -> None:
+        """Send one message such as READY=1. Raises OSError when the receiver is gone."""
+        if not self._address:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.sendto("\n".join(assignments).encode(), self._address)

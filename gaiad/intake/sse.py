@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 from aiohttp import web
 
-from gaiad.tasks import TaskGroup
+from gaiad.base.tasks import TaskGroup
 
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": keep-alive\n\n"

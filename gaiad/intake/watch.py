@@ -14,19 +14,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gaiad.config import Config
-from gaiad.errors import GaiadError, Unavailable
-from gaiad.home import Home
-from gaiad.ingest_schemas import IngestOutcome
-from gaiad.intake.folder_events import EventBuffer, FolderEvents
-from gaiad.intake.scan import Folder, Refused, look_at, shown, walk
-from gaiad.intake.settle import Look, Settling, Sign
-from gaiad.logs import get_logger
-from gaiad.ports import Call, Priority
-from gaiad.tasks import TaskGroup
+from gaiad.base.config import Config
+from gaiad.base.errors import Unavailable
+from gaiad.base.home import Home
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.base.tasks import TaskGroup
+from gaiad.intake.folder_events import (
+    EventBuffer,
+    Folder,
+    FolderEvents,
+    ObservedFile,
+    RefusedEntry,
+    Settling,
+    Sign,
+    look_at,
+    shown,
+    walk,
+)
+from gaiad.wire.ingest import IngestOutcome
 
 if TYPE_CHECKING:
-    from gaiad.service import Service
+    from gaiad.service.service import Service
 
 _log = get_logger("gaiad.watch")
 _CAPACITY = 20_000  # files waiting to settle, and as many events between two turns of the loop
@@ -46,7 +55,7 @@ def watched_folders(home: Home, config: Config) -> tuple[list[Folder], list[str]
         if not path.is_absolute():
             problems.append(f"intake.folders: {entry.path!r} is not absolute; write /... or ~/...")
         elif wanted.setdefault(path.resolve(), entry.tenant) != entry.tenant:
-            problems.append(f"intake.folders: {entry.path!r} stands there for two tenants; the first one has it")
+            problems.append(f"intake.folders: {entry.path!r} is set for two tenants; only the first one gets it")
     folders = []
     for root, tenant in wanted.items():
         without = {other for other in (*wanted, home.root) if other != root and other.is_relative_to(root)}
@@ -134,7 +143,7 @@ class FolderWatch:
             self._service.metrics.count("watch_overflows")
             self._rescan_wanted = True
 
-    def _wait_for(self, folder: Folder, path: Path, sign: Sign, now: float, look: Look | None = None) -> bool:
+    def _wait_for(self, folder: Folder, path: Path, sign: Sign, now: float, look: ObservedFile | None = None) -> bool:
         if not self._settling.hear(path, sign, now, look):
             return False
         self._owners[path] = folder
@@ -144,8 +153,8 @@ class FolderWatch:
         while quiet := self._settling.quiet(self._now(), self._config.batch_files):
             owners = {path: self._owners[path] for path in quiet}
             found = await asyncio.to_thread(_look_at_all, owners)
-            self._refuse([look for look in found.values() if isinstance(look, Refused)], owners)
-            looks = {path: None if isinstance(look, Refused) else look for path, look in found.items()}
+            self._refuse([look for look in found.values() if isinstance(look, RefusedEntry)], owners)
+            looks = {path: None if isinstance(look, RefusedEntry) else look for path, look in found.items()}
             whole = self._settling.settle(looks, self._now())
             for folder, paths in _by_folder(whole, owners):
                 await self._ingest(folder, paths)
@@ -182,13 +191,13 @@ class FolderWatch:
             problems.append(error.message)
         walker = walk(folder)
         while chunk := await asyncio.to_thread(_take, walker):
-            unread = [found for found in chunk if isinstance(found, Refused)]
+            unread = [found for found in chunk if isinstance(found, RefusedEntry)]
             self._refuse([found for found in unread if found.file], {found.path: folder for found in unread})
             problems += [f"{shown(found.path)}: {found.reason}" for found in unread if not found.file]
-            await self._read_found(folder, dict(found for found in chunk if not isinstance(found, Refused)))
+            await self._read_found(folder, dict(found for found in chunk if not isinstance(found, RefusedEntry)))
         return self._service.note(f"folder {folder.root}", _shortened(problems))
 
-    async def _read_found(self, folder: Folder, found: dict[Path, Look]) -> None:
+    async def _read_found(self, folder: Folder, found: dict[Path, ObservedFile]) -> None:
         """Ingest what a scan found and the archive does not know; what was written just now settles first."""
         if not found:
             return
@@ -219,8 +228,7 @@ class FolderWatch:
     def _later(self, folder: Folder, error: Exception) -> None:
         """Something is wrong with the archive or the disk: say so, and scan again after a while."""
         delay = error.retry_after_s if isinstance(error, Unavailable) else _RETRY_S
-        known = isinstance(error, GaiadError)
-        _log.error("watch_failed", folder=str(folder.root), error=str(error), exc_info=None if known else error)
+        _log.error("watch_failed", folder=str(folder.root), error=str(error), exc_info=error)
         self._service.note("watch", f"{folder.root}: {error}; trying again in {delay:.0f} s")
         self._service.metrics.count("watch_errors")
         self._retry_at = self._now() + max(1.0, delay)
@@ -232,7 +240,7 @@ class FolderWatch:
         if outcome.outcome in ("quarantined", "failed"):
             _log.warning("not_ingested", path=outcome.path, outcome=outcome.outcome, reason=outcome.reason)
 
-    def _refuse(self, refused: Sequence[Refused], owners: dict[Path, Folder]) -> None:
+    def _refuse(self, refused: Sequence[RefusedEntry], owners: dict[Path, Folder]) -> None:
         """Report each refusal once (within bounds), not at every scan."""
         for entry in refused:
             key = (entry.path, entry.reason)
@@ -245,15 +253,15 @@ class FolderWatch:
             if len(self._refused) > _REMEMBERED_REFUSALS:
                 self._refused.popitem(last=False)
 
-    def _call(self, folder: Folder) -> Call:
-        return Call(tenant=folder.tenant, priority=Priority.BACKGROUND)
+    def _call(self, folder: Folder) -> RequestContext:
+        return RequestContext(tenant=folder.tenant, priority=Priority.BACKGROUND)
 
 
-def _look_at_all(owners: dict[Path, Folder]) -> dict[Path, Look | Refused | None]:
+def _look_at_all(owners: dict[Path, Folder]) -> dict[Path, ObservedFile | RefusedEntry | None]:
     return {path: look_at(path, folder) for path, folder in owners.items()}
 
 
-def _take(walker: Iterator[tuple[Path, Look] | Refused]) -> list[tuple[Path, Look] | Refused]:
+def _take(walker: Iterator[tuple[Path, ObservedFile] | RefusedEntry]) -> list[tuple[Path, ObservedFile] | RefusedEntry]:
     return list(itertools.islice(walker, _SCAN_CHUNK))
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from gaiad.clock import Clock, from_epoch_ms, to_epoch_ms
-from gaiad.errors import ConfigError, Unavailable
+from gaiad.base.clock import Clock, from_epoch_ms, to_epoch_ms
+from gaiad.base.errors import ConfigError, Unavailable
 from gaiad.intake.auth import Caller, read_private, replace_private
 
 SESSIONS_NAME = "web_sessions.json"
@@ -57,7 +57,7 @@ class WebLogins:
         self._under_way: dict[str, set[asyncio.Task[object]]] = {}
 
     def load(self) -> str:
-        """Read the sessions; what is wrong with their file, in words ("" for nothing): then everybody logs in anew."""
+        """Read the sessions; what is wrong with their file, in words ("" for nothing): then everybody logs in again."""
         self._sessions = {}
         if not os.path.lexists(self._path):
             return ""
@@ -106,7 +106,7 @@ class WebLogins:
         if session is None or self._over(session) or session.uid != uid:
             return None
         name = f"the page (session {session.sha256[:8]})"
-        return Caller(name=name, owner=True, channel="web_chat", session=session.sha256)
+        return Caller(name=name, owner=True, in_person=True, channel="web_chat", session=session.sha256)
 
     def _over(self, session: _Session) -> bool:
         return self._clock.now() >= from_epoch_ms(session.ends_at_ms)
@@ -160,7 +160,7 @@ class WebLogins:
             replace_private(self._path, msgspec.json.encode(list(sessions.values())))
         except OSError as error:
             raise Unavailable(
-                f"{self._path}: cannot be written ({error.strerror}); logins and logouts hold only when it can: mend it"
+                f"{self._path}: cannot be written ({error.strerror}); logins and logouts are not kept; fix it"
             ) from error
 
 

@@ -1,27 +1,91 @@
 """The routes of the page: its files, the one-time link that lets a browser in, and the ways out.
 
-The page's own questions go to the same routes as everybody's (`http.py`); what its cookie may do is for the doors.
+The files hold nothing of anybody's, so they are served to whoever asks: found by a name that cannot lead elsewhere, and
+kept by their ETag. What they show comes over the API, from the same routes as everybody's (`routes.py`); what the
+page's cookie may do is for the doors.
 """
 
 import os
+import re
+from hashlib import sha256
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from aiohttp import web
 
 import gaiad
-from gaiad.errors import Conflict, Forbidden
+from gaiad.base.errors import Conflict, Forbidden, NotFound
+from gaiad.base.logs import get_logger
 from gaiad.intake.doors import PageCookie
 from gaiad.intake.exchange import Exchange, Reply, Route
-from gaiad.intake.web_files import PAGE, PageFiles
 from gaiad.intake.web_login import LINK_S, SESSION_LIFE, WebLogins
-from gaiad.logs import get_logger
-from gaiad.schemas import Input
+from gaiad.wire.schemas import Input
+
+_NAME = re.compile(r"(?:[a-z0-9][a-z0-9_-]*/)*[a-z0-9][a-z0-9_-]*\.([a-z0-9]+)")
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "ico": "image/x-icon",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+    "webmanifest": "application/manifest+json",
+    "woff2": "font/woff2",
+}
+PAGE = "index.html"
+
+
+class _File(NamedTuple):
+    changed_ns: int
+    content: bytes
+    tag: str
+
+
+class PageFiles:
+    """The files below `folder`; each is read once, and again when it changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, _File] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is a page to serve at all."""
+        return (self._folder / PAGE).is_file()
+
+    def answer(self, name: str, request: web.Request) -> web.Response:
+        """The file, or 304 when the browser has it as it is. Raises NotFound for any name that is not one of them."""
+        matched = _NAME.fullmatch(name)
+        media_type = _TYPES.get(matched[1]) if matched else None
+        if media_type is None:
+            raise NotFound(f"{request.path}: the page has no such file")
+        file = self._file(name)
+        headers = {"ETag": f'"{file.tag}"', "Cache-Control": "no-cache"}
+        known = request.if_none_match or ()
+        if any(tag.value in (file.tag, "*") for tag in known):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=file.content, headers={**headers, "Content-Type": media_type})
+
+    def _file(self, name: str) -> _File:
+        path = self._folder / name
+        try:
+            changed_ns = path.stat().st_mtime_ns
+            found = self._read.get(name)
+            if found is None or found.changed_ns != changed_ns:
+                content = path.read_bytes()
+                found = self._read[name] = _File(changed_ns, content, sha256(content).hexdigest()[:32])
+        except OSError as error:
+            raise NotFound(f"{name}: the page has no such file ({error.strerror})") from error
+        return found
+
 
 _log = get_logger("gaiad.web")
 _HTML = "text/html"
 _SIGNED_OUT = """\
-<p>Nobody is logged in here. In a terminal on this machine, run</p>
+<p>You are not logged in. In a terminal on this machine, run</p>
 <p><code>gaiad web</code></p>
 <p>and open the link it prints: it works once, and lets this browser in. A daemon that was started with
 <code>--home</code> needs the same one there.</p>"""
@@ -68,6 +132,7 @@ class WebRoutes:
         """A link that lets one browser in, once. The page itself cannot have one: it would outlive its own end."""
         if exchange.caller.session:
             raise Forbidden("a new link is made on the command line only: gaiad web")
+        exchange.caller.require_person("letting a browser in")
         url = exchange.service.place.url
         if not url:
             raise Conflict(
@@ -87,7 +152,7 @@ class WebRoutes:
             _log.warning("login_refused", uid=uid)
             return _plain_page(403, "gaiad: this link is stale", _STALE.format(minutes=round(LINK_S / 60)))
         _log.info("browser_logged_in", uid=uid)
-        exchange.service.note("web", "")  # whatever was wrong with the sessions' file, it has been written anew
+        exchange.service.note("web", "")  # whatever was wrong with the sessions' file, it has been written again
         if exchange.request.headers.get("Sec-Fetch-Site") == "cross-site":
             # Followed from another site, a redirect would arrive without the cookie; after a page of ours it comes.
             response = _plain_page(200, "gaiad", _ONWARD)

@@ -1,4 +1,4 @@
-"""The queue of commands that wait for a person (decision 13): one row each, in one file a tenant, kept for good.
+"""The queue of commands that wait for a person (decision 13): one row each, kept for good.
 
 A row changes its state in one statement that names the state it has to be in, so that of two decisions one is taken.
 Arguments and hash are never changed here; who changes them in the file is found out, for the audit chain has the hash
@@ -7,39 +7,25 @@ too (`asked_in_audit`). What a decision leads to is not known here.
 
 import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gaiad.approval_schemas import Approval, ApprovalState
-from gaiad.errors import BadInput, Conflict, NotFound
-from gaiad.ids import short
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.ids import short
 from gaiad.ledger.audit import SELECT_ROWS, AuditLog, row_of
-from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.store.database import Migration
-from gaiad.store.file import DatabaseFile
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.governance import Approval, ApprovalState
 
 ASKED, APPROVED, DENIED, EXPIRED = "approval.asked", "approval.approved", "approval.denied", "approval.expired"
 DECIDED = (APPROVED, DENIED, EXPIRED)
-_APPLICATION_ID = 0x67616970  # "gaip"
-MIGRATION_1: Migration = """
-CREATE TABLE approvals (
-    id       TEXT PRIMARY KEY,
-    short_id TEXT NOT NULL,
-    state    TEXT NOT NULL,
-    body     BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX approvals_by_short_id ON approvals (short_id);
-CREATE INDEX approvals_by_state ON approvals (state, id);
-"""
 
 
 class ApprovalLog:
-    """Files `<folder>/<tenant>.db`, opened at first use; safe from any thread. Ids sort by time."""
+    """The table `approvals` of every tenant. Ids sort by time."""
 
-    def __init__(self, folder: Path) -> None:
-        self._files = TenantFiles(folder, [MIGRATION_1], _APPLICATION_ID)
+    def __init__(self, databases: HomeDatabases) -> None:
+        self._databases = databases
 
     async def add(self, tenant: str, approval: Approval) -> None:
         """Keep a new one; durable when this returns. Raises BadInput, Unavailable."""
@@ -48,7 +34,7 @@ class ApprovalLog:
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO approvals VALUES (?, ?, ?, ?)", row)
 
-        await self._files.write(tenant, insert)
+        await self._databases.write(tenant, insert)
 
     async def find(self, tenant: str, name: str) -> Approval:
         """The one called `name`: its id, or the eight digits shown for it. Raises NotFound, BadInput for several."""
@@ -78,7 +64,7 @@ class ApprovalLog:
             connection.execute("UPDATE approvals SET state = ?, body = ? WHERE id = ?", values)
             return made
 
-        return await self._files.write(tenant, update)
+        return await self._databases.write(tenant, update)
 
     async def in_state(self, tenant: str, states: Sequence[ApprovalState]) -> list[Approval]:
         """All in one of these states, oldest first."""
@@ -90,27 +76,15 @@ class ApprovalLog:
         return await self._rows(tenant, "true ORDER BY id DESC LIMIT ?", (limit,))
 
     def tenants(self) -> list[str]:
-        """Those that ever had one."""
-        return self._files.tenants()
-
-    def file(self, tenant: str) -> DatabaseFile:
-        """The tenant's file, for a restore. Raises BadInput, Conflict."""
-        return self._files.file(tenant)
-
-    def files(self) -> dict[str, DatabaseFile]:
-        """What a backup copies, by the path under the home."""
-        return self._files.files()
-
-    async def close(self) -> None:
-        """Finish what is being written."""
-        await self._files.close()
+        """Those that may have one."""
+        return self._databases.tenants()
 
     async def _rows(self, tenant: str, where: str, values: Sequence[object]) -> list[Approval]:
         def select(connection: sqlite3.Connection) -> list[Approval]:
             found = connection.execute(f"SELECT body FROM approvals WHERE {where}", values)
             return [msgspec.json.decode(row[0], type=Approval) for row in found]
 
-        return await self._files.read(tenant, select, [])
+        return await self._databases.read(tenant, select, [])
 
 
 def in_words(approval: Approval) -> str:

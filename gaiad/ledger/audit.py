@@ -1,111 +1,86 @@
 """The audit (decision 13): what the council decided, people approved and governance changed, in rows nobody can unsay.
 
-One table in `<home>/audit.db` for all tenants, chained by hash (`chain.py`), its last row noted in `<home>/audit.head`.
+One table in state.db for all tenants, chained by hash (`chain.py`), its last row noted in `<home>/audit.head`.
 The table refuses changes; who goes around it with other tools is found by `gaiad audit verify`. Reading for people is
 in `audit_reading.py`.
 """
 
 import asyncio
-import shutil
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from gaiad.clock import Clock, to_iso
-from gaiad.errors import Conflict
-from gaiad.ledger.chain import Head, Row, fault, next_row
-from gaiad.ledger.noted_head import NotedHead, read_noted_head
-from gaiad.logs import get_logger
-from gaiad.ports import Call
-from gaiad.schemas import DEFAULT_TENANT
-from gaiad.store.database import Migration
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import Conflict
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import RequestContext
+from gaiad.ledger.chain import ChainHead, ChainRow, NotedHead, fault, next_row, read_noted_head
+from gaiad.store.database import connect, translate
 from gaiad.store.file import DatabaseFile
+from gaiad.wire.schemas import DEFAULT_TENANT
 
-APPLICATION_ID = 0x67616961  # "gaia"
-DATABASE_NAME = "audit.db"
 HEAD_NAME = "audit.head"
-MIGRATION_1: Migration = """
-CREATE TABLE audit (
-    number          INTEGER PRIMARY KEY,
-    at              TEXT NOT NULL,
-    kind            TEXT NOT NULL,
-    tenant          TEXT NOT NULL,
-    actor           TEXT NOT NULL,
-    body            TEXT NOT NULL,
-    previous_sha256 TEXT NOT NULL,
-    sha256          TEXT NOT NULL
-);
-CREATE INDEX audit_by_kind ON audit (kind, number);
-CREATE TRIGGER audit_rows_stay BEFORE DELETE ON audit
-BEGIN SELECT raise(ABORT, 'the audit is append-only: rows are never deleted'); END;
-CREATE TRIGGER audit_rows_do_not_change BEFORE UPDATE ON audit
-BEGIN SELECT raise(ABORT, 'the audit is append-only: rows are never changed'); END;
-CREATE TRIGGER audit_rows_follow BEFORE INSERT ON audit
-WHEN new.number <> (SELECT coalesce(max(number), 0) + 1 FROM audit)
-BEGIN SELECT raise(ABORT, 'the audit is append-only: a row comes after the last'); END;
-"""
 COLUMNS = ("number", "at", "kind", "tenant", "actor", "body", "previous_sha256", "sha256")
-# Blobs, for bytes that are no UTF-8 are a finding and must not stop the reading.
+# Blobs, for bytes that are not UTF-8 are a finding and must not stop the reading.
 SELECT_ROWS = f"SELECT number, {', '.join(f'CAST({name} AS BLOB)' for name in COLUMNS[1:])} FROM audit"
 _log = get_logger("gaiad.audit")
 
 
-def row_of(values: tuple[Any, ...]) -> Row:
-    """The row of what `SELECT_ROWS` gives; a value that is no text reads as empty."""
+def row_of(values: tuple[Any, ...]) -> ChainRow:
+    """The row of what `SELECT_ROWS` gives; a value that is not text reads as empty."""
     texts = (bytes(value or b"").decode("utf-8", "surrogateescape") for value in values[1:])
-    return Row(int(values[0]), *texts)
+    return ChainRow(int(values[0]), *texts)
 
 
 class AuditLog:
-    """The Audit port on a home's files, opened once by the one process that writes; safe from any thread."""
+    """The Audit port on a home's state.db, opened once by the one process that writes; safe from any thread."""
 
-    def __init__(self, file: DatabaseFile, noted: NotedHead | None, clock: Clock, trouble: str) -> None:
+    def __init__(self, file: DatabaseFile, clock: Clock) -> None:
         self.file = file
+        self.trouble = ""
         self._head_file = file.path.parent / HEAD_NAME
-        self.trouble = trouble
-        self._noted = noted
+        self._noted: NotedHead | None = None
         self._clock = clock
 
     @classmethod
-    def open(cls, home: Path, clock: Clock) -> "AuditLog":
-        """Open or make the audit of `home`. Raises Conflict for a newer or foreign database.
+    def open(cls, file: DatabaseFile, clock: Clock) -> "AuditLog":
+        """The audit in `file`, a home's state.db, which belongs to the caller. Raises Conflict.
 
         `trouble` says when the last rows are not what they should be. The note of the head is left alone then, so
         that the evidence stays; appending goes on.
         """
-        file = DatabaseFile.open(home / DATABASE_NAME, [MIGRATION_1], APPLICATION_ID, readers=1)
+        log = cls(file, clock)
         try:
-            trouble, lost_note = _look_at_end(file, home / HEAD_NAME)
-            noted = None if trouble else NotedHead(home / HEAD_NAME)
+            log.trouble, lost_note = _look_at_end(file, log._head_file)
+            log._noted = None if log.trouble else NotedHead(log._head_file)
         except OSError as error:
-            file.close()
-            raise Conflict(f"{home / HEAD_NAME}: cannot be written ({error.strerror}); mend or move it") from error
-        log = cls(file, noted, clock, trouble)
+            raise Conflict(f"{log._head_file}: cannot be written ({error.strerror}); fix or move it") from error
         if lost_note:
             log.append_now("audit.head_was_lost", "daemon", {"file": HEAD_NAME})
-        elif noted:
-            noted.note(file.read(_head))
+        elif log._noted:
+            log._noted.note(file.read(_head))
         return log
 
-    async def append(self, kind: str, actor: str, body: Mapping[str, Any], call: Call) -> int:
+    async def append(self, kind: str, actor: str, body: Mapping[str, Any], call: RequestContext) -> int:
         """Add a row and return its number; durable then. Raises BadInput, Unavailable."""
         return await asyncio.to_thread(self.append_now, kind, actor, body, call.tenant)
 
     def append_now(self, kind: str, actor: str, body: Mapping[str, Any], tenant: str = DEFAULT_TENANT) -> int:
         """`append` for threads that may wait."""
 
-        def insert(connection: sqlite3.Connection) -> Head:
+        def insert(connection: sqlite3.Connection) -> ChainHead:
             row = next_row(_head(connection), to_iso(self._clock.now()), kind, tenant, actor, body)
             values = tuple(getattr(row, name) for name in COLUMNS)
             connection.execute(f"INSERT INTO audit VALUES ({', '.join('?' * len(COLUMNS))})", values)
-            return Head(row.number, row.sha256)
+            return ChainHead(row.number, row.sha256)
 
         head = self.file.write(insert)
         self._note(head)
         return head.number
 
-    def newest(self, kinds: tuple[str, ...]) -> Row | None:
+    def newest(self, kinds: tuple[str, ...]) -> ChainRow | None:
         """The last row of any of these kinds."""
         return self.file.read(lambda connection: newest_row(connection, kinds))
 
@@ -118,7 +93,7 @@ class AuditLog:
 
         return self.file.read(look)
 
-    def holds(self, head: Head) -> bool:
+    def holds(self, head: ChainHead) -> bool:
         """Whether this chain goes through that row, so that it is that one or continues it."""
 
         def look(connection: sqlite3.Connection) -> bool:
@@ -127,16 +102,8 @@ class AuditLog:
 
         return self.file.read(look)
 
-    def replace(self, source: Path, aside: Path) -> None:
-        """Go on with another chain, a closed copy that fits; rows and note of this one are kept in the folder `aside`.
-
-        Raises Conflict, Unavailable; OSError when the note cannot be moved.
-        """
-        aside.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.file.backup(aside / DATABASE_NAME)
-        if self._head_file.exists():
-            shutil.copyfile(self._head_file, aside / HEAD_NAME)
-        self.file.replace(source)
+    def begin_again(self) -> None:
+        """Note the head of a chain that a restore put in place of the old one. Raises OSError."""
         if self._noted is None:
             self._head_file.unlink(missing_ok=True)
             self._noted = NotedHead(self._head_file)
@@ -144,12 +111,11 @@ class AuditLog:
         self.trouble = ""
 
     def close(self) -> None:
-        """Finish what is being written."""
-        self.file.close()
+        """Let go of the note of the head."""
         if self._noted:
             self._noted.close()
 
-    def _note(self, head: Head) -> None:
+    def _note(self, head: ChainHead) -> None:
         """The row is durable already, so a note that cannot be written is said and does not undo it."""
         try:
             if self._noted:
@@ -159,16 +125,35 @@ class AuditLog:
             _log.error("head_not_noted", number=head.number, error=str(error))
 
 
-def newest_row(connection: sqlite3.Connection, kinds: tuple[str, ...]) -> Row | None:
+def copy_audit(source: Path, target: Path) -> None:
+    """Put the audit of the closed database `source` in place of the one in `target`, closed too. Raises Conflict."""
+    try:
+        with closing(connect(target)) as connection:
+            connection.execute("ATTACH ? AS source", (str(source),))
+            kept = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'audit'"
+            triggers = connection.execute(kept).fetchall()
+            connection.execute("BEGIN IMMEDIATE")
+            for name, _ in triggers:
+                connection.execute(f"DROP TRIGGER {name}")
+            connection.execute("DELETE FROM audit")
+            connection.execute("INSERT INTO audit SELECT * FROM source.audit ORDER BY number")
+            for _, sql in triggers:
+                connection.execute(sql)
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise translate(error, target) from error
+
+
+def newest_row(connection: sqlite3.Connection, kinds: tuple[str, ...]) -> ChainRow | None:
     """The last row of any of these kinds, by the index."""
     where = f"WHERE kind IN ({', '.join('?' * len(kinds))}) ORDER BY number DESC LIMIT 1"
     values = connection.execute(f"{SELECT_ROWS} {where}", kinds).fetchone()
     return row_of(values) if values else None
 
 
-def _head(connection: sqlite3.Connection) -> Head:
+def _head(connection: sqlite3.Connection) -> ChainHead:
     found = connection.execute("SELECT number, sha256 FROM audit ORDER BY number DESC LIMIT 1").fetchone()
-    return Head(*found) if found else Head()
+    return ChainHead(*found) if found else ChainHead()
 
 
 def _look_at_end(file: DatabaseFile, note: Path) -> tuple[str, bool]:
@@ -181,12 +166,12 @@ def _look_at_end(file: DatabaseFile, note: Path) -> tuple[str, bool]:
     def look(connection: sqlite3.Connection) -> tuple[str, bool]:
         last = [row_of(values) for values in connection.execute(f"{SELECT_ROWS} ORDER BY number DESC LIMIT 2")]
         if not last:
-            return (_cut(Head(), noted) if noted and noted.number else ""), False
-        before = Head(last[1].number, last[1].sha256) if last[1:] else Head()
+            return (_cut(ChainHead(), noted) if noted and noted.number else ""), False
+        before = ChainHead(last[1].number, last[1].sha256) if last[1:] else ChainHead()
         problem = fault(before, last[0])
         if not problem and noted and noted.number:
             found = connection.execute("SELECT sha256 FROM audit WHERE number = ?", (noted.number,)).fetchone()
-            problem = "" if found == (noted.sha256,) else _cut(Head(last[0].number, last[0].sha256), noted)
+            problem = "" if found == (noted.sha256,) else _cut(ChainHead(last[0].number, last[0].sha256), noted)
         return problem, noted is None
 
     problem, lost = file.read(look)
@@ -194,7 +179,7 @@ def _look_at_end(file: DatabaseFile, note: Path) -> tuple[str, bool]:
     return (f"{problem}; {remedy}" if problem else ""), lost and not problem
 
 
-def _cut(head: Head, noted: Head) -> str:
+def _cut(head: ChainHead, noted: ChainHead) -> str:
     if head.number < noted.number:
         return f"the audit ends at row {head.number}, and row {noted.number} was noted as its last"
-    return f"the audit's row {noted.number} is not the one that was noted"
+    return f"the audit's row {noted.number} differs from the recorded one"

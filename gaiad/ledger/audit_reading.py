@@ -5,21 +5,19 @@ Only reads, so it may stand beside a daemon that writes. Memory stays flat over 
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from gaiad.errors import BadInput, Conflict, GaiadError, NotFound
-from gaiad.ledger.audit import APPLICATION_ID, DATABASE_NAME, HEAD_NAME, MIGRATION_1, SELECT_ROWS, newest_row, row_of
-from gaiad.ledger.chain import Head, Row, Verdict, walk
-from gaiad.ledger.noted_head import read_noted_head
-from gaiad.store.database import connect, refuse_newer, translate
-
-_KNOWN_VERSION = len([MIGRATION_1])
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.ledger.audit import HEAD_NAME, SELECT_ROWS, newest_row, row_of
+from gaiad.ledger.chain import ChainCheck, ChainHead, ChainRow, read_noted_head, walk
+from gaiad.store.database import Damaged
+from gaiad.store.home_databases import STATE_DATABASE, read_database
 
 
-def verify_home(home: Path, expected_sha256: str = "") -> Verdict:
+def verify_home(home: Path, expected_sha256: str = "") -> ChainCheck:
     """Walk along the whole audit of a home; damage of the file is a finding. Raises NotFound without an audit.
 
     `expected_sha256` is a head the caller noted: it must be in the chain.
@@ -27,13 +25,11 @@ def verify_home(home: Path, expected_sha256: str = "") -> Verdict:
     noted, lost = _noted_head(home)
     counted = _Counted()
     try:
-        with _translated(home), _reading(home) as connection:
+        with _reading(home) as connection:
             verdict = walk(counted.through(_rows(connection)), noted, expected_sha256)
-    except Conflict as error:
-        if not _is_damage(error.__cause__):
-            raise
+    except Damaged as error:
         problem = f"the file cannot be read after row {counted.rows} ({error.__cause__}); restore it from a backup"
-        return Verdict(
+        return ChainCheck(
             ok=False, rows=counted.rows, head_sha256=counted.sha256, first_bad=counted.rows + 1, problem=problem
         )
     if verdict.ok and verdict.rows and lost:
@@ -41,45 +37,39 @@ def verify_home(home: Path, expected_sha256: str = "") -> Verdict:
     return verdict
 
 
-def verify_copy(folder: Path) -> Verdict:
+def verify_copy(folder: Path) -> ChainCheck:
     """Walk along an audit that has no note of its head, as a backup's. Raises NotFound, Conflict."""
-    with _translated(folder), _reading(folder) as connection:
+    with _reading(folder) as connection:
         return walk(_rows(connection), None, "")
 
 
-def _noted_head(home: Path) -> tuple[Head | None, str]:
+def _noted_head(home: Path) -> tuple[ChainHead | None, str]:
     """The note of the head, or why there is none to hold the end against."""
     try:
         noted = read_noted_head(home / HEAD_NAME)
     except Conflict as error:
         return None, error.message
-    problem = f"{HEAD_NAME} is missing, so whether the end was cut off cannot be told; the next start makes it anew"
+    problem = f"{HEAD_NAME} is missing, so a cut-off end cannot be detected; the next start creates it"
     return noted, "" if noted else problem
 
 
-def _is_damage(error: object) -> bool:
-    """Whether SQLite found the file itself broken; a file that is held or cannot be opened is none."""
-    code = getattr(error, "sqlite_errorcode", 0)
-    return int(code) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def verify_export(file: Path, expected_sha256: str = "") -> Verdict:
-    """Walk along an exported file. Raises NotFound, and BadInput for a line that is no row."""
+def verify_export(file: Path, expected_sha256: str = "") -> ChainCheck:
+    """Walk along an exported file. Raises NotFound, and BadInput for a line that is not a row."""
     return walk(_exported_rows(file), None, expected_sha256)
 
 
 def export_lines(home: Path) -> Iterator[bytes]:
     """All rows as JSON lines; `body` is a string, for its very bytes are under the hash."""
-    with _translated(home), _reading(home) as connection:
+    with _reading(home) as connection:
         for row in _rows(connection):
             yield msgspec.json.encode(_printable(row)) + b"\n"
 
 
-def newest_event(home: Path, kinds: tuple[str, ...]) -> Row | None:
+def newest_event(home: Path, kinds: tuple[str, ...]) -> ChainRow | None:
     """The last row of any of these kinds; None too where there is no audit yet."""
-    if not (home / DATABASE_NAME).is_file():
+    if not (home / STATE_DATABASE).is_file():
         return None
-    with _translated(home), _reading(home) as connection:
+    with _reading(home) as connection:
         return newest_row(connection, kinds)
 
 
@@ -89,56 +79,43 @@ class _Counted:
     rows = 0
     sha256 = ""
 
-    def through(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def through(self, rows: Iterator[ChainRow]) -> Iterator[ChainRow]:
         for row in rows:
             yield row
             self.rows, self.sha256 = row.number, row.sha256
 
 
 @contextmanager
-def _translated(home: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise translate(error, home / DATABASE_NAME) from error
-
-
-@contextmanager
 def _reading(home: Path) -> Iterator[sqlite3.Connection]:
-    path = home / DATABASE_NAME
+    path = home / STATE_DATABASE
     if not path.is_file():
         raise NotFound(f"{home}: holds no audit yet; the first start of gaiad begins one (another home: --home)")
-    refuse_newer(path, _KNOWN_VERSION)
-    with closing(connect(path, read_only=True)) as connection:
-        connection.execute("BEGIN")
-        (owner,) = connection.execute("PRAGMA application_id").fetchone()
-        if owner != APPLICATION_ID:
-            raise GaiadError(f"{path} is not the audit of a gaiad; move it away and restore the right one")
+    with read_database(path) as connection:
         yield connection
 
 
-def _rows(connection: sqlite3.Connection) -> Iterator[Row]:
+def _rows(connection: sqlite3.Connection) -> Iterator[ChainRow]:
     for values in connection.execute(f"{SELECT_ROWS} ORDER BY number"):
         yield row_of(values)
 
 
-def _exported_rows(file: Path) -> Iterator[Row]:
-    decoder = msgspec.json.Decoder(Row)
+def _exported_rows(file: Path) -> Iterator[ChainRow]:
+    decoder = msgspec.json.Decoder(ChainRow)
     try:
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
                     yield decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    raise BadInput(f"{file}: line {number} is no exported row ({error})") from error
+                    raise BadInput(f"{file}: line {number} is not an exported row ({error})") from error
     except OSError as error:
         raise NotFound(
             f"{file}: cannot be read ({error.strerror}); give a file that gaiad audit export wrote"
         ) from error
 
 
-def _printable(row: Row) -> Row:
-    """With bytes that are no UTF-8 replaced: such a row is a bad one, and stays one."""
+def _printable(row: ChainRow) -> ChainRow:
+    """With bytes that are not UTF-8 replaced: such a row is a bad one, and stays one."""
     texts = {name: value for name, value in msgspec.structs.asdict(row).items() if isinstance(value, str)}
     clean = {name: text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for name, text in texts.items()}
     return msgspec.structs.replace(row, **clean)

@@ -1,67 +1,53 @@
 """Every message of the council, kept for good (heartbeats for some days), and the escalations nobody answered yet.
 
 What a message says is the council's business (`council/envelope.py`); here it is bytes under an id that sorts by time.
-What concerns the whole daemon stands in a file of its own (`HOUSE`), and every tenant reads it between its own.
+What concerns the whole daemon is in state.db (`HOUSE`); every tenant reads it between its own messages.
 """
 
 import heapq
 import itertools
 import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 
 import msgspec
 
-from gaiad.clock import Clock, to_iso
-from gaiad.council_schemas import HOUSE, EscalationRecord, OpenEscalation, StoredMessage
-from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.store.database import Migration
-from gaiad.store.file import DatabaseFile
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.logs import get_logger
+from gaiad.store.database import Damaged
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import HOUSE, EscalationRecord, OpenEscalation, StoredMessage
 
-_APPLICATION_ID = 0x6761696D  # "gaim"
 _HEARTBEAT = "HEARTBEAT"
-# The end of a proposal stands in its own turn.
+# The end of a proposal is in its own turn.
 _END = """
-SELECT 1 FROM messages AS ending
-WHERE ending.turn_id = messages.turn_id AND ending.type = 'INFO'
-AND instr(CAST(ending.body AS TEXT), '"parent_full_id":"' || messages.full_id || '"') > 0
+SELECT 1 FROM council_messages AS ending
+WHERE ending.turn_id = council_messages.turn_id AND ending.type = 'INFO'
+AND instr(CAST(ending.body AS TEXT), '"parent_full_id":"' || council_messages.full_id || '"') > 0
 """
-MIGRATION_1: Migration = """
-CREATE TABLE messages (
-    full_id TEXT PRIMARY KEY,
-    type    TEXT NOT NULL,
-    turn_id TEXT NOT NULL,
-    body    BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX messages_by_type ON messages (type, full_id);
-CREATE INDEX messages_by_turn ON messages (turn_id, full_id) WHERE turn_id != '';
-CREATE TABLE escalations (
-    message_id  TEXT PRIMARY KEY,
-    session_id  TEXT NOT NULL,
-    answered_at TEXT NOT NULL,
-    body        BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX escalations_open ON escalations (session_id) WHERE answered_at = '';
-"""
+_log = get_logger("gaiad.council")
 
 
 class CouncilLog:
-    """Files `<folder>/<tenant>.db`, opened at first use; the CouncilMessages port."""
+    """The tables `council_messages` and `escalations`; the CouncilMessages port."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, databases: HomeDatabases, clock: Clock) -> None:
         self._clock = clock
-        self._files = TenantFiles(folder, [MIGRATION_1], _APPLICATION_ID)
+        self._databases = databases
 
     # -- messages
 
     async def add(self, tenant: str, message: StoredMessage) -> None:
-        """Keep the message; durable when this returns. Raises BadInput, Unavailable."""
+        """Keep the message; durable when this returns, unless the file is damaged. Raises BadInput, Unavailable."""
         row = msgspec.structs.astuple(message)
 
         def insert(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO messages VALUES (?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO council_messages VALUES (?, ?, ?, ?)", row)
 
-        await self._files.write(tenant, insert)
+        try:
+            await self._databases.write(tenant, insert)
+        except Damaged as error:  # the council goes on without this record
+            _log.error("not_kept", what=f"council message {message.type}", error=error.message)
 
     async def after(self, tenant: str, full_id: str, limit: int, *, heartbeats: bool = True) -> list[StoredMessage]:
         """The first `limit` messages after `full_id` ("" is from the beginning), the tenant's own and the house's,
@@ -81,20 +67,21 @@ class CouncilLog:
         return await self._rows(tenant, "turn_id = ? AND turn_id != '' ORDER BY full_id", (turn_id,))
 
     async def prune_heartbeats(self, before_full_id: str) -> int:
-        """Delete the house's heartbeats before this id (`gaiad.ids.lowest` gives one for a moment); how many."""
+        """Delete the house's heartbeats before this id (`gaiad.base.ids.lowest` gives one for a moment); how many."""
 
         def delete(connection: sqlite3.Connection) -> int:
-            where = "DELETE FROM messages WHERE type = ? AND full_id < ?"
+            where = "DELETE FROM council_messages WHERE type = ? AND full_id < ?"
             return connection.execute(where, (_HEARTBEAT, before_full_id)).rowcount
 
-        return await self._files.write(HOUSE, delete) if HOUSE in self._files.tenants() else 0
+        return await self._databases.write(HOUSE, delete)
 
     async def unended_proposals(self) -> list[tuple[str, StoredMessage]]:
         """Every tenant's PROPOSALs that no message of `gaiad` in answer to them has ended, oldest first."""
         found: list[tuple[str, StoredMessage]] = []
-        for tenant in self._files.tenants():
+        for tenant in (HOUSE, *self._databases.tenants()):
             where = f"type = 'PROPOSAL' AND NOT EXISTS ({_END}) ORDER BY full_id"
-            found += [(tenant, message) for message in await self._rows(tenant, where, ())]
+            with suppress(Damaged):
+                found += [(tenant, message) for message in await self._rows(tenant, where, ())]
         return found
 
     # -- escalations
@@ -106,7 +93,7 @@ class CouncilLog:
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO escalations VALUES (?, ?, ?, ?)", row)
 
-        await self._files.write(tenant, insert)
+        await self._databases.write(tenant, insert)
 
     async def answer_escalations(self, tenant: str, session_id: str) -> None:
         """The person spoke in this session: what was open in it is answered."""
@@ -117,13 +104,15 @@ class CouncilLog:
                 "UPDATE escalations SET answered_at = ? WHERE session_id = ? AND answered_at = ''", values
             )
 
-        await self._files.write(tenant, update)
+        with suppress(Damaged):
+            await self._databases.write(tenant, update)
 
     async def open_escalations(self, limit: int) -> list[OpenEscalation]:
         """The last `limit` unanswered ones of every tenant, oldest first."""
         found: list[OpenEscalation] = []
-        for tenant in self._files.tenants():
-            found += await self._open_of(tenant, limit)
+        for tenant in (HOUSE, *self._databases.tenants()):
+            with suppress(Damaged):
+                found += await self._open_of(tenant, limit)
         return found
 
     async def _open_of(self, tenant: str, limit: int) -> list[OpenEscalation]:
@@ -133,31 +122,19 @@ class CouncilLog:
             records = [(row[0], msgspec.json.decode(row[1], type=EscalationRecord)) for row in reversed(rows)]
             return [OpenEscalation(tenant=tenant, session_id=one[0], record=one[1]) for one in records]
 
-        return await self._files.read(tenant, select, [])
-
-    # -- files
-
-    def file(self, tenant: str) -> DatabaseFile:
-        """The tenant's file, made when there is none. Raises BadInput, Conflict."""
-        return self._files.file(tenant)
-
-    def files(self) -> dict[str, DatabaseFile]:
-        """What a backup copies, by the path under the home."""
-        return self._files.files()
-
-    async def close(self) -> None:
-        """Finish what is being written."""
-        await self._files.close()
+        return await self._databases.read(tenant, select, [])
 
     async def _both(self, tenant: str, where: str, values: tuple[object, ...]) -> list[list[StoredMessage]]:
         return [await self._rows(name, where, values) for name in dict.fromkeys((tenant, HOUSE))]
 
     async def _rows(self, tenant: str, where: str, values: Sequence[object]) -> list[StoredMessage]:
         def select(connection: sqlite3.Connection) -> list[StoredMessage]:
-            found = connection.execute(f"SELECT full_id, type, turn_id, body FROM messages WHERE {where}", values)
+            found = connection.execute(
+                f"SELECT full_id, type, turn_id, body FROM council_messages WHERE {where}", values
+            )
             return [StoredMessage(full_id=r[0], type=r[1], turn_id=r[2], body=bytes(r[3])) for r in found]
 
-        return await self._files.read(tenant, select, [])
+        return await self._databases.read(tenant, select, [])
 
 
 def _kinds(heartbeats: bool) -> str:

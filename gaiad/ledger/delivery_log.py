@@ -1,57 +1,33 @@
-"""Receipts of what was sent to channels with an outside: one row a message, in one file a tenant.
+"""Receipts of what was sent to channels with an outside: one row a message.
 
 A message waits here until it is out, whatever ends first, the connection or the daemon; then its text goes and the
-receipt stays. It is no part of a backup: what waited when one was made is out by the time it is restored, and would be
-sent a second time.
+receipt stays.
 """
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import groupby
-from pathlib import Path
 from typing import Any, TypeVar
 
-from gaiad.clock import Clock, to_iso
-from gaiad.delivery_schemas import DeliveryState, Open, Parcel, Receipt
-from gaiad.errors import Unavailable
-from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.store.database import Migration
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import Unavailable
+from gaiad.store.database import Damaged
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import DeliveryState, Open, Parcel, Receipt
 
 T = TypeVar("T")
-_APPLICATION_ID = 0x67616964  # "gaid"
 _KNOWN = 500
 _COME_BACK_S = 30.0
-MIGRATION_1: Migration = """
-CREATE TABLE parcels (
-    number     INTEGER PRIMARY KEY,
-    id         TEXT NOT NULL UNIQUE,
-    channel    TEXT NOT NULL,
-    address    TEXT NOT NULL,
-    turn_id    TEXT NOT NULL,
-    block      INTEGER NOT NULL,
-    piece      INTEGER NOT NULL,
-    marker     TEXT NOT NULL,
-    after      TEXT NOT NULL,
-    text       TEXT NOT NULL,
-    state      TEXT NOT NULL,
-    attempts   INTEGER NOT NULL,
-    outside_id TEXT NOT NULL,
-    reason     TEXT NOT NULL,
-    at         TEXT NOT NULL,
-    UNIQUE (turn_id, channel, block, piece)
-);
-CREATE INDEX parcels_open ON parcels (channel, address, number) WHERE state = 'waiting';
-CREATE INDEX parcels_out ON parcels (channel, address, number) WHERE state = 'delivered';
-"""
 _OPEN = "state = 'waiting' AND channel = ?"
 
 
 class DeliveryLog:
-    """Files `<folder>/<tenant>.db`, opened at first use; the Deliveries port."""
+    """The table `deliveries` of every tenant; the Deliveries port."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, databases: HomeDatabases, clock: Clock) -> None:
         self._clock = clock
-        self._files = TenantFiles(folder, [MIGRATION_1], _APPLICATION_ID)
+        self._databases = databases
 
     async def add(self, parcels: Sequence[Parcel], most: int) -> None:
         """All of them or none; see Deliveries. They are of one tenant and channel."""
@@ -63,7 +39,7 @@ class DeliveryLog:
         def insert(connection: sqlite3.Connection) -> None:
             before = connection.total_changes
             connection.executemany(_INSERT, rows)
-            (waiting,) = connection.execute(f"SELECT count(*) FROM parcels WHERE {_OPEN}", (channel,)).fetchone()
+            (waiting,) = connection.execute(f"SELECT count(*) FROM deliveries WHERE {_OPEN}", (channel,)).fetchone()
             if waiting > most and connection.total_changes > before:
                 raise Unavailable(
                     f"{waiting} messages would wait for {channel}, and {most} may; nothing of turn "
@@ -71,24 +47,26 @@ class DeliveryLog:
                     _COME_BACK_S,
                 )
 
-        await self._files.write(parcels[0].tenant, insert)
+        await self._databases.write(parcels[0].tenant, insert)
 
     async def places(self, channel: str) -> list[tuple[str, str]]:
         found = []
-        for tenant in self._files.tenants():
-            sql = f"SELECT DISTINCT address FROM parcels WHERE {_OPEN} ORDER BY address"
-            found += [(tenant, str(row[0])) for row in await self._rows(tenant, sql, (channel,))]
+        for tenant in self._databases.tenants():
+            sql = f"SELECT DISTINCT address FROM deliveries WHERE {_OPEN} ORDER BY address"
+            with suppress(Damaged):
+                found += [(tenant, str(row[0])) for row in await self._rows(tenant, sql, (channel,))]
         return found
 
     async def waiting(self, channel: str) -> int:
         total = 0
-        for tenant in self._files.tenants():
-            rows = await self._rows(tenant, f"SELECT count(*) FROM parcels WHERE {_OPEN}", (channel,))
-            total += int(rows[0][0])
+        for tenant in self._databases.tenants():
+            with suppress(Damaged):
+                rows = await self._rows(tenant, f"SELECT count(*) FROM deliveries WHERE {_OPEN}", (channel,))
+                total += int(rows[0][0]) if rows else 0
         return total
 
     async def next(self, channel: str, tenant: str, address: str) -> Open | None:
-        sql = f"SELECT {_PARCEL}, attempts FROM parcels WHERE {_OPEN} AND address = ? ORDER BY number LIMIT 1"
+        sql = f"SELECT {_PARCEL}, attempts FROM deliveries WHERE {_OPEN} AND address = ? ORDER BY number LIMIT 1"
         rows = await self._rows(tenant, sql, (channel, address))
         return next((Open(parcel=_parcel(tenant, row), tried=row[-1] > 0) for row in rows), None)
 
@@ -106,7 +84,7 @@ class DeliveryLog:
 
     async def known(self, parcel: Parcel) -> set[str]:
         sql = (
-            "SELECT outside_id FROM parcels WHERE state = 'delivered' AND channel = ? AND address = ?"
+            "SELECT outside_id FROM deliveries WHERE state = 'delivered' AND channel = ? AND address = ?"
             " ORDER BY number DESC LIMIT ?"
         )
         rows = await self._rows(parcel.tenant, sql, (parcel.channel, parcel.address, _KNOWN))
@@ -115,32 +93,35 @@ class DeliveryLog:
     async def receipts(self, tenant: str, turn_id: str) -> list[Receipt]:
         """What became of a turn's blocks, channel by channel, in order; [] when nothing of it was sent anywhere."""
         sql = (
-            "SELECT channel, address, block, marker, state, at, attempts, outside_id, reason FROM parcels"
+            "SELECT channel, address, block, marker, state, at, attempts, outside_id, reason FROM deliveries"
             " WHERE turn_id = ? ORDER BY channel, block, piece"
         )
         rows = await self._rows(tenant, sql, (turn_id,))
         return [_receipt(pieces) for _, pieces in groupby(rows, key=lambda row: (row[0], row[2]))]
 
-    async def close(self) -> None:
-        """Finish what is being written."""
-        await self._files.close()
+    async def look_first(self) -> None:
+        """After a restore: what waits may be out already, so each channel is searched for it before it is sent."""
+        sql = "UPDATE deliveries SET attempts = 1 WHERE state = 'waiting' AND attempts = 0"
+        for tenant in self._databases.tenants():
+            with suppress(Damaged):
+                await self._databases.write(tenant, lambda connection: connection.execute(sql).rowcount)
 
     async def _set(self, parcel: Parcel, fields: str, values: tuple[object, ...]) -> None:
         """Only of one that waits: what is settled stays so."""
         now = to_iso(self._clock.now())
 
         def update(connection: sqlite3.Connection) -> None:
-            sql = f"UPDATE parcels SET {fields}, at = ? WHERE id = ? AND state = 'waiting'"
+            sql = f"UPDATE deliveries SET {fields}, at = ? WHERE id = ? AND state = 'waiting'"
             connection.execute(sql, (*values, now, parcel.id))
 
-        await self._files.write(parcel.tenant, update)
+        await self._databases.write(parcel.tenant, update)
 
     async def _rows(self, tenant: str, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        return await self._files.read(tenant, lambda connection: connection.execute(sql, values).fetchall(), [])
+        return await self._databases.read(tenant, lambda connection: connection.execute(sql, values).fetchall(), [])
 
 
 _PARCEL = "id, channel, address, turn_id, block, piece, marker, after, text"
-_INSERT = f"INSERT OR IGNORE INTO parcels VALUES (NULL, {', '.join('?' * 14)})"
+_INSERT = f"INSERT OR IGNORE INTO deliveries VALUES (NULL, {', '.join('?' * 14)})"
 
 
 def _row(parcel: Parcel, now: str) -> tuple[object, ...]:

@@ -9,20 +9,19 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.clock import Clock
-from gaiad.config import EmbedderConfig
-from gaiad.errors import BadInput, Unavailable, WorkerDied
-from gaiad.models.gguf.fingerprint import file_sha256
-from gaiad.models.gguf.gguf_header import read_header
-from gaiad.models.supervision.patience import Patience
-from gaiad.models.supervision.pending import Pending
+from gaiad.base.clock import Clock
+from gaiad.base.config import EmbedderConfig
+from gaiad.base.errors import BadInput, Unavailable, WorkerDied
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.models.gguf.gguf_header import file_sha256, read_header
+from gaiad.models.supervision.process import RestartPolicy
 from gaiad.models.supervision.protocol import PROTOCOL_VERSION, Embed, Load, Ready, Reply, Vectors
-from gaiad.models.supervision.supervised import SupervisedModel
-from gaiad.models.supervision.supervisor import Supervisor
-from gaiad.ports import Call, Priority
+from gaiad.models.supervision.queueing import Pending
+from gaiad.models.supervision.supervisor import SupervisedModel, Supervisor
 
 SPACE_VERSION = 1
 REQUEST_TEXTS = 64
@@ -34,10 +33,19 @@ _CANARY_TEXT = "The quick brown fox jumps over the lazy dog."
 Vector = NDArray[np.float32]
 
 
+class EmbedderHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What names the vector space of a model: the SHA-256 of its file, its width, how it pools."""
+
+    sha256: str
+    embedding: int
+    pooling: str
+
+
 class WorkerEmbedder(SupervisedModel):
     """Unit vectors from an embedding GGUF in a child process (JIT: dense retrieval).
 
-    Raises BadInput at once when the file is missing or is no model. `start` returns before the worker is ready.
+    Raises BadInput at once when the file is missing or is not a model; with `head`, which says what the file will be,
+    it may be missing until `start`. `start` returns before the worker is ready.
     """
 
     def __init__(
@@ -47,13 +55,12 @@ class WorkerEmbedder(SupervisedModel):
         clock: Clock,
         *,
         role: str = "embedder",
-        patience: Patience | None = None,
+        restart_policy: RestartPolicy | None = None,
+        head: EmbedderHead | None = None,
     ) -> None:
         self._path = path.absolute()
-        self._header = read_header(self._path)
-        if self._header.pooling == "rank":
-            raise BadInput(f"{self._path}: ranks pairs of texts and makes no embeddings; choose an embedding GGUF")
-        fingerprint = f"{file_sha256(self._path)}:{self._header.pooling}:{self._header.embedding}:unit:v{SPACE_VERSION}"
+        self._head = head = head or _read_head(self._path)
+        fingerprint = f"{head.sha256}:{head.pooling}:{head.embedding}:unit:v{SPACE_VERSION}"
         self._backlog_limit = max(1, config.max_backlog_pages) * _BACKLOG_CALLS
         self._backlog = 0
         self._cache: OrderedDict[bytes, Vector] = OrderedDict()
@@ -69,20 +76,20 @@ class WorkerEmbedder(SupervisedModel):
             Embed(id=0, texts=[_CANARY_TEXT], priority=int(Priority.PERSON)),
             self._check_canary,
             clock,
-            patience or Patience(start_s=config.start_timeout_s),
+            restart_policy or RestartPolicy(start_s=config.start_timeout_s),
         )
         super().__init__(supervisor, fingerprint)
 
     @property
     def dimension(self) -> int:
-        return self._header.embedding
+        return self._head.embedding
 
-    async def embed(self, texts: Sequence[str], call: Call) -> Vector:
+    async def embed(self, texts: Sequence[str], call: RequestContext) -> Vector:
         """Shape (len(texts), dimension), float32, rows of length 1.
 
         Raises WorkerDied (after one retry), Unavailable (backlog full, worker failed), DeadlineExceeded, Cancelled.
         """
-        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # a lone surrogate is no UTF-8
+        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # a lone surrogate is not UTF-8
         keys = [_content_key(text) for text in texts]
         remember = call.priority == Priority.PERSON
         found = {key: self._cache[key] for key in keys if key in self._cache}
@@ -97,7 +104,7 @@ class WorkerEmbedder(SupervisedModel):
             rows[row] = found[key]
         return rows
 
-    async def _compute(self, texts: list[str], call: Call) -> Vector:
+    async def _compute(self, texts: list[str], call: RequestContext) -> Vector:
         """Vectors of different texts, in their order."""
         self._admit(len(texts), call)
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
@@ -119,13 +126,13 @@ class WorkerEmbedder(SupervisedModel):
             self._backlog -= len(texts)
         return rows
 
-    async def _submit(self, chunk: "Chunk", call: Call) -> Pending:
+    async def _submit(self, chunk: "Chunk", call: RequestContext) -> Pending:
         texts, priority = [text for _, text in chunk], int(call.priority)
         return await self._supervisor.submit(
             lambda request_id: Embed(id=request_id, texts=texts, priority=priority), call
         )
 
-    async def _finish(self, chunk: "Chunk", pending: Pending, call: Call) -> Vector:
+    async def _finish(self, chunk: "Chunk", pending: Pending, call: RequestContext) -> Vector:
         """The chunk's vectors; embedding twice does no harm, so a death under it is tried again once."""
         try:
             reply = await self._supervisor.result(pending, call)
@@ -138,7 +145,7 @@ class WorkerEmbedder(SupervisedModel):
             raise Unavailable(f"{self._path}: the worker answered with something other than {count} vectors")
         return np.frombuffer(reply.data, dtype="<f4").reshape(count, self.dimension).astype(np.float32, copy=False)
 
-    def _admit(self, texts: int, call: Call) -> None:
+    def _admit(self, texts: int, call: RequestContext) -> None:
         """Refuse background work beyond the backlog; one call is always let in when nothing waits."""
         limit = self._backlog_limit * (2 if call.priority == Priority.PERSON else 1)
         if self._backlog and self._backlog + texts > limit:
@@ -161,6 +168,13 @@ class WorkerEmbedder(SupervisedModel):
 
 
 Chunk = list[tuple[int, str]]
+
+
+def _read_head(path: Path) -> EmbedderHead:
+    header = read_header(path)
+    if header.pooling == "rank":
+        raise BadInput(f"{path}: ranks pairs of texts and makes no embeddings; choose an embedding GGUF")
+    return EmbedderHead(sha256=file_sha256(path), embedding=header.embedding, pooling=header.pooling)
 
 
 def _chunk(items: Chunk) -> list[Chunk]:

@@ -12,20 +12,18 @@ from typing import Literal
 
 import msgspec
 
-from gaiad.clock import Clock
-from gaiad.errors import BadInput, Unavailable
-from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta, one_form
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput, Unavailable
+from gaiad.base.ports import Priority, RequestContext
 from gaiad.models.gguf.gguf_header import read_header
-from gaiad.models.supervision.fair_line import FairLine
-from gaiad.models.supervision.patience import Patience
-from gaiad.models.supervision.pending import Pending
+from gaiad.models.supervision.process import RestartPolicy
 from gaiad.models.supervision.protocol import PROTOCOL_VERSION, Finished, Generate, Load, Ready, Reply
-from gaiad.models.supervision.supervised import SupervisedModel
-from gaiad.models.supervision.supervisor import Supervisor
-from gaiad.models.tokens.gguf_tokenizer import GgufTokenizer
-from gaiad.models.tokens.text_count import clean_segments, encodable
-from gaiad.ports import Call, Priority
-from gaiad.status_schemas import ModelStatus
+from gaiad.models.supervision.queueing import FairLine, Pending
+from gaiad.models.supervision.supervisor import SupervisedModel, Supervisor
+from gaiad.models.tokens.token_worker import GgufTokenizer
+from gaiad.models.tokens.word_tokenizer import clean_segments, encodable
+from gaiad.wire.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta, one_form
+from gaiad.wire.status import ModelStatus
 
 _CANARY_TOKENS = 4
 _SEED_BITS = 32
@@ -48,7 +46,7 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerGenerator(SupervisedModel):
-    """Text from a GGUF in a child process. Raises BadInput at once when the file is missing or is no model."""
+    """Text from a GGUF in a child process. Raises BadInput at once when the file is missing or is not a model."""
 
     def __init__(
         self,
@@ -58,7 +56,7 @@ class WorkerGenerator(SupervisedModel):
         *,
         role: str,
         tokenizer: GgufTokenizer,
-        patience: Patience | None = None,
+        restart_policy: RestartPolicy | None = None,
     ) -> None:
         self._path = path.absolute()
         read_header(self._path)
@@ -71,7 +69,7 @@ class WorkerGenerator(SupervisedModel):
             _canary(),
             _check_canary,
             clock,
-            patience or Patience(start_s=settings.start_timeout_s),
+            restart_policy or RestartPolicy(start_s=settings.start_timeout_s),
         )
         super().__init__(supervisor, tokenizer.file_sha256)
 
@@ -89,11 +87,13 @@ class WorkerGenerator(SupervisedModel):
         """Which attention the worker uses: on or off once it was measured, auto before."""
         return self._supervisor.load.flash
 
-    async def beat(self, call: Call) -> float:
+    async def beat(self, call: RequestContext) -> float:
         """One token decoded on the worker's reserved sequence (GCP 8.2); the milliseconds until it answered."""
         return await self._supervisor.beat(call)
 
-    async def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+    async def generate(
+        self, request: GenerateRequest, call: RequestContext
+    ) -> AsyncGenerator[TextDelta | Generated, None]:
         """Deltas, then one Generated. Closing the iterator early cancels the work.
 
         Raises BadInput (prompt too long, settings, a form that cannot be had), Unavailable (line full, worker failed),
@@ -156,7 +156,7 @@ def _load(path: Path, settings: GeneratorSettings) -> Load:
 
 
 def _message(
-    request: GenerateRequest, number: int, segments: list[Segment], grammar: str, seed: int, call: Call
+    request: GenerateRequest, number: int, segments: list[Segment], grammar: str, seed: int, call: RequestContext
 ) -> Generate:
     return Generate(
         id=number,

@@ -51,8 +51,7 @@ def decode(path: Path) -> None:
     """In the child: decode a prompt at once, then a few tokens one at a time. Raises RuntimeError on nonsense."""
     import numpy as np
 
-    from gaiad.models.child.bindings import library
-    from gaiad.models.child.llama import Batch, Log, load_model
+    from gaiad.models.child.llama import Batch, Log, library, load_model
 
     model = load_model(path, Log())
     parameters = library.llama_context_default_params()
@@ -69,7 +68,7 @@ def decode(path: Path) -> None:
             raise RuntimeError(f"llama_decode answered {status}")
         logits = np.ctypeslib.as_array(library.llama_get_logits_ith(context, -1), shape=(words,))
         if not np.isfinite(logits).all() or float(logits.std()) == 0.0:
-            raise RuntimeError("the logits are not numbers that a model gives")
+            raise RuntimeError("the logits are not plausible")
         batch.clear()
         batch.add([int(logits.argmax())])
         batch.handle.pos[0] = _PROMPT_TOKENS + step

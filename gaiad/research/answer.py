@@ -3,23 +3,23 @@
 Pure. Status, the seed's user responses, notes and confidence are settled here; the loop only says what it found.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 
 import msgspec
 
-from gaiad.clock import to_iso
+from gaiad.base.clock import to_iso
 from gaiad.research import responses
-from gaiad.research.confidence import band, final, main_reason
 from gaiad.research.disagreement import find_disagreement
-from gaiad.research.echoes import own_words
+from gaiad.research.evidence import own_words
 from gaiad.research.listing import Listing
 from gaiad.research.query import SearchParameters
-from gaiad.research.reflect import ReflectionResult
-from gaiad.research.shortfalls import told_once
-from gaiad.research.synthesis import Statement, compose, list_packets
-from gaiad.schemas import Citation, PacketSummary, ResearchResult, ResearchStatus
+from gaiad.research.reflect import ReflectionResult, band, final, main_reason
+from gaiad.research.responses import reply_to, told_once
+from gaiad.research.sentences import Statement, shown
+from gaiad.research.synthesis import compose, list_packets, quoted
+from gaiad.wire.schemas import Citation, PacketSummary, ResearchResult, ResearchStatus
 
 ENGINE = "extractive"
 
@@ -65,9 +65,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def clarify_answer(parameters: SearchParameters) -> Answer:
-    """GAM 6: the query is ambiguous, so ask; nothing was searched."""
+TOPICS_OFFERED = 3
+
+
+def clarify_answer(parameters: SearchParameters, topics: Mapping[str, int]) -> Answer:
+    """GAM 6: the query is ambiguous, so ask, with the archive's `topics` (by packets) to choose from.
+
+    Nothing was searched. What only greets or thanks is replied to.
+    """
+    if reply := reply_to(parameters.text):
+        return Answer(parameters=parameters, status="CLARIFY", text=reply)
     text = responses.clarify(parameters.text)
+    offered = sorted(filter(None, topics), key=lambda topic: -topics[topic])[:TOPICS_OFFERED]
+    if offered:
+        text = "\n".join([text, responses.offer(), *(f"- {shown(topic)}" for topic in offered)])
     return Answer(parameters=parameters, status="CLARIFY", text=text, notes=(parameters.ambiguous,))
 
 
@@ -77,14 +88,19 @@ def not_found_answer(
     refinements: tuple[str, ...],
     missing: Sequence[str],
     degraded: tuple[str, ...] = (),
+    near: Sequence[Statement] = (),
     *,
     empty: bool = False,
 ) -> Answer:
-    """GAM failure mode 1; `empty` is whether the archive holds no packet at all."""
+    """GAM failure mode 1; `empty` is whether the archive holds no packet at all, `near` are quotes that come near."""
+    text = responses.not_found(parameters.text, empty=empty)
+    if near:
+        text = f"{responses.nearest()}\n{quoted(near)}"
     return Answer(
         parameters=parameters,
         status="NOT_FOUND",
-        text=responses.not_found(parameters.text, empty=empty),
+        text=text,
+        citations=tuple(one.citation for one in near),
         iterations=iterations,
         refinements=refinements,
         notes=(*_degraded(degraded), *_refined(refinements)),
@@ -181,9 +197,9 @@ def _why_not_high(
     """The main reason of a confidence below HIGH; `doubt` is what caps it, `lost` counts citations and sentences."""
     if band(confidence) == "HIGH":
         return ()
-    other = "the answer is PARTIAL" if status == "PARTIAL" else "the model that reflected is no surer"
-    capped = doubt or ("citations did not hold" if lost else other)
-    return (f"Confidence {confidence:.2f}, mainly because {reason_of(confidence, reflection, capped)}.",)
+    other = "the answer is PARTIAL" if status == "PARTIAL" else "the model that reflected is not surer"
+    reason = doubt or reason_of(confidence, reflection, "citations did not hold" if lost else other)
+    return (f"Confidence {confidence:.2f}, mainly because {reason}.",)
 
 
 def reason_of(confidence: float, reflection: ReflectionResult, capped: str) -> str:
@@ -274,3 +290,36 @@ def parameters_shown(parameters: SearchParameters, refinements: Sequence[str]) -
         "refinements": list(refinements),
     }
     return {name: value for name, value in fields.items() if value}
+
+
+BYTES_PER_TOKEN = 3  # fewer than vocabularies need for prose, so that the estimate is too high and not too low
+
+
+def tokens_of(text: str) -> int:
+    """A cautious estimate, whichever model reads it."""
+    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+
+
+def within(limit: int, most: int, make: Callable[[int], Answer]) -> Answer:
+    """`make(most)`, or of the answers with fewer parts the longest of at most `limit` tokens; 0 is no limit.
+
+    One part stays in any case, for an answer without evidence would be none; a note says that it does not fit.
+    """
+    answer = make(most)
+    for kept in range(most - 1, 0, -1):
+        if not limit or tokens_of(answer.text) <= limit:
+            break
+        answer = make(kept)
+    if not limit or tokens_of(answer.text) <= limit:
+        return answer
+    note = f"Not even one part fits into max_output_tokens = {limit}; it is given whole."
+    return msgspec.structs.replace(answer, notes=(note, *answer.notes))
+
+
+def first_packets(listing: Listing, kept: int) -> Listing:
+    """The listing of its first `kept` packets."""
+    if kept == len(listing.packets):
+        return listing
+    packets = listing.packets[:kept]
+    leads = {one.packet_id: listing.leads[one.packet_id] for one in packets if one.packet_id in listing.leads}
+    return msgspec.structs.replace(listing, packets=packets, leads=leads)

@@ -2,35 +2,58 @@
 several, for each by itself. Pure; of one run, and of the same pages as in the last round it quotes the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from gaiad.config import ResearchConfig
-from gaiad.research.evidence import Evidence, Term
+from gaiad.base.config import ResearchConfig
+from gaiad.research.answering import Answerer, quotes_of
+from gaiad.research.disagreement import opposed, replacing, taking_its_place
+from gaiad.research.evidence import THIN_SECTIONS, Evidence, Term, credits_of, weighted
 from gaiad.research.gather import Pool
 from gaiad.research.query import SearchParameters
 from gaiad.research.refine import Attempt
-from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency
-from gaiad.research.selection import select
-from gaiad.research.several import Held, each_once, in_one_place, together
-from gaiad.research.synthesis import Statement, plan_statements
+from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency, judge_units, near_miss
+from gaiad.research.scoring import Question, read_question
+from gaiad.research.selection import PAGES_AGAINST, about_then, of_that_time, select
+from gaiad.research.sentences import Quote, Statement, cite
+from gaiad.research.several import ParsedQuestion, each_once, in_one_place, together
+from gaiad.research.synthesis import in_order, side_by_side
+from gaiad.research.words import rarity
+from gaiad.wire.schemas import Page
+
+OF_A_PACKET = 3
+"""Units of one packet that a history, or a side of a comparison, tells."""
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """`selected` pages, best first, the judgement of them, those that are `relevant`, and their quotes in order."""
+    """`selected` pages, best first, the judgement of them, those that are `relevant`, and their quotes in order.
+
+    `near` are quotes that come near the question without answering it, where nothing does.
+    """
 
     selected: list[Evidence]
     by_rules: ReflectionResult
     relevant: list[Evidence]
     statements: list[Statement]
+    near: tuple[Statement, ...] = ()
 
 
 class Chooser:
     """`held` are the questions that the run's question holds, none when it is one."""
 
-    def __init__(self, config: ResearchConfig, held: Sequence[Held] = ()) -> None:
+    def __init__(
+        self,
+        config: ResearchConfig,
+        answerer: Answerer,
+        frequencies: Mapping[str, int],
+        pages: int,
+        held: Sequence[ParsedQuestion] = (),
+    ) -> None:
         self._config = config
+        self._answerer = answerer
+        self._frequencies = frequencies
+        self._rarity = rarity(frequencies, pages)
         self._held = held
         self._quoted: dict[str, tuple[list[Evidence], list[Statement]]] = {}
 
@@ -42,19 +65,20 @@ class Chooser:
 
     def choose(self, parameters: SearchParameters, terms: Sequence[Term], pool: Pool, floor: float) -> Chosen:
         """From what was found so far, with no page below `floor`."""
-        whole = self._of_one(parameters, terms, pool.evidence, pool.by_question, floor, 1)
+        whole = self._of_one(parameters, terms, pool.evidence, pool.by_question, floor, 1, pool)
         if not self._held or in_one_place(parameters, whole.selected):
             return whole
         several = []
         for one in self._held:
             found = pool.found_by(one.query, one.terms)
-            several.append(self._of_one(one.parameters, one.terms, found, found, floor, len(self._held)))
+            several.append(self._of_one(one.parameters, one.terms, found, found, floor, len(self._held), pool))
         relevant = _by_page([item for one in several for item in one.relevant])
         return Chosen(
             selected=relevant or _by_page([item for one in several for item in one.selected]),
             by_rules=together(self._held, [one.by_rules for one in several]),
             relevant=relevant,
             statements=each_once([statement for one in several for statement in one.statements]),
+            near=whole.near,
         )
 
     def _of_one(
@@ -65,18 +89,116 @@ class Chooser:
         found: Sequence[Evidence],
         floor: float,
         share: int,
+        pool: Pool,
     ) -> Chosen:
         """For one question its share, one of so many, of the pages and of the packets."""
+        if by_units(parameters):
+            return self._units(parameters, terms, evidence, found, pool)
         pages, packets = (max(1, most // share) for most in (self._config.max_pages, self._config.max_sources))
-        threshold = self._config.citation_threshold
-        selected = select(parameters, evidence, floor, max_pages=pages, max_packets=packets, threshold=threshold)
+        selected = select(parameters, evidence, floor, max_pages=pages, max_packets=packets)
         by_rules = evaluate_sufficiency(parameters, terms, selected, found)
         relevant = selected if by_rules.is_relevant else []
         known = self._quoted.get(parameters.text)
         if known is None or known[0] != relevant:
-            known = relevant, plan_statements(parameters, relevant, terms, pages)
+            known = relevant, self._stated(parameters, relevant, pool, pages)
             self._quoted[parameters.text] = known
         return Chosen(selected=selected, by_rules=by_rules, relevant=relevant, statements=known[1])
+
+    def _stated(
+        self, parameters: SearchParameters, relevant: Sequence[Evidence], pool: Pool, most: int
+    ) -> list[Statement]:
+        """The best units of each of the relevant pages' packets, in the order they will stand; fields about a packet
+        only where the question asks for them or there is nothing else.
+        """
+        if not relevant:
+            return []
+        question, packets = self._question(parameters), pool.packets()
+        of_fields = parameters.focus == "behavioral_state" or bool(parameters.metrics)
+
+        def best(total: int, accepts: Callable[[Quote], bool]) -> list[Quote]:
+            def tells(quote: Quote) -> bool:
+                return (of_fields or quote.page.section not in THIN_SECTIONS) and accepts(quote)
+
+            def of(fits: Callable[[Quote], bool]) -> list[Quote]:
+                return self._answerer.best_of(question, relevant, packets, OF_A_PACKET, total, fits)
+
+            return of(tells) or of(accepts)
+
+        if len(parameters.subjects) == 2:
+            return side_by_side(parameters, best, most)
+        return _stated(in_order(parameters, best(most, lambda _: True)))
+
+    def _question(self, parameters: SearchParameters) -> Question:
+        asked = parameters.text.replace(parameters.date_text, "") if parameters.dated else parameters.text
+        return read_question(asked, self._rarity, self._frequencies)
+
+    def _units(
+        self,
+        parameters: SearchParameters,
+        terms: Sequence[Term],
+        evidence: Sequence[Evidence],
+        found: Sequence[Evidence],
+        pool: Pool,
+    ) -> Chosen:
+        """The fewest units that answer, what contradicts or replaces them, and how likely they are right."""
+        usable = of_that_time(parameters, evidence)
+        question = self._question(parameters)
+        of_then = parameters.dated and all(about_then(item.page.timestamp, parameters) for item in usable)
+        answer = self._answerer.find(question, usable, pool.packets(), self._config.citation_threshold, of_then=of_then)
+        known = {item.page.page_id: item for item in usable}
+        cited = [piece.page for one in answer.chosen for piece in one.unit.pieces]
+        selected = [known.get(page.page_id) or _evidence_of(page, terms, usable) for page in _once(cited)]
+        by_rules = judge_units(parameters, terms, selected, found, answer.confidence)
+        if not by_rules.is_relevant:
+            near = _stated(quotes_of(answer.chosen)[:1]) if near_miss(terms, answer.confidence) else []
+            return Chosen(selected=selected, by_rules=by_rules, relevant=[], statements=[], near=tuple(near))
+        against = _against(parameters, selected, usable)
+        quotes = quotes_of(answer.chosen)
+        pages = {item.page.page_id for item in against}
+        quotes += self._answerer.best_of(
+            question, against, pool.packets(), 1, len(against), lambda quote: quote.page.page_id in pages
+        )
+        if against or replacing(quotes):
+            quotes = sorted(quotes, key=lambda one: (one.page.timestamp, one.page.packet_id, one.start))
+        relevant = [*selected, *against]
+        return Chosen(selected=relevant, by_rules=by_rules, relevant=relevant, statements=_stated(quotes))
+
+
+def by_units(parameters: SearchParameters) -> bool:
+    """Whether one place is likely to answer: not a history, a comparison or a list of packets."""
+    return parameters.kind == "factual" and parameters.order == "relevance" and len(parameters.subjects) != 2
+
+
+def _stated(quotes: Sequence[Quote]) -> list[Statement]:
+    return [Statement(quote, cite(quote.page, quote.start, quote.end)) for quote in quotes]
+
+
+def _against(parameters: SearchParameters, selected: Sequence[Evidence], usable: Sequence[Evidence]) -> list[Evidence]:
+    """Pages of other packets that say the opposite, or take the place of what is selected."""
+    own = {item.page.packet_id for item in selected}
+    by_packet: dict[str, list[Evidence]] = {}
+    for item in usable:
+        if item.page.packet_id not in own:
+            by_packet.setdefault(item.page.packet_id, []).append(item)
+    others = [item for items in by_packet.values() for item in items[:PAGES_AGAINST]]
+    best = next(item for item in usable if item.page.packet_id in own)
+    for said in _by_page([best, *selected]):
+        if against := opposed(parameters.text, said, others) or taking_its_place(parameters.text, said, others):
+            return against[:PAGES_AGAINST]
+    return []
+
+
+def _evidence_of(page: Page, terms: Sequence[Term], usable: Sequence[Evidence]) -> Evidence:
+    """A page of a packet that was found by another page."""
+    best = max((item for item in usable if item.page.packet_id == page.packet_id), key=lambda one: one.relevance)
+    earned = credits_of(page, (), terms)
+    return msgspec.structs.replace(
+        best, page=page, credits=earned, lexical=weighted(earned, terms), cosine=None, neighbours=()
+    )
+
+
+def _once(pages: Sequence[Page]) -> list[Page]:
+    return list({page.page_id: page for page in pages}.values())
 
 
 def _by_page(evidence: Sequence[Evidence]) -> list[Evidence]:

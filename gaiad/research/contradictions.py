@@ -9,19 +9,127 @@ refinement      both can: one is more precise, softened, or says that it takes t
 agreement       the same thing is said
 """
 
+import functools
 import math
+import re
+from collections.abc import Mapping
 from datetime import date
 from typing import Literal
 
 import msgspec
 
-from gaiad.research.assertions import Assertion
-from gaiad.research.clock_times import O_CLOCK
-from gaiad.research.denials import SAME_CLAUSE, VAGUE_WORDS, deny
-from gaiad.research.one_value import exchanged
-from gaiad.research.quantities import Quantity
-from gaiad.research.relations import Matter, Relation, Severity, relation
-from gaiad.research.sentence_dates import When
+from gaiad.research.assertions import Assertion, Clause
+from gaiad.research.sentence_values import O_CLOCK, Quantity, When, disagreement_words
+from gaiad.research.words import cut, stem
+
+RelationKind = Literal["contradiction", "refinement", "agreement"]
+Matter = Literal["date", "time", "number", "negation", "value", "change", "wording"]
+Severity = Literal["major", "minor", "clarification"]
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    """How two assertions stand to each other. `first` and `second` are what differs, in their own words.
+
+    `overlap` is the share of the shorter one's words that both have, 0 to 1; `replaces` is the one that takes the place
+    of the other, "" for none.
+    """
+
+    kind: RelationKind
+    matter: Matter
+    severity: Severity
+    first: str
+    second: str
+    overlap: float
+    replaces: Literal["", "first", "second"] = ""
+
+
+def relation(kind: RelationKind, matter: Matter, severity: Severity, first: str, second: str) -> Relation:
+    """A relation without its overlap."""
+    return Relation(kind=kind, matter=matter, severity=severity, first=first, second=second, overlap=0.0)
+
+
+SAME_CLAUSE = 0.75  # for a negation, which may belong to another part of a longer sentence
+VAGUE_WORDS = 3  # so many words a sentence must share that begins with "it"
+# Base forms that are past forms, too: "did not put" denies "put".
+_PAST_TOO = frozenset(
+    ("put", "read", "cut", "set", "let", "hit", "cost", "shut", "quit", "hurt", "spread", "beat", "cast", "split")
+)
+
+
+def deny(one: Assertion, other: Assertion) -> Relation | None:
+    """A clause of one that is a clause of the other turned round."""
+    for mine in one.clauses:
+        for its in other.clauses:
+            if _turned_round(mine, its) and _same_clause(mine, its, one, other):
+                return relation("contradiction", "negation", "major", one.text, other.text)
+    return None
+
+
+def _turned_round(mine: Clause, its: Clause) -> bool:
+    """Whether one says what the other denies, by a negation or by an opposite of a word of the other's."""
+    if mine.rule != its.rule or _never_happened(mine, its) or _never_happened(its, mine):
+        return False
+    changed = mine.opposite.symmetric_difference(its.opposite) & mine.words & its.words
+    return (len(changed) + mine.negated + its.negated) % 2 == 1
+
+
+def _never_happened(denial: Clause, its: Clause) -> bool:
+    """Whether one says that something did not happen, and the other that it does, or is to."""
+    verb = denial.did_not
+    return (
+        bool(verb) and verb not in _PAST_TOO and "did" not in its.written and {verb, f"{verb}s"} & its.written != set()
+    )
+
+
+def _same_clause(mine: Clause, its: Clause, one: Assertion, other: Assertion) -> bool:
+    shared, more, less = mine.words & its.words, mine.words - its.words, its.words - mine.words
+    smaller = min(len(mine.words), len(its.words))
+    if smaller < 2 or len(shared) / smaller < SAME_CLAUSE or (more & one.names and less & other.names):
+        return False
+    if any(clause.negated and not _holds(clause, beside) for clause, beside in ((mine, its), (its, mine))):
+        return False
+    vague = (one.vague or other.vague) and len(shared) < VAGUE_WORDS
+    return not vague and not (len(more) == len(less) == 1)
+
+
+def _holds(denial: Clause, beside: Clause) -> bool:
+    """Whether what is denied, and not the names alone, stands in the other clause."""
+    return not denial.own or len(denial.own & beside.words) >= 0.5 * len(denial.own)
+
+
+_VALUE = r" (?:the )?(?P<value>[A-Z][\w+#'’-]*(?: [A-Z][\w+#'’-]*)*)"
+_LEAST_SHARED = 2
+
+
+def exchanged(one: Assertion, other: Assertion) -> tuple[str, str] | None:
+    """The two values, as they stand there; None when the two do not name another one of the same thing."""
+    if len(one.subject & other.subject) < _LEAST_SHARED:
+        return None
+    named, its_named = values_in(one.text), values_in(other.text)
+    for kind in (kind for kind in named if kind in its_named):
+        mine, its = named[kind], its_named[kind]
+        values = _stems(mine), _stems(its)
+        rest = one.subject - values[0], other.subject - values[1]
+        if not values[0] & values[1] and rest[0] == rest[1] and len(rest[0]) >= _LEAST_SHARED:
+            return mine, its
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def values_in(sentence: str) -> Mapping[int, str]:
+    """The first value named in each of the ways of the table, by its place there."""
+    found = ((place, pattern.search(sentence)) for place, pattern in enumerate(_patterns()))
+    return {place: match["value"] for place, match in found if match}
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(rf"(?i:{one}){_VALUE}") for one in disagreement_words().one_value)
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(word.lower) for word in cut(text))
+
 
 SAME_SUBJECT = 0.6  # the share of the shorter sentence's words that the other has too
 AGREES, AGREEING_WORDS, SAME_LENGTH = 0.8, 3, 0.6  # of the shorter's words, how many at least, of the longer's

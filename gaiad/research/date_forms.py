@@ -6,37 +6,221 @@ slashes counts only when no other order of day and month is possible.
 
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 
-from constants.calendar import MONTHS
-from gaiad.research.date_readers import (
-    NUMBERS,
-    PLACES,
-    SEASONS,
-    WEEKDAY_NUMBERS,
-    Days,
-    read_ago,
-    read_before_last,
-    read_day,
-    read_day_of_month,
-    read_day_range,
-    read_fraction,
-    read_iso_day,
-    read_iso_month,
-    read_month,
-    read_month_beside_today,
-    read_named_day,
-    read_numeric,
-    read_quarter,
-    read_rolling,
-    read_season,
-    read_this_or_last,
-    read_week_of,
-    read_weekday,
-    read_weekend,
-    read_year,
-)
+from constants.calendar import MONTHS, WEEKDAYS
+
+Days = tuple[date, date]  # first day, day after the last
+
+WEEKDAY_NUMBERS = {name: number for number, name in enumerate(WEEKDAYS)}
+NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+NUMBERS |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
+PLACES = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1, "final": -1}
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+def span_days(count: str, unit: str) -> int:
+    """Days of `two`, `week`; one unit when the count is no number."""
+    return _UNIT_DAYS[unit] * (_number(count) if count.isdigit() or count in NUMBERS else 1)
+
+
+def _month_days(year: int, month: int) -> Days:
+    first = date(year, month, 1)
+    return first, (first + timedelta(days=32)).replace(day=1)
+
+
+def _latest_month(month: int, today: date) -> int:
+    """The year of the most recent such month that is not in the future."""
+    return today.year if month <= today.month else today.year - 1
+
+
+def _part_of(days: Days, part: str) -> Days:
+    """The first, middle or last third."""
+    third = (days[1] - days[0]) / 3
+    if part == "early" or "beginning" in part or "start" in part:
+        return days[0], days[0] + third
+    if part == "late" or "end" in part:
+        return days[1] - third, days[1]
+    return days[0] + third, days[1] - third
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else NUMBERS[text]
+
+
+def _month_number(text: str) -> int:
+    return MONTHS[text.rstrip(".")]
+
+
+def read_iso_day(match: re.Match[str], _today: date) -> Days:
+    day = date(int(match["y"]), int(match["m"]), int(match["d"]))
+    return day, day + timedelta(days=1)
+
+
+def read_day(match: re.Match[str], today: date) -> Days:
+    month, number = _month_number(match["m"]), int(re.sub(r"\D", "", match["d"]))
+    year = int(match["y"]) if match["y"] else today.year
+    day = date(year, month, number)
+    if not match["y"] and day > today:
+        day = date(year - 1, month, number)
+    return day, day + timedelta(days=1)
+
+
+def read_month(match: re.Match[str], today: date) -> Days:
+    month = _month_number(match["m"])
+    days = _month_days(int(match["y"]) if match["y"] else _latest_month(month, today), month)
+    return _part_of(days, match["part"].replace("-", " ").strip()) if match["part"] else days
+
+
+def read_iso_month(match: re.Match[str], _today: date) -> Days:
+    return _month_days(int(match["y"]), int(match["m"]))
+
+
+def read_year(match: re.Match[str], _today: date) -> Days:
+    days = date(int(match["y"]), 1, 1), date(int(match["y"]) + 1, 1, 1)
+    return _part_of(days, match["part"].replace("-", " ").strip()) if match["part"] else days
+
+
+def read_quarter(match: re.Match[str], today: date) -> Days:
+    first = int(match["q"]) * 3 - 2
+    year = int(match["y"]) if match["y"] else _latest_month(first, today)
+    return date(year, first, 1), _month_days(year, first + 2)[1]
+
+
+def read_named_day(match: re.Match[str], today: date) -> Days:
+    back = {"yesterday": 1, "last night": 1, "the day before yesterday": 2}.get(match["name"], 0)
+    day = today - timedelta(days=back)
+    return day, day + timedelta(days=1)
+
+
+def _calendar(unit: str, back: int, today: date) -> Days:
+    """The calendar day, week (Monday first), month or year that lies `back` units before today's."""
+    if unit == "day":
+        return today - timedelta(days=back), today - timedelta(days=back - 1)
+    if unit == "week":
+        monday = today - timedelta(days=today.weekday() + 7 * back)
+        return monday, monday + timedelta(days=7)
+    if unit == "quarter":
+        quarters = today.year * 4 + (today.month - 1) // 3 - back
+        first = quarters % 4 * 3 + 1
+        return date(quarters // 4, first, 1), _month_days(quarters // 4, first + 2)[1]
+    if unit == "month":
+        months = today.year * 12 + today.month - 1 - back
+        return _month_days(months // 12, months % 12 + 1)
+    return date(today.year - back, 1, 1), date(today.year - back + 1, 1, 1)
+
+
+def read_this_or_last(match: re.Match[str], today: date) -> Days:
+    days = _calendar(match["unit"], 0 if match["which"] == "this" else 1, today)
+    return _part_of(days, match["part"]) if match["part"] in ("early", "mid", "late") else days
+
+
+def read_before_last(match: re.Match[str], today: date) -> Days:
+    return _calendar(match["unit"], 2, today)
+
+
+def read_month_beside_today(match: re.Match[str], today: date) -> Days:
+    """`last november` is one that is over, `this november` that of the running year."""
+    month = _month_number(match["m"])
+    if match["which"] == "this":
+        return _month_days(today.year, month)
+    return _month_days(today.year if month < today.month else today.year - 1, month)
+
+
+def read_week_of(match: re.Match[str], today: date) -> Days:
+    first, _ = read_day(match, today)
+    monday = first - timedelta(days=first.weekday()) if match["how"] == "of" else first
+    return monday, monday + timedelta(days=7)
+
+
+def read_day_range(match: re.Match[str], today: date) -> Days:
+    first, _ = read_day(match, today)
+    last = first.replace(day=int(re.sub(r"\D", "", match["e"])))
+    if last < first:
+        raise ValueError(f"{last} is before {first}")
+    return first, last + timedelta(days=1)
+
+
+def read_day_of_month(match: re.Match[str], today: date) -> Days:
+    """The most recent day of that number, as `the 27th`."""
+    number, months = int(re.sub(r"\D", "", match["d"])), today.year * 12 + today.month - 1
+    for back in range(3):  # of three months in a row one has 31 days
+        first, after = _month_days((months - back) // 12, (months - back) % 12 + 1)
+        day = first + timedelta(days=number - 1)
+        if day < after and day <= today:
+            return day, day + timedelta(days=1)
+    raise ValueError(f"no month has {number} days")
+
+
+def read_numeric(match: re.Match[str], _today: date) -> Days:
+    one, other, year = int(match["a"]), int(match["b"]), int(match["y"])
+    if match["sign"] == "/" and one != other and max(one, other) <= 12:
+        raise ValueError(f"{match.group()} may be either of two days")
+    day_first = match["sign"] == "." or one > 12
+    day = date(year, other, one) if day_first else date(year, one, other)
+    return day, day + timedelta(days=1)
+
+
+def read_fraction(match: re.Match[str], today: date) -> Days:
+    """The first week of a month, the second half of a year; weeks of a month are its days 1 to 7 and so on."""
+    if match["m"]:
+        month = _month_number(match["m"])
+        year = int(match["y"]) if match["y"] else _latest_month(month, today)
+        return _part_of_month(_month_days(year, month), PLACES[match["nth"]], match["unit"])
+    months = {"half": 6, "quarter": 3}[match["unit"]]
+    first = range(1, 13, months)[PLACES[match["nth"]]]
+    return date(int(match["whole"]), first, 1), _month_days(int(match["whole"]), first + months - 1)[1]
+
+
+def _part_of_month(month: Days, place: int, unit: str) -> Days:
+    if unit == "half":
+        middle = month[0] + timedelta(days=15)
+        return ((month[0], middle), (middle, month[1]))[place]
+    length = timedelta(days=_UNIT_DAYS[unit])
+    first = month[1] - length if place == -1 else month[0] + place * length
+    return first, first + length
+
+
+def read_season(match: re.Match[str], today: date) -> Days:
+    """The season of a year, else the most recent that has begun, `last` one that is over; winter begins in December."""
+    month = SEASONS[match["s"]]
+
+    def of(year: int) -> Days:
+        return date(year, month, 1), date(year + month // 12, (month + 2) % 12 + 1, 1)
+
+    if match["y"]:
+        return of(int(match["y"]))
+    if match["which"] == "this":
+        return of(today.year)
+    seasons = [of(today.year - back) for back in range(3)]
+    return next(days for days in seasons if (days[1] if match["which"] else days[0]) <= today)
+
+
+def read_weekend(match: re.Match[str], today: date) -> Days:
+    """Saturday and Sunday of the running week, or the last ones that are over."""
+    saturday = today - timedelta(days=today.weekday() - 5)
+    saturday -= timedelta(days=0 if match["which"] == "this" else 7)
+    return saturday, saturday + timedelta(days=2)
+
+
+def read_ago(match: re.Match[str], today: date) -> Days:
+    return _calendar(match["unit"], _number(match["n"]), today)
+
+
+def read_rolling(match: re.Match[str], today: date) -> Days:
+    days = span_days(match["n"] or "a", match["unit"])
+    return today - timedelta(days=days), today + timedelta(days=1)
+
+
+def read_weekday(match: re.Match[str], today: date) -> Days:
+    back = (today.weekday() - WEEKDAY_NUMBERS[match["w"]]) % 7
+    if back == 0 and match["last"]:
+        back = 7
+    day = today - timedelta(days=back)
+    return day, day + timedelta(days=1)
+
 
 MONTH = "(?:" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
 YEAR = r"(?:19|20)\d\d"

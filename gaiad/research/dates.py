@@ -11,8 +11,18 @@ from functools import cache
 
 import msgspec
 
-from gaiad.research.date_forms import COUNT, FORMS, MONTH, UNIT, YEAR, anonymous, read_days
-from gaiad.research.date_readers import WEEKDAY_NUMBERS, Days, span_days
+from gaiad.research.date_forms import (
+    COUNT,
+    FORMS,
+    MONTH,
+    UNIT,
+    WEEKDAY_NUMBERS,
+    YEAR,
+    Days,
+    anonymous,
+    read_days,
+    span_days,
+)
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,15 +8,23 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from gaiad.errors import NotFound
-from gaiad.logs import get_logger
-from gaiad.ports import Archive, Call
-from gaiad.research.echoes import only_asked, only_quotes, repeats_question
-from gaiad.research.evidence import Evidence, Term, weigh
+from gaiad.base.errors import NotFound
+from gaiad.base.logs import get_logger, span
+from gaiad.base.ports import Archive, RequestContext
+from gaiad.research.evidence import (
+    Evidence,
+    Term,
+    asks_of_gaiad,
+    only_asked,
+    only_quotes,
+    own_words,
+    repeats_question,
+    weigh,
+)
 from gaiad.research.trail import Trail
-from gaiad.schemas import Hit, Page, SearchRequest, SearchResponse
-from gaiad.tracing import span
+from gaiad.wire.schemas import Hit, Page, SearchRequest, SearchResponse
 
+WHOLE_PACKETS, WHOLE_PAGES = 8, 40  # packets read whole, the likeliest first, and the longest that is
 UNQUOTED = 0.85  # what a page is worth that lacks the words the question quotes, where others have them
 PAGES_OF_A_TURN = 2  # what was asked and what was answered
 MORE_AT_MOST = 100
@@ -27,13 +35,14 @@ class Pool:
     """Evidence of one run by page; a page found again by the question keeps its better relevance.
 
     Packets that are `passed_over` never come in. Nor do a conversation's echoes: an answer that only quotes other
-    pages, and a question that a person asked gaiad before; what follows such a question counts in its place.
+    pages, what a model of ours wrote unless that is asked for, and a question that a person asked gaiad before; what
+    follows such a question counts in its place.
     """
 
     def __init__(
         self,
         archive: Archive,
-        call: Call,
+        call: RequestContext,
         terms: Sequence[Term],
         question: str,
         trail: Trail,
@@ -44,6 +53,7 @@ class Pool:
         self._call = call
         self._terms = terms
         self._question = question
+        self._of_gaiad = asks_of_gaiad(question)
         self._passed_over = frozenset(passed_over)
         self._by_page: dict[str, Evidence] = {}
         self._by_question: set[str] = set()
@@ -52,6 +62,7 @@ class Pool:
         self._first_query = ""
         self._by_query: dict[str, tuple[list[Hit], dict[str, list[str]]]] = {}
         self._pages: dict[str, Page] = {}
+        self._whole: dict[str, list[Page]] = {}
         self.degraded: list[str] = []
 
     @property
@@ -73,6 +84,33 @@ class Pool:
     def by_question(self) -> list[Evidence]:
         """That of `evidence` which searches of the question itself found: what a page stands out from."""
         return [item for item in self.evidence if item.page.page_id in self._by_question]
+
+    def packets(self) -> dict[str, list[Page]]:
+        """The pages of each packet found, in reading order: all of a short one, of a long one those seen."""
+        seen: dict[str, list[Page]] = {}
+        for page in filter(self._says, self._pages.values()):
+            seen.setdefault(page.packet_id, []).append(page)
+        return {
+            packet_id: self._whole.get(packet_id) or sorted(pages, key=lambda page: page.sequence)
+            for packet_id, pages in seen.items()
+        }
+
+    async def _read_whole(self) -> None:
+        """Read the likeliest packets whole, where they are short."""
+        best: dict[str, float] = {}
+        for item in self._by_page.values():
+            best[item.page.packet_id] = max(best.get(item.page.packet_id, 0.0), item.fused)
+        likely = sorted(best, key=lambda packet_id: -best[packet_id])[:WHOLE_PACKETS]
+        missing = [packet_id for packet_id in likely if packet_id not in self._whole]
+        if not missing:
+            return
+        try:
+            for summary in await self._archive.packet_summaries(missing, self._call):
+                if summary.pages <= WHOLE_PAGES:
+                    pages = await self._archive.section_pages(summary.packet_id, "full_context", self._call)
+                    self._whole[summary.packet_id] = list(filter(self._says, pages))
+        except NotFound as error:  # deleted after the search
+            _log.info("found_packets_gone", reason=error.message)
 
     def found_by(self, query: str, terms: Sequence[Term]) -> list[Evidence]:
         """What the last search for `query` beside the question found, held against `terms`; most relevant first."""
@@ -99,6 +137,7 @@ class Pool:
                 self.degraded += [reason for reason in response.degraded if reason not in self.degraded]
                 hits = [hit for hit in response.hits if hit.packet_id not in self._passed_over]
                 await self._add(hits, request, is_beside=request.query in beside)
+            await self._read_whole()
             counts["new_pages"] = new = len(self._by_page) - before
         return new
 
@@ -157,7 +196,11 @@ class Pool:
 
     def _tells(self, page_id: str) -> bool:
         page = self._pages[page_id]
-        return page.packet_id not in self._passed_over and not only_quotes(page)
+        return page.packet_id not in self._passed_over and self._says(page)
+
+    def _says(self, page: Page) -> bool:
+        """Whether it says something of its own: neither quotes alone, nor what a model of ours made of the question."""
+        return not only_quotes(page) and (self._of_gaiad or not own_words(page))
 
     def _without_echoes(self, hits: Sequence[Hit], near: dict[str, list[str]]) -> list[Hit]:
         """The hits, with what follows in the place of a question that is asked again. `near` learns its neighbour."""

@@ -14,11 +14,11 @@ from typing import Literal
 
 import msgspec
 
-from gaiad.ports import Archive, Call
+from gaiad.base.ports import Archive, RequestContext
 from gaiad.research.dates import LENGTH, Period, length_named, moved
 from gaiad.research.query import plain_question, request_words
 from gaiad.research.words import content_words, cut, expand_initials, stem, stems, stop_words
-from gaiad.schemas import Facets, Filters, PacketFilter, PacketSummary
+from gaiad.wire.schemas import Facets, Filters, PacketFilter, PacketSummary
 
 Side = Literal["before", "since", "after", "until", "between"]
 
@@ -88,7 +88,7 @@ class _Span(msgspec.Struct, frozen=True):
     packet_ids: tuple[str, ...]
 
 
-async def landmark_periods(archive: Archive, question: str, facets: Facets, call: Call) -> list[Period]:
+async def landmark_periods(archive: Archive, question: str, facets: Facets, call: RequestContext) -> list[Period]:
     """The periods that `question` sets by packets of the archive, in the order of places. Raises as the archive."""
     text = plain_question(question)
     periods = []
@@ -165,7 +165,7 @@ def _topic_stems(topic: str) -> frozenset[str]:
     return frozenset(stems(" ".join([topic, *expand_initials(topic)])))
 
 
-async def _span(archive: Archive, name: Name, call: Call) -> _Span | None:
+async def _span(archive: Archive, name: Name, call: RequestContext) -> _Span | None:
     """From the first to the last packet of a name; None when there is none."""
     wanted = Filters(packet_ids=[name.packet_id]) if name.packet_id else Filters(topics=list(name.topics))
     packets: list[PacketSummary] = []

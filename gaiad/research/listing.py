@@ -11,18 +11,16 @@ from typing import Literal
 
 import msgspec
 
-from gaiad.clock import day_of, moment_of, to_iso
-from gaiad.errors import BadInput
-from gaiad.ports import Archive, Call
-from gaiad.research.citations import cite
+from gaiad.base.clock import day_of, moment_of, to_iso
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import Archive, RequestContext
 from gaiad.research.evidence import Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.query import SearchParameters
-from gaiad.research.quotes import spoken_from
-from gaiad.research.sentences import lead_end
+from gaiad.research.sentences import cite, lead_end, spoken_from
 from gaiad.research.trail import Trail
 from gaiad.research.words import content_words
-from gaiad.schemas import Citation, Facets, Filters, PacketFilter, PacketSummary, Page, SearchRequest
+from gaiad.wire.schemas import Citation, Facets, Filters, PacketFilter, PacketSummary, Page, SearchRequest
 
 LISTED_MAX = 50
 _AT_ONCE = 2000  # each further page is found by counting through those before it
@@ -103,7 +101,7 @@ async def list_matching(
     parameters: SearchParameters,
     flags: Filters,
     terms: Sequence[Term],
-    call: Call,
+    call: RequestContext,
     trail: Trail,
     passed_over: Collection[str] = (),
 ) -> Listing:
@@ -151,7 +149,7 @@ def _one_of_each_session(packets: Sequence[PacketSummary]) -> list[PacketSummary
 
 
 async def _all(
-    archive: Archive, filters: Filters, order: Literal["earliest", "latest"], call: Call, trail: Trail
+    archive: Archive, filters: Filters, order: Literal["earliest", "latest"], call: RequestContext, trail: Trail
 ) -> list[PacketSummary]:
     """The packets that the filters let through, by time; of a run's searches it is one, however long the list."""
     request = PacketFilter(tenant=call.tenant, filters=filters, order=order, limit=_AT_ONCE)
@@ -166,7 +164,12 @@ async def _all(
 
 
 async def _narrow(
-    archive: Archive, parameters: SearchParameters, filters: Filters, topic: Sequence[Term], call: Call, trail: Trail
+    archive: Archive,
+    parameters: SearchParameters,
+    filters: Filters,
+    topic: Sequence[Term],
+    call: RequestContext,
+    trail: Trail,
 ) -> tuple[Filters, bool, tuple[str, ...]]:
     """The filters with the ids of the packets that speak of the topic words; whether pages that were not looked at may
     speak of them too; what could not take part in finding."""
@@ -188,7 +191,7 @@ async def _narrow(
 
 
 async def _left_out(
-    archive: Archive, parameters: SearchParameters, filters: Filters, call: Call, trail: Trail
+    archive: Archive, parameters: SearchParameters, filters: Filters, call: RequestContext, trail: Trail
 ) -> list[str]:
     """The ids of the packets that speak of what the list is to be without."""
     if not parameters.left_out:
@@ -202,7 +205,7 @@ async def _left_out(
     return found.packet_ids
 
 
-async def _lead(archive: Archive, packet: PacketSummary, call: Call) -> Citation | None:
+async def _lead(archive: Archive, packet: PacketSummary, call: RequestContext) -> Citation | None:
     """The packet's first words: of its summary when it has one, else of its content."""
     pages = await archive.section_pages(packet.packet_id, "full_context", call)
     for section in _LEAD_SECTIONS:

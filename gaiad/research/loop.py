@@ -6,18 +6,17 @@ from typing import Any
 
 import msgspec
 
-from gaiad.clock import Clock
-from gaiad.config import ResearchConfig
-from gaiad.ports import Archive, Call
-from gaiad.research.asked import must_be_askable
-from gaiad.research.one_run import Run
-from gaiad.research.partial import Listens, Partials
-from gaiad.research.recording import Recorder, keep_broken_off, kept
+from gaiad.base.clock import Clock
+from gaiad.base.config import ResearchConfig
+from gaiad.base.events import OnEvent
+from gaiad.base.ports import Archive, RequestContext
+from gaiad.research.answering import Answerer
+from gaiad.research.one_run import Listens, Partials, Run, must_be_askable
+from gaiad.research.thinking.by_model import Thinker
 from gaiad.research.thinking.steps import ByRules
-from gaiad.research.thinking.thinker import Thinker
-from gaiad.research.trail import Trail
-from gaiad.run_events import OnEvent
-from gaiad.schemas import PacketFilter, ResearchRequest, ResearchResult
+from gaiad.research.trail import Recorder, Trail, keep_broken_off, kept
+from gaiad.research.unit_index import UnitShelf
+from gaiad.wire.schemas import PacketFilter, ResearchRequest, ResearchResult
 
 PAGES_CAP = 32
 """Of pages in an answer, whatever is asked for (JIT)."""
@@ -31,18 +30,23 @@ class Researcher:
     """Answers questions from one archive by quoting it; holds no state between questions. `recorder` keeps the runs."""
 
     def __init__(
-        self, archive: Archive, clock: Clock, config: ResearchConfig, recorder: Recorder | None = None
+        self,
+        archive: Archive,
+        clock: Clock,
+        config: ResearchConfig,
+        recorder: Recorder | None = None,
     ) -> None:
         self._archive = archive
         self._clock = clock
         self._config = config
         self._recorder = recorder
+        self._shelf = UnitShelf()
 
     def use_config(self, config: ResearchConfig) -> None:
         """From the next run on."""
         self._config = config
 
-    async def must_be_askable(self, request: ResearchRequest, call: Call) -> None:
+    async def must_be_askable(self, request: ResearchRequest, call: RequestContext) -> None:
         """Raise what `research` would before it looked for anything: BadInput, NotFound for a tenant that is not."""
         must_be_askable(request, self._clock)
         await self._archive.list_packets(PacketFilter(filters=request.filters, tenant=call.tenant, limit=1), call)
@@ -50,7 +54,7 @@ class Researcher:
     async def research(
         self,
         request: ResearchRequest,
-        call: Call,
+        call: RequestContext,
         on_event: OnEvent | None = None,
         passed_over: Collection[str] = frozenset(),
         *,
@@ -80,7 +84,10 @@ class Researcher:
         steps = ByRules() if thinker is None else thinker.begin(self._archive, call, trail, tell, passed_over)
         partials = Partials(self._archive, call, tell, listens)
         limits = within_request(self._config, request)
-        run = Run(self._archive, self._clock, limits, request, call, tell, passed_over, trail, steps, partials)
+        answerer = Answerer(self._shelf)
+        run = Run(
+            self._archive, self._clock, limits, request, call, tell, passed_over, trail, steps, partials, answerer
+        )
         try:
             answer = await run.answer()
         except (asyncio.CancelledError, Exception) as error:

@@ -6,38 +6,119 @@ nothing to look up           -> CLARIFY
 """
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from gaiad.clock import Clock
-from gaiad.config import ResearchConfig
-from gaiad.ports import Archive, Call
+from gaiad.base.clock import Clock
+from gaiad.base.config import ResearchConfig
+from gaiad.base.errors import BadInput
+from gaiad.base.events import OnEvent
+from gaiad.base.logs import span
+from gaiad.base.ports import Archive, RequestContext
 from gaiad.research import answer as ends
-from gaiad.research.answer import ENGINE, Answer, clarify_answer, found_answer, listing_answer, not_found_answer
-from gaiad.research.asked import asked_at
+from gaiad.research.answer import (
+    ENGINE,
+    Answer,
+    clarify_answer,
+    first_packets,
+    found_answer,
+    listing_answer,
+    not_found_answer,
+    within,
+)
+from gaiad.research.answering import Answerer
 from gaiad.research.choosing import Chooser, Chosen
-from gaiad.research.citations import confirmed
 from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
 from gaiad.research.gather import Pool
-from gaiad.research.integration import IntegrationState, integrate
 from gaiad.research.landmarks import landmark_periods
 from gaiad.research.listing import list_matching, period_gap
-from gaiad.research.partial import Partials
-from gaiad.research.plan import actions_of
 from gaiad.research.query import SearchParameters, process_query
 from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
 from gaiad.research.reflect import ReflectionResult
-from gaiad.research.several import Held, read_questions
-from gaiad.research.synthesis import Statement, compose
+from gaiad.research.responses import reply_to
+from gaiad.research.scoring import words_asked
+from gaiad.research.sentences import Statement, confirmed
+from gaiad.research.several import ParsedQuestion, read_questions
+from gaiad.research.synthesis import compose
 from gaiad.research.thinking.steps import ByRules, Draft, Steps
-from gaiad.research.thinking.writing import composed
-from gaiad.research.trail import Trail
-from gaiad.research.within import first_packets, within
-from gaiad.run_events import OnEvent
-from gaiad.schemas import Facets, ResearchRequest
-from gaiad.tracing import span
+from gaiad.research.thinking.support import composed
+from gaiad.research.trail import IntegrationState, Trail, actions_of, integrate
+from gaiad.research.words import forms
+from gaiad.wire.schemas import Facets, ResearchRequest
+
+QUERY_MAX_CHARS = 4000
+
+
+def must_be_askable(request: ResearchRequest, clock: Clock) -> None:
+    """Raise BadInput for an empty or too long question, or a bad `now`."""
+    if not request.query.strip():
+        raise BadInput('the question is empty; ask one, for example: gaiad ask "What did we discuss last week?"')
+    if len(request.query) > QUERY_MAX_CHARS:
+        raise BadInput(f"the question has {len(request.query)} characters; ask in at most {QUERY_MAX_CHARS}")
+    asked_at(request, clock)
+
+
+def asked_at(request: ResearchRequest, clock: Clock) -> datetime:
+    """The moment that "last week" is counted from: the request's, or the present. Raises BadInput."""
+    if not request.now:
+        return clock.now()
+    try:
+        now = datetime.fromisoformat(request.now)
+    except ValueError as error:
+        raise BadInput(f"now = {request.now!r}: write it as ISO 8601, 2025-12-15T12:00:00Z") from error
+    return now if now.tzinfo else now.replace(tzinfo=clock.zone)
+
+
+Listens = Callable[[], bool]
+
+
+class Partials:
+    """Those of one run. `tell(name, data)` hears the event `partial`; `listens` is asked after every round."""
+
+    def __init__(self, archive: Archive, call: RequestContext, tell: OnEvent, listens: Listens) -> None:
+        self._archive = archive
+        self._call = call
+        self._tell = tell
+        self._listens = listens
+        self._confidence = 0.0
+        self._text = ""
+        self._pages: tuple[str, ...] = ()
+
+    async def offer(
+        self,
+        statements: Sequence[Statement],
+        state: IntegrationState,
+        reflection: ReflectionResult,
+        iteration: int,
+    ) -> None:
+        """Tell the answer as it would be after this round, if it is relevant, new, and as sure as the last one.
+
+        Nothing is told of it while one of its quotes is not confirmed.
+        """
+        if not reflection.is_relevant or reflection.confidence < self._confidence or not self._listens():
+            return
+        if state.used_pages == self._pages:
+            return
+        self._pages = state.used_pages
+        citations = await confirmed(self._archive, [one.citation for one in statements], self._call)
+        text = state.briefing_draft if len(citations) == len(statements) else ""
+        if not text or text == self._text:
+            return
+        self._confidence, self._text = reflection.confidence, text
+        self._tell(
+            "partial",
+            {
+                "iteration": iteration,
+                "answer": text,
+                "confidence": round(reflection.confidence, 2),
+                "packets": list(dict.fromkeys(one.packet_id for one in citations)),
+                "missing": list(reflection.missing_aspects),
+                "citations": citations,
+            },
+        )
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,9 +127,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     selected: list[Evidence]
     statements: list[Statement]
     reflection: ReflectionResult
+    near: tuple[Statement, ...] = ()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the loop ended with; `refinements` names every change of the search, in order."""
 
     last: Judged
@@ -66,12 +148,13 @@ class Run:
         clock: Clock,
         config: ResearchConfig,
         request: ResearchRequest,
-        call: Call,
+        call: RequestContext,
         on_event: OnEvent,
         passed_over: Collection[str],
         trail: Trail,
         steps: Steps,
         partials: Partials,
+        answerer: Answerer,
     ) -> None:
         self._trail = trail
         self._archive = archive
@@ -83,8 +166,8 @@ class Run:
         self._passed_over = passed_over
         self._steps = steps
         self._partials = partials
+        self._answerer = answerer
         self._state = IntegrationState()
-        self._chooser = Chooser(config)
         self.max_iterations = config.max_iterations
 
     async def answer(self) -> Answer:
@@ -95,15 +178,19 @@ class Run:
             now, zone = asked_at(self._request, self._clock), self._clock.zone
             parameters = process_query(self._request.query, facets, now, zone, landmarks)
             self._trail.understood(parameters)
-            if parameters.ambiguous:
-                return clarify_answer(parameters)
+            if parameters.ambiguous or reply_to(self._request.query):
+                return clarify_answer(parameters, facets.topics)
             held = read_questions(parameters, functools.partial(process_query, facets=facets, now=now, zone=zone))
             words = [word for each in (parameters, *(one for _, one in held)) for word in lookup_words(each)]
-            frequencies = await self._archive.document_frequency(list(dict.fromkeys(words)), self._call)
+            asked = words_asked(parameters.text)
+            spelled = [form for word in asked for form in (word, *forms(word))]
+            frequencies = await self._archive.document_frequency(list(dict.fromkeys([*words, *spelled])), self._call)
         self._trail.terms = terms = make_terms(parameters, frequencies, facets.pages)
+        standing = {word: max(frequencies[form] for form in (word, *forms(word))) for word in asked}
+        self._chooser = Chooser(self._config, self._answerer, standing, facets.pages)
         if held:
-            each = [Held.of(asked, one, make_terms(one, frequencies, facets.pages)) for asked, one in held]
-            self._chooser = Chooser(self._config, each)
+            each = [ParsedQuestion.of(put, one, make_terms(one, frequencies, facets.pages)) for put, one in held]
+            self._chooser = Chooser(self._config, self._answerer, standing, facets.pages, each)
             parameters = msgspec.structs.replace(parameters, order="relevance")
         if parameters.kind == "listing":
             return await self._list(parameters, terms, facets)
@@ -111,13 +198,15 @@ class Run:
             self._steps = ByRules()  # there is nothing to think about
         found = await self._loop(parameters, terms, frequencies)
         if not found.last.reflection.is_relevant:
-            return self._not_found(parameters, found, facets)
+            return await self._not_found(parameters, found, facets)
         self._tell("synthesizing", packets=_packet_ids(found.last.selected))
         return await self._synthesize(parameters, found, facets)
 
     # ------------------------------------------------------------------------------------------------------- the loop
 
-    async def _loop(self, parameters: SearchParameters, terms: Sequence[Term], frequencies: Mapping[str, int]) -> Found:
+    async def _loop(
+        self, parameters: SearchParameters, terms: Sequence[Term], frequencies: Mapping[str, int]
+    ) -> RunOutcome:
         pool = Pool(self._archive, self._call, terms, parameters.text, self._trail, self._passed_over)
         attempt: Attempt | None = self._chooser.searched(first_attempt(parameters, self._request.filters))
         iteration = 0
@@ -128,12 +217,12 @@ class Run:
             if judged.reflection.is_sufficient or iteration == self.max_iterations:
                 break
             with span("researcher.plan", iteration=iteration + 1):
-                refined = refine(attempt, judged.reflection, dict(frequencies), self._config.expand_days, pool.evidence)
+                refined = refine(attempt, judged.reflection, dict(frequencies), self._config.expand_days)
                 attempt = self._steps.next(attempt, judged.reflection, refined)
             if attempt is not None:
                 await self._partials.offer(judged.statements, self._state, judged.reflection, iteration)
         degraded = (*pool.degraded, *self._steps.degraded)
-        return Found(last=judged, iterations=iteration, refinements=last.done, degraded=degraded)
+        return RunOutcome(last=judged, iterations=iteration, refinements=last.done, degraded=degraded)
 
     async def _round(
         self, parameters: SearchParameters, terms: Sequence[Term], attempt: Attempt, pool: Pool, iteration: int
@@ -170,17 +259,18 @@ class Run:
             confidence=round(reflection.confidence if reflection.is_relevant else 0.0, 2),
             missing=list(reflection.missing_aspects),
         )
-        return Judged(selected=chosen.relevant, statements=chosen.statements, reflection=reflection)
+        return Judged(selected=chosen.relevant, statements=chosen.statements, reflection=reflection, near=chosen.near)
 
     # ------------------------------------------------------------------------------------------------------- the ends
 
-    def _not_found(self, parameters: SearchParameters, found: Found, facets: Facets) -> Answer:
+    async def _not_found(self, parameters: SearchParameters, found: RunOutcome, facets: Facets) -> Answer:
+        near = (await self._standing(Draft(statements=found.last.near))).statements
         missing = found.last.reflection.missing_aspects if facets.packets else ("any packet: the archive is empty",)
         return not_found_answer(
-            parameters, found.iterations, found.refinements, missing, found.degraded, empty=not facets.packets
+            parameters, found.iterations, found.refinements, missing, found.degraded, near, empty=not facets.packets
         )
 
-    async def _synthesize(self, parameters: SearchParameters, found: Found, facets: Facets) -> Answer:
+    async def _synthesize(self, parameters: SearchParameters, found: RunOutcome, facets: Facets) -> Answer:
         quotes = Draft(statements=tuple(found.last.statements))
         draft = await self._steps.draft(parameters, found.last.selected) or quotes
         standing = await self._standing(draft)
@@ -191,7 +281,7 @@ class Run:
         self._call.check(self._clock.monotonic())
         found = msgspec.structs.replace(found, degraded=degraded)
         if not standing.statements:
-            return self._not_found(parameters, found, facets)
+            return await self._not_found(parameters, found, facets)
         sources = await self._archive.packet_summaries(_cited(standing.statements), self._call)
         by_id = {source.packet_id: source for source in sources}
         lost = len(draft.statements) - len(standing.statements)

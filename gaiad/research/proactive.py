@@ -12,14 +12,13 @@ from datetime import tzinfo
 
 import msgspec
 
-from gaiad.clock import day_of
-from gaiad.ports import Archive, Call
-from gaiad.research.citations import inline, shown
-from gaiad.research.echoes import asks, own_words
-from gaiad.research.evidence import COSINE_FLOOR, COSINE_FULL
+from gaiad.base.clock import day_of
+from gaiad.base.ports import Archive, RequestContext
+from gaiad.research.evidence import COSINE_FLOOR, COSINE_FULL, asks, own_words
 from gaiad.research.familiar import everyday_stems
+from gaiad.research.sentences import inline, shown
 from gaiad.research.words import content_words, rarity, stem, stems
-from gaiad.schemas import Hit, Page, SearchRequest
+from gaiad.wire.schemas import Hit, Page, SearchRequest
 
 SEARCHED, PAGES = 30, 12
 """Hits, and how many of those are read that are not passed over; the rest is no better (measured)."""
@@ -58,7 +57,7 @@ class Weighed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def bearing_on(
-    archive: Archive, message: str, call: Call, session_id: str = "", passed_over: Collection[str] = ()
+    archive: Archive, message: str, call: RequestContext, session_id: str = "", passed_over: Collection[str] = ()
 ) -> list[Candidate]:
     """Packets that bear on the message, a packet once, best first; [] for a message that tells nothing.
 

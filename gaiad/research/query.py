@@ -15,12 +15,108 @@ import msgspec
 
 from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
-from gaiad.research.entities import Entities, recognise
-from gaiad.research.list_words import ListWords, read_list
-from gaiad.research.metric_words import find_metrics, ranges_of_packets, without_metrics
-from gaiad.research.subjects import exceeds, subjects_of
-from gaiad.research.words import content_words, cut, expand_initials, stop_words, synonyms
-from gaiad.schemas import Facets, Focus, MetricRange
+from gaiad.research.entities import Entities, find_metrics, ranges_of_packets, recognise, without_metrics
+from gaiad.research.words import content_words, cut, expand_initials, is_letter, stop_words, synonyms
+from gaiad.wire.schemas import Facets, Focus, MetricRange
+
+_PACKETS = r"(?:packets?|conversations?|sessions?|discussions?|chats?)"
+_ENDS = r"(?:first|last|latest|earliest|oldest|newest|most recent)"
+_NUMBERS = {
+    word: number
+    for number, word in enumerate(
+        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"], start=2
+    )
+}
+_NUMBER = rf"(?P<number>\d{{1,3}}|{'|'.join(_NUMBERS)})(?![\w.])"
+# After one of these a number counts; after any other word it may be a version (GPT 4 conversations).
+_BEFORE = rf"(?:^|\b(?:me|us|the|our|my|show|list|give|get|find|pull|fetch|which|what|{_ENDS})\s+)"
+_COUNT = re.compile(rf"{_BEFORE}(?P<all>{_NUMBER}\s+)(?:[\w'’.-]+\s+){{0,3}}?{_PACKETS}\b", re.IGNORECASE)
+_ONE = re.compile(
+    rf"\b{_ENDS}\s+(?:[\w'’.-]+\s+){{0,2}}?(?:packet|conversation|session|discussion|chat)\b", re.IGNORECASE
+)
+_END = re.compile(rf"\b{_ENDS}\b(?=(?:\s+[\w'’.-]+){{0,3}}?\s+{_PACKETS}\b)", re.IGNORECASE)
+_SPEAK = r"(?:mention|speak of|talk about|discuss|contain|involve|name)"
+_LEFT_OUT = re.compile(
+    r"[\s,;]+(?:"
+    r"(?:except|excluding)(?: for)?|apart from|other than|(?<=everything )but|(?<=all )but"
+    rf"|(?:(?<=[,;] )|but |and )not|(?<=[,;] )without|(?:that |which )?(?:do|does|did)(?:n['’]t| not) {_SPEAK}"
+    rf"|(?<=s )without(?=\s+(?-i:[A-Z]))|(?<=packets )without|(?<=conversations )without|(?<=sessions )without"
+    r")\s+(?P<what>[^,;?.!]+)",
+    re.IGNORECASE,
+)
+
+
+class ListWords(msgspec.Struct, frozen=True, kw_only=True):
+    """`text` is the question without the words of the list; `most` how many packets it wants, 0 for all; `left_out`
+    the words for what is not to be in it, "" when all is."""
+
+    text: str
+    most: int = 0
+    left_out: str = ""
+
+
+def read_list(question: str) -> ListWords:
+    """`question` asks for a list and has no dates any more."""
+    found = _LEFT_OUT.search(question)
+    text = question if found is None else f"{question[: found.start()]} {question[found.end() :]}"
+    count = _COUNT.search(text)
+    most = 1 if _ONE.search(text) else 0
+    if count is not None:
+        said = count["number"].lower()
+        most = _NUMBERS.get(said) or int(said)
+        text = f"{text[: count.start('all')]} {text[count.end('all') :]}"
+    text = " ".join(_END.sub(" ", text).split())
+    return ListWords(text=text, most=most, left_out=found["what"].strip() if found else "")
+
+
+_MORE = (
+    r"(?:much |far |still |a lot |even )?"
+    r"(?:more|less|fewer|better|worse|(?!(?:rather|whether|either|neither|number|other|under|over|after|ever|never)\b)\w{2,}er)\b"
+)
+_DETERMINER = r"(?:the|our|my|your|his|her|their|a|an|this|that)"
+_THING = rf"(?:{_DETERMINER}\s+\w+(?:\s\w+)?|(?-i:[A-Z])[\w.-]*(?:\s(?-i:[A-Z0-9])[\w.-]*)?)"
+_IS, _DOES = r"(?:is|was|are|were|has|had)", r"(?:does|do|did|will|would|can)"
+# One is held against the other: "Is A dearer than B?", "Does A cost more than B?", "Which costs more, A or B?".
+_EXCEEDS = (
+    rf"{_MORE}.*?\b{_IS}\s+(?P<a>{_THING})\s+than\s+(?P<b>{_THING})",
+    rf"{_MORE}.*?\b{_DOES}\s+(?P<a>{_THING})\s+\w+\s+than\s+(?P<b>{_THING})",
+    rf"\b{_IS}\s+(?P<a>{_THING})\s+{_MORE}.*?\bthan\s+(?P<b>{_THING})",
+    rf"\b{_DOES}\s+(?P<a>{_THING})\s+\w+\s+{_MORE}.*?\bthan\s+(?P<b>{_THING})",
+    rf"\b(?:which|who|what)\b(?:\s\w+){{0,2}}\s{_MORE}[^,:]*[,:]\s*(?P<a>{_THING})\s+or\s+(?P<b>{_THING})",
+)
+_SUBJECTS = (
+    r"(?:between|compar\w+)\s+(?P<a>.+?)\s+(?:and|with|to|vs\.?|versus)\s+(?P<b>.+?)(?=\s+(?:on|in|about|regarding|for|over|when|handle\w*|approach\w*)\b|[?.!,;]|$)",
+    r"\bcompar\w+\s+how\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+(?:\w+(?:ed|led|ought|aid|aw|ent|ook|ell)|handle|see|view|think|feel|approach|describe)\b",
+    r"\bhow\s+(?:do|did|does)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+differ\b",
+    r"\b(?:do|does|did)\s+(?P<a>.+?)\s+and\s+(?P<b>.+?)\s+have in common\b",
+    r"(?P<a>[\w.-]+(?:\s[\w.-]+)?)\s+(?:vs\.?|versus)\s+(?P<b>[\w.-]+(?:\s[a-z]\b)?)",
+    *_EXCEEDS,
+)
+
+
+def exceeds(question: str) -> bool:
+    """Whether it asks if, or by how much, one thing is more than another one that it names."""
+    return any(re.search(pattern, question, flags=re.IGNORECASE) for pattern in _EXCEEDS)
+
+
+def subjects_of(question: str) -> tuple[str, ...]:
+    """The two, without their articles; () when the question names none, or one twice."""
+    for pattern in _SUBJECTS:
+        match = re.search(pattern, question, flags=re.IGNORECASE)
+        if match:
+            first, second = (_bare_subject(match[group]) for group in ("a", "b"))
+            return (first, second) if first and second and first.lower() != second.lower() else ()
+    return ()
+
+
+def _bare_subject(text: str) -> str:
+    """The name in `GAM architecture` is GAM, `plan A` keeps its letter; without a name all words but articles."""
+    said = text.strip(" \"'").split()
+    if said and is_letter(said[-1]):
+        return " ".join([*(word for word in said[-2:-1] if word.lower() not in stop_words()), said[-1]])
+    names = [word for word in said if word[:1].isupper() and word.lower() not in stop_words()]
+    return " ".join(names or [word for word in said if word.lower() not in ("how", "the", "a", "an")])
+
 
 Kind = Literal["factual", "evolution", "comparative", "conceptual", "listing"]
 Order = Literal["relevance", "earliest", "latest"]

@@ -9,19 +9,16 @@ from datetime import timedelta
 import msgspec
 
 from constants.calendar import MONTHS
-from gaiad.clock import to_iso
+from gaiad.base.clock import to_iso
 from gaiad.research.dates import moved
-from gaiad.research.evidence import Evidence
-from gaiad.research.hops import bridge, parts
 from gaiad.research.query import SearchParameters, opened
 from gaiad.research.reflect import ADD_TERM, DROP_FILTERS, EXPAND_DATES, LOWER_THRESHOLD, WIDEN_FOCUS, ReflectionResult
 from gaiad.research.words import content_words, expand_initials, synonyms
-from gaiad.schemas import Filters, SearchRequest
+from gaiad.wire.schemas import Filters, SearchRequest
 
 WIDER_PERIOD = "with a wider period, by "
 ALL_SECTIONS = "with all sections"
 OTHER_WORDS = "with other words for it: "
-SECOND_HOP = "with names on the pages found: "
 WEAKER_TOO = "with weaker pages too"
 UNQUOTED_TOO = "with pages that lack the quoted words too"
 """How a reader is told what an attempt changed."""
@@ -55,7 +52,6 @@ def first_attempt(parameters: SearchParameters, filters: Filters) -> Attempt:
         filters=filters,
         phrases=parameters.phrases,
         only_quotes=_only_quotes(parameters),
-        beside=() if parameters.subjects else parts(parameters.search_text),
     )
 
 
@@ -127,12 +123,8 @@ def refine(
     reflection: ReflectionResult,
     frequencies: Mapping[str, int],
     expand_days: int,
-    found: Sequence[Evidence],
 ) -> Attempt | None:
-    """The next attempt, or None when every suggestion has been tried or has nothing to try.
-
-    `found` is what the attempts so far have found, best first: names on it are the bridge of a second hop.
-    """
+    """The next attempt, or None when every suggestion has been tried or has nothing to try."""
     added = [s.removeprefix(ADD_TERM) for s in reflection.refinement_suggestions if s.startswith(ADD_TERM)]
     for suggestion in reflection.refinement_suggestions:
         if suggestion == EXPAND_DATES and not _tried(attempt, WIDER_PERIOD):
@@ -144,11 +136,6 @@ def refine(
             other = _alternatives(added, frequencies)
             if other:
                 return _step(attempt, OTHER_WORDS + ", ".join(other), query=f"{attempt.query} {' '.join(other)}")
-        if suggestion == LOWER_THRESHOLD and not _tried(attempt, SECOND_HOP):
-            query = bridge(attempt.parameters.search_text, found)
-            if query:
-                name = f"{SECOND_HOP}{query.removeprefix(attempt.parameters.search_text.rstrip(' ?')).strip()}"
-                return _step(attempt, name, beside=(*attempt.beside, query))
         if suggestion == LOWER_THRESHOLD and attempt.floor > LOW_FLOOR:
             return _step(attempt, WEAKER_TOO, floor=LOW_FLOOR, limit=DEEP_LIMIT)
         if suggestion == DROP_FILTERS and attempt.only_quotes:

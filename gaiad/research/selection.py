@@ -1,20 +1,16 @@
 """Which evidence an answer may use: pages near the best one, from the period asked about when it has any, few packets.
 
-Pure. A fact comes from one place: another packet is used only when it is nearly as likely to hold it as the best one
-(`[research] citation_threshold`). A history or a comparison comes from several: there, pages near the best one are.
+Pure. A history or a comparison comes from several packets. A fact comes from one place, which `answering` finds.
 """
 
-import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from gaiad.research.against import opposed, replacing
-from gaiad.research.cue_words import asks_what_was_decided
 from gaiad.research.evidence import Evidence, names_subject
 from gaiad.research.query import Kind, SearchParameters
 
 NEAR_BEST: dict[Kind, float] = {
-    "factual": 0.9,  # of the same packet's best page
+    "factual": 0.9,
     "conceptual": 0.6,
     "evolution": 0.5,
     "comparative": 0.5,
@@ -24,13 +20,6 @@ NEAR_BEST: dict[Kind, float] = {
 PERIOD_SHARE = 0.6
 # A day or a month tells packets apart as words do, a year hardly; and what was done on a day is told on the next ones.
 SHORT_PERIOD, TOLD_WITHIN = timedelta(days=31), timedelta(days=1)
-# How much likelier a packet is to hold the answer for a standing of .1 more: e ** 1.5. Chosen on conversations with
-# labelled evidence, where the likelihoods below come true: of those around .85 and of those around .6, as many.
-SHARPNESS = 15.0
-# A packet this likely against the best one is cited when it says the opposite.
-STILL_LIKELY = 0.1
-# Of what was decided about a thing, packets this likely against the best one are told: one decision follows another.
-DECIDED_TOO = 0.15
 PAGES_AGAINST = 2  # of each such packet
 # For earliest and latest: how much of the best lexical cover a page needs to speak of the same thing.
 SAME_THING = 0.85
@@ -78,32 +67,14 @@ def about_then(timestamp: str, parameters: SearchParameters) -> bool:
     return in_period(timestamp, parameters) or told_then(timestamp, parameters)
 
 
-def likelihoods(evidence: Sequence[Evidence]) -> dict[str, float]:
-    """By packet, the likeliest first, how likely it is the one that holds the answer if one of these does; sums to 1.
-
-    A packet stands as its best page does; likelihoods are as exp(`SHARPNESS` * standing).
-    """
-    standing: dict[str, float] = {}
-    for item in evidence:
-        standing[item.page.packet_id] = max(item.standing, standing.get(item.page.packet_id, -math.inf))
-    best = max(standing.values(), default=0.0)
-    odds = {packet_id: math.exp(SHARPNESS * (value - best)) for packet_id, value in standing.items()}
-    total = sum(odds.values())
-    return {packet_id: odds[packet_id] / total for packet_id in sorted(odds, key=lambda one: -odds[one])}
-
-
 def select(
     parameters: SearchParameters,
     evidence: Sequence[Evidence],
     floor: float,
     max_pages: int,
     max_packets: int,
-    threshold: float,
 ) -> list[Evidence]:
-    """The pages to answer from, best first; none below `floor` relevance.
-
-    For a fact, packets at least `threshold` (0 to 1) times as likely to hold it as the likeliest one, and that one.
-    """
+    """The pages to answer from, best first; none below `floor` relevance."""
     usable = of_that_time(parameters, [item for item in evidence if item.relevance >= floor])
     if not usable:
         return []
@@ -111,39 +82,8 @@ def select(
         return _at_the_end_of_time(parameters, usable, max_pages)
     if len(parameters.subjects) == 2:
         return _side_by_side(parameters, usable, max_pages, max_packets)
-    if parameters.kind == "factual":
-        then = all(about_then(item.page.timestamp, parameters) for item in usable)
-        threshold = min(threshold, DECIDED_TOO) if then and decided(parameters) else threshold
-        return _likeliest(parameters.text, usable, threshold, max_pages, max_packets)
     bar = NEAR_BEST[parameters.kind] * usable[0].relevance
     return _capped([item for item in usable if item.relevance >= bar], max_pages, max_packets)
-
-
-def decided(parameters: SearchParameters) -> bool:
-    """Whether the question asks for all that was decided about something."""
-    named = (*parameters.names, *parameters.people, *parameters.models, *parameters.model_words)
-    return asks_what_was_decided(parameters.text, parameters.keywords, named)
-
-
-def _likeliest(
-    question: str, usable: Sequence[Evidence], threshold: float, max_pages: int, max_packets: int
-) -> list[Evidence]:
-    """The best pages of the likeliest packets, of those near them that say the opposite, and of any that takes their
-    place, packet by packet."""
-    likely = likelihoods(usable)
-    best = max(likely.values())
-    own = {one: [item for item in usable if item.page.packet_id == one] for one in likely}
-    chosen = [one for one, likelihood in likely.items() if likelihood >= threshold * best]
-    near = [one for one in likely if one not in chosen and likely[one] >= STILL_LIKELY * best]
-    against = opposed(question, own[chosen[0]][0], [item for one in near for item in own[one][:PAGES_AGAINST]])
-    later = [item for one in likely if one not in (*chosen, *near) for item in own[one][:PAGES_AGAINST]]
-    against += replacing(question, own[chosen[0]][0], later)
-    chosen += dict.fromkeys(item.page.packet_id for item in against)
-    kept: list[Evidence] = []
-    for packet_id in chosen[:max_packets]:
-        bar = NEAR_BEST["factual"] * own[packet_id][0].relevance
-        kept += [item for item in own[packet_id] if item.relevance >= bar or item in against]
-    return kept[:max_pages]
 
 
 def _capped(usable: Sequence[Evidence], max_pages: int, max_packets: int) -> list[Evidence]:

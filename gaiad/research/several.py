@@ -1,7 +1,5 @@
 """A question that holds several ("What is the rent, and who is the landlord?"): each is looked for, chosen for and
-judged by itself, and the answer is theirs in order. One that stays without an answer is missing. Pure.
-
-`hops` splits more freely: what it splits off is only searched for beside the question.
+judged by itself, and the answer is theirs in order. One that has no answer is missing. Pure.
 """
 
 import re
@@ -9,14 +7,24 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from gaiad.research.confidence import combine
 from gaiad.research.evidence import Evidence, Term
-from gaiad.research.hops import names
 from gaiad.research.query import SearchParameters
-from gaiad.research.quotes import Quote
-from gaiad.research.reflect import ReflectionResult
-from gaiad.research.synthesis import Statement
-from gaiad.research.words import cut, stop_words
+from gaiad.research.reflect import ReflectionResult, combine
+from gaiad.research.sentences import Quote, Statement
+from gaiad.research.words import Word, cut, stop_words
+
+
+def names(text: str) -> list[str]:
+    """Capitalised words inside sentences, in order."""
+    words = cut(text)
+    return [word.text for word in words if _is_name(text, word)]
+
+
+def _is_name(text: str, word: Word) -> bool:
+    before = text[: word.start].rstrip(" \"'“‘([")
+    inside = bool(before) and before[-1] not in ".!?:\n"
+    return inside and word.text[0].isupper() and len(word.text) > 1 and word.lower not in stop_words()
+
 
 MOST_QUESTIONS = 3
 _WORD = r"(?:what|which|who|whom|whose|when|where|why|how)\b"
@@ -39,14 +47,14 @@ _POINTS_BACK = re.compile(
 Read = Callable[[str], SearchParameters]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SubQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One of the questions: as it was put, and in full, with what `it` or `she` points back to."""
 
     words: str
     full: str
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One of the questions, read; `query` is what its search looks for."""
 
     words: str
@@ -55,23 +63,23 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     terms: Sequence[Term]
 
     @classmethod
-    def of(cls, words: str, parameters: SearchParameters, terms: Sequence[Term]) -> "Held":
+    def of(cls, words: str, parameters: SearchParameters, terms: Sequence[Term]) -> "ParsedQuestion":
         """`parameters` are the question as read, in full."""
         return cls(words=words, query=parameters.search_text, parameters=parameters, terms=terms)
 
 
-def questions(text: str) -> tuple[Asked, ...]:
+def questions(text: str) -> tuple[SubQuestion, ...]:
     """The questions that `text` holds, at most MOST_QUESTIONS; () when it is one. `about A and B` asks of each."""
     clauses = [clause.strip(" ,;?.!") for clause in _NEXT.split(text, maxsplit=MOST_QUESTIONS - 1)]
     if len(clauses) > 1:
-        return tuple(Asked(words=one, full=_in_full(one, clauses[:at])) for at, one in enumerate(clauses))
+        return tuple(SubQuestion(words=one, full=_in_full(one, clauses[:at])) for at, one in enumerate(clauses))
     whole = text.strip(" ?.!")
     two = _ABOUT_TWO.search(whole)
     if two is None:
         return ()
     about = whole[: min(start for start in (two.start("a"), two.start("c")) if start >= 0)]
     things = (two["a"] or two["c"], two["b"] or two["d"])
-    return tuple(Asked(words=f"{about}{thing}", full=f"{about}{thing}") for thing in things)
+    return tuple(SubQuestion(words=f"{about}{thing}", full=f"{about}{thing}") for thing in things)
 
 
 def _in_full(clause: str, before: Sequence[str]) -> str:
@@ -99,7 +107,7 @@ def in_one_place(whole: SearchParameters, selected: Sequence[Evidence]) -> bool:
     return loose and any(item.credits and min(item.credits.values()) == 1.0 for item in selected)
 
 
-def together(held: Sequence[Held], judged: Sequence[ReflectionResult]) -> ReflectionResult:
+def together(held: Sequence[ParsedQuestion], judged: Sequence[ReflectionResult]) -> ReflectionResult:
     """One judgement of all: as good as the worst of them, and without an answer to those that found none."""
     answered = [one for one in judged if one.is_relevant]
     likelihood = min((one.likelihood for one in answered), default=0.0)

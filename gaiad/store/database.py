@@ -6,16 +6,31 @@ before anything in it is touched.
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from gaiad.errors import Conflict, GaiadError, Unavailable
+from gaiad.base.errors import Conflict, GaiadError, Unavailable
+
+_AT_ONCE = 500
+_Value = TypeVar("_Value")
+
+
+def chunks(values: Sequence[_Value]) -> Iterator[list[_Value]]:
+    """All of `values` in order, at most 500 in a list; no list at all for none."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield list(values[start : start + _AT_ONCE])
+
+
+def marks(values: Sequence[object]) -> str:
+    """A question mark for each of `values`, to stand in `IN (...)`."""
+    return ", ".join("?" * len(values))
+
 
 _BUSY_TIMEOUT_MS = 5_000
 _READER_CACHE_KIB = 4_096
-_HEADER_BYTES = 100
-Migration = str | Callable[[sqlite3.Connection], None]
+_HEADER_BYTES = 105  # the file's header and the beginning of the schema's first page
 
 
 class StorageFull(Unavailable):
@@ -30,9 +45,17 @@ class StorageFailed(Unavailable):
     code = "storage_failed"
 
 
+class Damaged(Conflict):
+    """What is asked for cannot be read: the file is damaged there."""
+
+    code = "storage_damaged"
+
+
 def translate(error: sqlite3.Error, path: Path) -> GaiadError:
     """A SQLite error as gaiad's own, naming the file and what to do."""
     text = str(error)
+    if text.startswith("Could not decode to UTF-8"):  # Python's module reads text that SQLite only hands on
+        return _damaged(f"{path}: {text.partition(' with text ')[0]}")
     match _result_code(error):
         case sqlite3.SQLITE_FULL:
             return StorageFull(f"{path}: the disk is full; nothing was written. Free some space and try again", 30.0)
@@ -41,15 +64,19 @@ def translate(error: sqlite3.Error, path: Path) -> GaiadError:
                 f"{path}: {text}; nothing was written. Check free space, quota and the health of the disk", 30.0
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return Conflict(
-                f"{path}: {text}; move it away and start gaiad, then restore the last backup (gaiad restore DIR) or"
-                " ingest the packets again"
-            )
+            return _damaged(f"{path}: {text}")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return Conflict(f"{path}: {text}; check that the folder exists and belongs to you")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return Unavailable(f"{path}: {text}; another program holds the file")
     return GaiadError(f"{path}: {text}")
+
+
+def _damaged(what: str) -> Damaged:
+    return Damaged(
+        f"{what}; move it away and start gaiad, then restore the last backup (gaiad restore DIR) or ingest the packets"
+        " again"
+    )
 
 
 def _result_code(error: sqlite3.Error) -> int:
@@ -71,62 +98,69 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         if not read_only:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")  # what a person deletes is not left on free pages
             connection.execute("PRAGMA journal_size_limit = 67108864")
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    except UnicodeDecodeError as error:  # SQLite's own message quotes a damaged schema
+        raise _damaged(f"{path}: its schema is not UTF-8") from error
     return connection
 
 
-def refuse_newer(path: Path, known: int) -> None:
-    """Raise Conflict when `path` was written by a newer gaiad, before a byte of it changes.
+def find_damage(path: Path) -> list[str]:
+    """What SQLite finds wrong with the file, in words, at most 20 findings; reads all of it."""
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            return [str(row[0]) for row in connection.execute("PRAGMA quick_check(20)") if row[0] != "ok"]
+    except (sqlite3.Error, GaiadError) as error:
+        return [str(error)]
 
-    The version stands in the file's header; after a crash it may stand in the log only, where a reading connection
-    sees it.
+
+def check_version(path: Path, application_id: int, known: int) -> None:
+    """Raise Conflict, before a byte of `path` changes, unless it is empty or was written by this gaiad.
+
+    Owner and version are in the file's header; after a crash they may be in the log only, where a reader sees them.
     """
     log = path.with_name(path.name + "-wal")
     if log.exists() and log.stat().st_size:
-        connection = connect(path, read_only=True)
-        try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-        except sqlite3.Error as error:
-            raise translate(error, path) from error
-        finally:
-            connection.close()
+        with closing(connect(path, read_only=True)) as connection:
+            try:
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                (owner,) = connection.execute("PRAGMA application_id").fetchone()
+                (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.Error as error:
+                raise translate(error, path) from error
     else:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-        version = int.from_bytes(header[60:64], "big") if len(header) == _HEADER_BYTES else 0
-    if version > known and _is_sqlite(path):
+        header = _header(path)
+        if not header:
+            return
+        if not header.startswith(b"SQLite format 3\0") or len(header) < _HEADER_BYTES:
+            damage = sqlite3.DatabaseError("file is not a database")
+            damage.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+            raise translate(damage, path) from damage
+        version, owner = int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
+        tables = int.from_bytes(header[103:105], "big")  # cells of the schema's first page
+    if not (owner or version or tables):  # a start was killed while it made the file
+        return
+    if owner != application_id:
+        raise Conflict(f"{path} was not written by this gaiad; move it away, or use another home (--home)")
+    if version > known:
         raise Conflict(f"{path} was written by a newer gaiad (schema {version}, this one knows {known}); upgrade gaiad")
 
 
-def _is_sqlite(path: Path) -> bool:
+def _header(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(16) == b"SQLite format 3\0"
+        return file.read(_HEADER_BYTES)
 
 
-def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration], application_id: int, path: Path) -> int:
-    """Bring the file from its `user_version` to len(migrations), one transaction a step; returns the old version.
-
-    Raises Conflict, without touching the file, when it is newer than this gaiad or not gaiad's at all.
-    """
+def migrate(connection: sqlite3.Connection, migrations: Sequence[str], application_id: int) -> int:
+    """Bring a checked file from its `user_version` to len(migrations), one transaction a step; the old version."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (owner,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if owner != application_id and (owner or tables):
-        raise Conflict(f"{path} is not the gaiad database expected here; move it away and start again")
-    if version > len(migrations):
-        raise Conflict(
-            f"{path} was written by a newer gaiad (schema {version}, this one knows {len(migrations)}); upgrade gaiad"
-        )
-    for number, step in enumerate(migrations[version:], start=version + 1):
+    for number, script in enumerate(migrations[version:], start=version + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if callable(step):
-                step(connection)
-            else:
-                for statement in split_statements(step):
-                    connection.execute(statement)
+            for statement in split_statements(script):
+                connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {application_id}")
             connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")

@@ -2,55 +2,99 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from gaiad.errors import Unavailable
-from gaiad.store.database import Migration, ReaderPool, connect, migrate, refuse_newer, translate
-from gaiad.store.writer import Writer
+from gaiad.base.errors import Unavailable
+from gaiad.store.database import Damaged, ReaderPool, check_version, connect, find_damage, migrate, translate
+from gaiad.store.writer import Hurry, Steps, Writer
 
 T = TypeVar("T")
 
 
-class DatabaseFile:
-    """Open with `DatabaseFile.open`; `read` and `write` block, `aread` is for the event loop."""
+class _Open(NamedTuple):
+    writer: Writer
+    readers: ReaderPool
+    threads: ThreadPoolExecutor
 
-    def __init__(self, path: Path, readers: int, migrations: Sequence[Migration], application_id: int) -> None:
+
+class DatabaseFile:
+    """Made with `DatabaseFile.open`. `read` and `write` block; `aread` and `awrite` are for the event loop."""
+
+    def __init__(self, path: Path, migrations: Sequence[str], application_id: int, readers: int) -> None:
         self.path = path
         self._migrations = migrations
         self._application_id = application_id
-        self._writer = Writer(path)
-        self._readers = ReaderPool(path, readers)
-        self._threads = ThreadPoolExecutor(readers, thread_name_prefix=f"read:{path.parent.name}")
+        self._size = readers
+        self._open: _Open | None = None
+        self.damage = ""
+        """What was found damaged since it was opened, in words."""
 
     @classmethod
-    def open(cls, path: Path, migrations: Sequence[Migration], application_id: int, readers: int = 2) -> "DatabaseFile":
-        """Create or migrate `path`, then open it. Raises Conflict for a newer or foreign file."""
-        _migrate_file(path, migrations, application_id)
-        return cls(path, readers, migrations, application_id)
+    def open(cls, path: Path, migrations: Sequence[str], application_id: int, readers: int = 2) -> "DatabaseFile":
+        """Create or migrate `path`, then open it. Raises Conflict for a newer or foreign file, left untouched."""
+        file = cls(path, migrations, application_id, readers)
+        file.reopen()
+        return file
+
+    def reopen(self) -> None:
+        """Open the file again after `close`. Raises Conflict."""
+        self.damage = ""
+        migrate_file(self.path, self._migrations, self._application_id)
+        threads = ThreadPoolExecutor(self._size, thread_name_prefix=f"read:{self.path.parent.name}")
+        self._open = _Open(Writer(self.path), ReaderPool(self.path, self._size), threads)
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one read snapshot on this thread."""
-        with self._readers.reading() as connection:
-            return work(connection)
+        try:
+            with self._parts().readers.reading() as connection:
+                return work(connection)
+        except Damaged as error:
+            self.damage = error.message
+            raise
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` on the writer thread and wait until it is durable."""
-        return self._writer.submit(work).result()
+    def write(self, work: Callable[[sqlite3.Connection], T], *, background: bool = False) -> T:
+        """Run `work` on the writer thread and wait until it is durable; `background` lets others go first."""
+        return self.submit(work, background=background).result()
 
-    def submit(self, work: Callable[[sqlite3.Connection], T]) -> "Future[T]":
-        """Queue `work` for the writer; the future completes once it is durable."""
-        return self._writer.submit(work)
+    def submit(self, work: Callable[[sqlite3.Connection], T], *, background: bool = False) -> "Future[T]":
+        """Queue `work` for the writer thread; the future's result is durable."""
+        return self._looked_at(self._parts().writer.submit(work, background=background))
+
+    def submit_steps(self, work: Callable[[sqlite3.Connection, Hurry], Steps[T]]) -> "Future[T]":
+        """Queue long background work: `work(connection, hurry)`; see `Writer.submit_steps`."""
+        writer = self._parts().writer
+        return self._looked_at(writer.submit_steps(lambda connection: work(connection, writer.hurry)))
 
     async def aread(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """`read` on a reader thread."""
         try:
-            future = self._threads.submit(self.read, work)
+            future = self._parts().threads.submit(self.read, work)
         except RuntimeError as error:  # the pool was shut down by close()
-            raise Unavailable(f"{self.path}: the database is closed") from error
+            raise self._closed() from error
         return await asyncio.wrap_future(future)
+
+    async def awrite(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """`write` for the event loop; a caller that is cancelled does not take the work back."""
+        return await asyncio.shield(asyncio.wrap_future(self.submit(work)))
+
+    def check(self) -> list[str]:
+        """What SQLite finds wrong with the whole file, in words; blocks, but holds up no reader."""
+        found = [f"{self.path} is damaged ({words})" for words in find_damage(self.path)]
+        if found:
+            self.damage = f"{found[0]}; restore the last backup (gaiad restore DIR)"
+        return found
+
+    def empty_log(self) -> None:
+        """Move the write-ahead log into the file and cut it to nothing, so that it holds no deleted text."""
+        with closing(connect(self.path)) as connection:
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from error
 
     def backup(self, target: Path) -> None:
         """A consistent copy at `target` while others read and write (SQLite's online backup)."""
@@ -65,43 +109,51 @@ class DatabaseFile:
             source.close()
         target.chmod(0o600)
 
-    def fit(self, copy: Path) -> None:
-        """Bring a closed copy of such a file to this gaiad's schema; made empty when it is not there.
-
-        Raises Conflict for a newer or foreign one.
-        """
-        _migrate_file(copy, self._migrations, self._application_id)
-
-    def replace(self, source: Path) -> None:
-        """All that is in the file gives way to what is in `source`, a closed copy that fits, in one transaction.
-
-        Others read and write meanwhile: what they do comes before it or after it. Raises Conflict, Unavailable.
-        """
-        copy, target = connect(source, read_only=True), connect(self.path)
-        try:
-            copy.backup(target, pages=-1)
-        except sqlite3.Error as error:
-            raise translate(error, self.path) from error
-        finally:
-            target.close()
-            copy.close()
-
     def close(self) -> None:
         """Finish queued writes, wait for readers, close."""
-        self._threads.shutdown(wait=True)
-        self._readers.close()
-        self._writer.close()
+        opened, self._open = self._open, None
+        if opened is not None:
+            opened.threads.shutdown(wait=True)
+            opened.readers.close()
+            opened.writer.close()
+
+    def _looked_at(self, future: "Future[T]") -> "Future[T]":
+        def look(done: "Future[T]") -> None:
+            if not done.cancelled() and isinstance(error := done.exception(), Damaged):
+                self.damage = error.message
+
+        future.add_done_callback(look)
+        return future
+
+    def _parts(self) -> _Open:
+        if self._open is None:
+            raise self._closed()
+        return self._open
+
+    def _closed(self) -> Unavailable:
+        return Unavailable(f"{self.path}: the database is closed", 2.0)
 
 
-def _migrate_file(path: Path, migrations: Sequence[Migration], application_id: int) -> None:
+def migrate_file(path: Path, migrations: Sequence[str], application_id: int) -> None:
+    """Create `path`, or bring it to this gaiad's schema. Raises Conflict for a newer or foreign one."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.exists():
-        refuse_newer(path, len(migrations))
-    connection = connect(path)
+        check_version(path, application_id, len(migrations))
+    with closing(connect(path)) as connection:
+        try:
+            migrate(connection, migrations, application_id)
+        except sqlite3.Error as error:
+            raise translate(error, path) from error
+    path.chmod(0o600)
+
+
+@contextmanager
+def reading_offline(path: Path, migrations: Sequence[str], application_id: int) -> Iterator[sqlite3.Connection]:
+    """A read snapshot of a file whether a daemon has it open or not. Raises Conflict; SQLite's errors translated."""
+    check_version(path, application_id, len(migrations))
     try:
-        migrate(connection, migrations, application_id, path)
+        with closing(connect(path, read_only=True)) as connection:
+            connection.execute("BEGIN")
+            yield connection
     except sqlite3.Error as error:
         raise translate(error, path) from error
-    finally:
-        connection.close()
-    path.chmod(0o600)

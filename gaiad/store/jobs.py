@@ -1,128 +1,113 @@
-"""The jobs table: everything long has progress, can be cancelled, and resumes after a crash from its own state.
+"""The jobs table of each tenant: everything long has progress, can be cancelled, and resumes after a crash.
 
-The table knows nothing of what a job does; its owner keeps `payload` (what to do) and `cursor` (how far it came).
+The table does not know what a job does; its owner keeps `payload` (what to do) and `cursor` (how far it came).
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from gaiad.clock import Clock, to_iso
-from gaiad.errors import Conflict, NotFound
-from gaiad.ids import IdMaker
-from gaiad.status_schemas import Job, JobState
-from gaiad.store.database import Migration
-from gaiad.store.file import DatabaseFile
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import Conflict, NotFound
+from gaiad.base.ids import IdMaker
+from gaiad.store.database import Damaged
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.status import Job, JobState
 
-MIGRATION_1: Migration = """
-CREATE TABLE jobs (
-    job_id          TEXT PRIMARY KEY,
-    kind            TEXT NOT NULL,
-    tenant          TEXT NOT NULL,
-    state           TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled')),
-    done            INTEGER NOT NULL DEFAULT 0,
-    total           INTEGER NOT NULL DEFAULT 0,
-    note            TEXT NOT NULL DEFAULT '',
-    payload         BLOB NOT NULL,
-    cursor          BLOB NOT NULL DEFAULT '{}',
-    result          BLOB NOT NULL DEFAULT '{}',
-    cancel_wanted   INTEGER NOT NULL DEFAULT 0,
-    idempotency_key TEXT NOT NULL DEFAULT '',
-    created_at      TEXT NOT NULL,
-    updated_at      TEXT NOT NULL
-);
-CREATE INDEX jobs_by_state ON jobs (state, job_id);
-CREATE UNIQUE INDEX jobs_by_key ON jobs (tenant, kind, idempotency_key) WHERE idempotency_key <> '';
-CREATE TABLE job_log (
-    job_id TEXT NOT NULL REFERENCES jobs (job_id) ON DELETE CASCADE,
-    number INTEGER NOT NULL,
-    body   BLOB NOT NULL,
-    PRIMARY KEY (job_id, number)
-) WITHOUT ROWID;
-"""
-
+_COLUMNS = "job_id, kind, state, done, total, note, created_at, updated_at, result"
 _ENDED = ("done", "failed", "cancelled")
 
 
+class UnfinishedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A queued or interrupted job with what it needs to go on. `attempts` counts starts that no stop in order ended."""
+
+    job: Job
+    payload: dict[str, Any]
+    cursor: dict[str, Any]
+    attempts: int
+    cancel_wanted: bool
+
+
 class Jobs:
-    """Rows of the jobs table; safe from any thread."""
+    """The jobs of all tenants."""
 
-    def __init__(self, file: DatabaseFile, clock: Clock, ids: IdMaker) -> None:
-        self.file = file
+    def __init__(self, databases: HomeDatabases, clock: Clock) -> None:
+        self._databases = databases
         self._clock = clock
-        self._ids = ids
+        self._ids = IdMaker(clock)
 
-    def create(self, kind: str, tenant: str, payload: dict[str, Any], total: int = 0, idempotency_key: str = "") -> Job:
-        """A queued job; with a key seen before, the earlier job instead."""
-        job_id, now = self._ids.make("job"), to_iso(self._clock.now())
-
-        def insert(connection: sqlite3.Connection) -> str:
-            if idempotency_key:
-                row = connection.execute(
-                    "SELECT job_id FROM jobs WHERE tenant = ? AND kind = ? AND idempotency_key = ?",
-                    (tenant, kind, idempotency_key),
-                ).fetchone()
-                if row:
-                    return str(row[0])
-            connection.execute(
-                "INSERT INTO jobs"
-                " (job_id, kind, tenant, state, total, payload, idempotency_key, created_at, updated_at)"
-                " VALUES (?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
-                (job_id, kind, tenant, total, msgspec.json.encode(payload), idempotency_key, now, now),
-            )
-            return job_id
-
-        return self.get(self.file.write(insert))
-
-    def get(self, job_id: str) -> Job:
-        """The job; raises NotFound."""
-        row = self.file.read(lambda c: c.execute(f"SELECT {_COLUMNS} FROM jobs WHERE job_id = ?", (job_id,)).fetchone())
-        if row is None:
-            raise NotFound(f"no job is called {job_id!r}; `gaiad jobs` lists them")
-        return _job(row)
-
-    def newest(self, tenants: tuple[str, ...] | None = None, limit: int = 50) -> list[Job]:
-        """Newest first; only of `tenants` when given."""
-        wanted = "" if tenants is None else f"WHERE tenant IN ({', '.join('?' * len(tenants))})"
-        rows = self.file.read(
-            lambda c: c.execute(
-                f"SELECT {_COLUMNS} FROM jobs {wanted} ORDER BY job_id DESC LIMIT ?", (*(tenants or ()), limit)
-            ).fetchall()
-        )
-        return [_job(row) for row in rows]
-
-    def unfinished(self, kind: str) -> list[Job]:
-        """Queued and running jobs of a kind, oldest first: what a restart resumes."""
-        rows = self.file.read(
-            lambda c: c.execute(
-                f"SELECT {_COLUMNS} FROM jobs WHERE kind = ? AND state IN ('queued', 'running') ORDER BY job_id",
-                (kind,),
-            ).fetchall()
-        )
-        return [_job(row) for row in rows]
-
-    def counts(self) -> dict[str, int]:
-        """How many jobs are in each state."""
-        rows = self.file.read(lambda c: c.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
-        return {str(state): int(count) for state, count in rows}
-
-    def payload(self, job_id: str) -> dict[str, Any]:
-        """What the job is to do, as its owner wrote it."""
-        return self._blob(job_id, "payload")
-
-    def cursor(self, job_id: str) -> dict[str, Any]:
-        """How far the job came, as its owner wrote it."""
-        return self._blob(job_id, "cursor")
-
-    def start(self, job_id: str) -> None:
-        """queued or running (after a crash) becomes running."""
-        self._set(job_id, state="running")
-
-    def progress(
+    async def create(
         self,
-        job_id: str,
+        kind: str,
+        tenant: str,
+        payload: dict[str, Any],
+        total: int = 0,
+        idempotency_key: str = "",
+        job_id: str = "",
+    ) -> Job:
+        """A queued job, durable when this returns; with a key seen before, the earlier job. Raises BadInput."""
+        now = to_iso(self._clock.now())
+        new_id = job_id or self._ids.make("job")
+
+        def insert(connection: sqlite3.Connection) -> Job:
+            if idempotency_key:
+                query = f"SELECT {_COLUMNS} FROM jobs WHERE kind = ? AND idempotency_key = ?"
+                if row := connection.execute(query, (kind, idempotency_key)).fetchone():
+                    return _job(tenant, row)
+            connection.execute(
+                "INSERT INTO jobs (job_id, kind, state, total, payload, idempotency_key, created_at, updated_at)"
+                " VALUES (?, ?, 'queued', ?, ?, ?, ?, ?)",
+                (new_id, kind, total, msgspec.json.encode(payload), idempotency_key, now, now),
+            )
+            return _one(connection, tenant, new_id)
+
+        return await self._databases.write(tenant, insert)
+
+    async def get(self, tenant: str, job_id: str) -> Job:
+        """The job; raises NotFound."""
+        found = await self._databases.read(tenant, lambda connection: _one(connection, tenant, job_id), None)
+        if found is None:
+            raise _unknown(job_id)
+        return found
+
+    async def newest(self, tenant: str, limit: int = 50) -> list[Job]:
+        """Newest first."""
+        query = f"SELECT {_COLUMNS} FROM jobs ORDER BY created_at DESC, job_id DESC LIMIT ?"
+        return [_job(tenant, row) for row in await self._rows(tenant, query, (limit,))]
+
+    async def unfinished(self, tenant: str, kinds: Collection[str] = ()) -> list[UnfinishedJob]:
+        """Queued and running jobs, oldest first; only of `kinds` when given."""
+        query = (
+            f"SELECT {_COLUMNS}, payload, cursor, attempts, cancel_wanted FROM jobs"
+            " WHERE state IN ('queued', 'running') ORDER BY job_id"
+        )
+        found = [_unfinished(tenant, row) for row in await self._rows(tenant, query)]
+        return [one for one in found if not kinds or one.job.kind in kinds]
+
+    async def counts(self, tenants: Collection[str]) -> dict[str, int]:
+        """How many jobs of these tenants are in each state."""
+        counts: dict[str, int] = {}
+        query = "SELECT state, count(*) FROM jobs GROUP BY state"
+        for tenant in tenants:
+            with suppress(Damaged):
+                for state, count in await self._rows(tenant, query):
+                    counts[state] = counts.get(state, 0) + int(count)
+        return counts
+
+    async def start(self, job: Job) -> None:
+        """queued, or running after a crash, becomes running; one more attempt."""
+        await self._update(job, "state = 'running', attempts = attempts + 1", ())
+
+    async def interrupt(self, job: Job) -> None:
+        """The daemon stops in order: the job goes on at the next start, and this attempt does not count."""
+        await self._update(job, "attempts = attempts - 1", ())
+
+    async def progress(
+        self,
+        job: Job,
         done: int,
         total: int,
         note: str = "",
@@ -131,83 +116,87 @@ class Jobs:
     ) -> None:
         """Record how far the job came and append `log` lines, in one commit."""
         now = to_iso(self._clock.now())
+        encoded = None if cursor is None else msgspec.json.encode(cursor)
 
         def record(connection: sqlite3.Connection) -> None:
             connection.execute(
                 "UPDATE jobs SET done = ?, total = ?, note = ?, updated_at = ?, cursor = coalesce(?, cursor)"
                 " WHERE job_id = ?",
-                (done, total, note, now, None if cursor is None else msgspec.json.encode(cursor), job_id),
+                (done, total, note, now, encoded, job.job_id),
             )
-            (last,) = connection.execute(
-                "SELECT coalesce(max(number), 0) FROM job_log WHERE job_id = ?", (job_id,)
-            ).fetchone()
+            query = "SELECT coalesce(max(number), 0) FROM job_log WHERE job_id = ?"
+            (last,) = connection.execute(query, (job.job_id,)).fetchone()
             connection.executemany(
                 "INSERT INTO job_log (job_id, number, body) VALUES (?, ?, ?)",
-                ((job_id, number, body) for number, body in enumerate(log, start=last + 1)),
+                ((job.job_id, number, body) for number, body in enumerate(log, start=last + 1)),
             )
 
-        self.file.write(record)
+        await self._databases.write(job.tenant, record)
 
-    def log(self, job_id: str, after: int, limit: int = 10_000) -> list[bytes]:
+    async def log(self, tenant: str, job_id: str, after: int, limit: int = 10_000) -> list[bytes]:
         """Log lines number `after` + 1 and on, in order."""
-        rows = self.file.read(
-            lambda c: c.execute(
-                "SELECT body FROM job_log WHERE job_id = ? AND number > ? ORDER BY number LIMIT ?",
-                (job_id, after, limit),
-            ).fetchall()
-        )
-        return [bytes(row[0]) for row in rows]
+        query = "SELECT body FROM job_log WHERE job_id = ? AND number > ? ORDER BY number LIMIT ?"
+        return [bytes(row[0]) for row in await self._rows(tenant, query, (job_id, after, limit))]
 
-    def prune(self, keep: int) -> None:
-        """Forget the log lines of all ended jobs but the newest `keep`; their rows stay."""
-        self.file.write(
-            lambda c: (
-                c.execute(
-                    "DELETE FROM job_log WHERE job_id IN (SELECT job_id FROM jobs"
-                    " WHERE state IN ('done', 'failed', 'cancelled') ORDER BY job_id DESC LIMIT -1 OFFSET ?)",
-                    (keep,),
-                ).rowcount
-            )
+    async def prune(self, tenant: str, keep: int) -> None:
+        """Delete the log lines of all ended jobs but the newest `keep`; their rows stay."""
+        query = (
+            "DELETE FROM job_log WHERE job_id IN (SELECT job_id FROM jobs"
+            " WHERE state IN ('done', 'failed', 'cancelled') ORDER BY job_id DESC LIMIT -1 OFFSET ?)"
         )
+        await self._databases.write(tenant, lambda c: c.execute(query, (keep,)).rowcount)
 
-    def finish(self, job_id: str, state: JobState, note: str = "", result: dict[str, Any] | None = None) -> None:
+    async def finish(self, job: Job, state: JobState, note: str = "", result: dict[str, Any] | None = None) -> None:
         """End the job as done, failed or cancelled."""
-        self._set(job_id, state=state, note=note, result=msgspec.json.encode(result or {}))
+        values = (state, note, msgspec.json.encode(result or {}))
+        await self._update(job, "state = ?, note = ?, result = ?", values)
 
-    def cancel(self, job_id: str) -> Job:
-        """Ask a job to stop; its owner sees it at the next step. Raises Conflict when it has ended."""
-        job = self.get(job_id)
+    async def cancel(self, tenant: str, job_id: str) -> Job:
+        """Ask a job to stop; its owner sees it at the next step. Raises NotFound, Conflict when it has ended."""
+        job = await self.get(tenant, job_id)
         if job.state in _ENDED:
             raise Conflict(f"job {job_id} is already {job.state}")
-        self._set(job_id, cancel_wanted=1)
-        return self.get(job_id)
+        await self._update(job, "cancel_wanted = 1", ())
+        return await self.get(tenant, job_id)
 
-    def cancel_wanted(self, job_id: str) -> bool:
-        """Whether somebody asked the job to stop."""
-        row = self.file.read(
-            lambda c: c.execute("SELECT cancel_wanted FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
-        )
-        return bool(row and row[0])
+    async def _rows(self, tenant: str, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        return await self._databases.read(tenant, lambda c: c.execute(query, values).fetchall(), [])
 
-    def _blob(self, job_id: str, column: str) -> dict[str, Any]:
-        row = self.file.read(lambda c: c.execute(f"SELECT {column} FROM jobs WHERE job_id = ?", (job_id,)).fetchone())
-        if row is None:
-            raise NotFound(f"no job is called {job_id!r}")
-        return msgspec.json.decode(row[0], type=dict[str, Any])
-
-    def _set(self, job_id: str, **changes: Any) -> None:
-        changes["updated_at"] = to_iso(self._clock.now())
-        assignments = ", ".join(f"{column} = ?" for column in changes)
-        self.file.write(
-            lambda c: c.execute(f"UPDATE jobs SET {assignments} WHERE job_id = ?", (*changes.values(), job_id)).rowcount
-        )
+    async def _update(self, job: Job, change: str, values: tuple[object, ...]) -> None:
+        now = to_iso(self._clock.now())
+        query = f"UPDATE jobs SET {change}, updated_at = ? WHERE job_id = ?"
+        await self._databases.write(job.tenant, lambda c: c.execute(query, (*values, now, job.job_id)).rowcount)
 
 
-_COLUMNS = "job_id, kind, tenant, state, done, total, note, created_at, updated_at, result"
+def end_job(connection: sqlite3.Connection, job_id: str, at: str) -> None:
+    """Mark a job done within the commit that stores its result; nothing happens when there is no such job."""
+    connection.execute("UPDATE jobs SET state = 'done', updated_at = ? WHERE job_id = ?", (at, job_id))
 
 
-def _job(row: tuple[Any, ...]) -> Job:
-    job_id, kind, tenant, state, done, total, note, created_at, updated_at, result = row
+def _one(connection: sqlite3.Connection, tenant: str, job_id: str) -> Job:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM jobs WHERE job_id = ?", (job_id,)).fetchone()
+    if row is None:
+        raise _unknown(job_id)
+    return _job(tenant, row)
+
+
+def _unknown(job_id: str) -> NotFound:
+    return NotFound(f"no job is called {job_id!r}; `gaiad jobs` lists them")
+
+
+def _unfinished(tenant: str, row: tuple[Any, ...]) -> UnfinishedJob:
+    payload, cursor, attempts, cancel_wanted = row[-4:]
+    return UnfinishedJob(
+        job=_job(tenant, row[:-4]),
+        payload=msgspec.json.decode(payload),
+        cursor=msgspec.json.decode(cursor),
+        attempts=attempts,
+        cancel_wanted=bool(cancel_wanted),
+    )
+
+
+def _job(tenant: str, row: tuple[Any, ...]) -> Job:
+    job_id, kind, state, done, total, note, created_at, updated_at, result = row
     return Job(
         job_id=job_id,
         kind=kind,

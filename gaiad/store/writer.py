@@ -2,105 +2,147 @@
 
 A piece of work is a callable that takes the connection. It runs inside a savepoint, so one that fails undoes itself
 and not its neighbours; its future completes only after the commit that made it durable.
+
+Background work (ingest, reindex, vectors) never holds up what a person waits for: it runs when nothing else is queued,
+its share of a transaction is bounded, and long work pauses at its own steps (`submit_steps`) to let a commit through.
 """
 
-import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from gaiad.errors import Unavailable
+from gaiad.base.errors import Unavailable
 from gaiad.store.database import connect, translate
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], Any]
+Steps = Generator[None, None, T]
+Hurry = Callable[[], bool]
+"""Whether work that is not background waits for the writer."""
 _MAX_GROUP = 512
-_Item = tuple[Work, "Future[Any]"]
+_BACKGROUND_S = 0.05  # how long background work may extend one transaction
+
+
+class _Item(NamedTuple):
+    work: Callable[[sqlite3.Connection], Any]
+    future: "Future[Any]"
+    background: bool
 
 
 class Writer:
-    """Owns the only writing connection of `path`. `submit` is safe from any thread."""
+    """Owns the only writing connection of `path`. `submit` and `submit_steps` are safe from any thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._urgent: deque[_Item] = deque()
+        self._background: deque[_Item] = deque()
         self._connection = connect(path)
         self._closed = False
-        self._lock = threading.Lock()
+        self._queued = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"writer:{path.parent.name}/{path.name}", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[sqlite3.Connection], T]) -> "Future[T]":
+    def submit(self, work: Callable[[sqlite3.Connection], T], *, background: bool = False) -> "Future[T]":
         """Queue `work`; the future holds its result once the commit is on disk."""
         future: Future[T] = Future()
-        with self._lock:
-            if self._closed:
-                raise Unavailable(f"{self._path}: the database is closed")
-            self._queue.put((work, future))
+        self._put(_Item(work, future, background))
         return future
+
+    def submit_steps(self, work: Callable[[sqlite3.Connection], Steps[T]]) -> "Future[T]":
+        """Queue long background work as a generator.
+
+        It yields after a step that leaves consistent rows, when `hurry` says that others wait: what it has done is
+        committed then, and it goes on after them. The future holds what the generator returns.
+        """
+        future: Future[T] = Future()
+        self._put(_Item(_Stepwise(work), future, background=True))
+        return future
+
+    def hurry(self) -> bool:
+        """Whether work that is not background waits."""
+        return bool(self._urgent)
 
     def close(self) -> None:
         """Finish what is queued, then close the connection (SQLite checkpoints the log as it goes)."""
-        with self._lock:
-            already, self._closed = self._closed, True
-        if not already:
-            self._queue.put(None)
+        with self._queued:
+            self._closed = True
+            self._queued.notify()
         self._thread.join()
+
+    def _put(self, item: _Item) -> None:
+        with self._queued:
+            if self._closed:
+                raise Unavailable(f"{self._path}: the database is closed")
+            (self._background if item.background else self._urgent).append(item)
+            self._queued.notify()
 
     def _run(self) -> None:
         try:
-            while (item := self._queue.get()) is not None:
-                last = self._commit_group(item)
-                if last:
-                    break
+            while self._wait():
+                self._commit_group()
         finally:
             self._connection.close()
 
-    def _commit_group(self, first: _Item) -> bool:
-        """Run `first` and whatever else is queued in one transaction; true when the closing mark was met."""
-        queued, closing = self._take_group(first)
-        group = [(work, future) for work, future in queued if future.set_running_or_notify_cancel()]
+    def _wait(self) -> bool:
+        """Until something is queued; false when the writer is closed and nothing is left."""
+        with self._queued:
+            self._queued.wait_for(lambda: self._urgent or self._background or self._closed)
+            return bool(self._urgent or self._background)
+
+    def _commit_group(self) -> None:
+        """Run what is queued in one transaction, as much of it as fits."""
         finished: list[tuple[Future[Any], Any]] = []
+        begun: list[Future[Any]] = []
+        paused: _Item | None = None
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for work, future in group:
-                self._run_one(work, future, finished)
+            began, urgent = time.monotonic(), False
+            while (item := self._next(began, urgent, len(begun))) is not None:
+                if not item.future.running() and not item.future.set_running_or_notify_cancel():
+                    continue
+                begun.append(item.future)
+                urgent = urgent or not item.background
+                if not self._run_one(item, finished):
+                    paused, urgent = item, True
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo()
             failure = translate(error, self._path)
-            for _, future in group:
+            for future in begun:
                 if not future.done():
                     future.set_exception(failure)
-        else:
-            for future, result in finished:
-                future.set_result(result)
-        return closing
+            return
+        if paused is not None:
+            with self._queued:
+                self._background.appendleft(paused)
+        for future, result in finished:
+            future.set_result(result)
 
-    def _take_group(self, first: _Item) -> tuple[list[_Item], bool]:
-        group = [first]
-        while len(group) < _MAX_GROUP:
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                return group, True
-            group.append(item)
-        return group, False
+    def _next(self, began: float, urgent: bool, count: int) -> _Item | None:
+        """What the transaction takes up next; background work only at its beginning and for a bounded time."""
+        with self._queued:
+            if count >= _MAX_GROUP:
+                return None
+            if self._urgent:
+                return self._urgent.popleft()
+            if self._background and not urgent and (not count or time.monotonic() - began < _BACKGROUND_S):
+                return self._background.popleft()
+            return None
 
     def _undo(self) -> None:
         """Roll back what a failed commit left open; after some errors SQLite has already done it."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def _run_one(self, work: Work, future: "Future[Any]", finished: list[tuple["Future[Any]", Any]]) -> None:
+    def _run_one(self, item: _Item, finished: list[tuple["Future[Any]", Any]]) -> bool:
+        """Run one piece of work in its savepoint; false when it paused and wants to go on after the commit."""
         self._connection.execute("SAVEPOINT work")
         try:
-            result = work(self._connection)
+            result = item.work(self._connection)
         except Exception as error:  # handed to the caller through its future
             if not self._connection.in_transaction:  # a full disk ends the whole transaction, not one savepoint
                 if isinstance(error, sqlite3.Error):
@@ -108,7 +150,30 @@ class Writer:
                 raise sqlite3.OperationalError(f"the transaction was rolled back: {error}") from error
             self._connection.execute("ROLLBACK TO work")
             self._connection.execute("RELEASE work")
-            future.set_exception(translate(error, self._path) if isinstance(error, sqlite3.Error) else error)
-            return
+            item.future.set_exception(translate(error, self._path) if isinstance(error, sqlite3.Error) else error)
+            return True
         self._connection.execute("RELEASE work")
-        finished.append((future, result))
+        if result is _PAUSED:
+            return False
+        finished.append((item.future, result))
+        return True
+
+
+_PAUSED = object()
+
+
+class _Stepwise:
+    """A generator as a piece of work: each call runs it to its next yield."""
+
+    def __init__(self, work: Callable[[sqlite3.Connection], Steps[Any]]) -> None:
+        self._work = work
+        self._steps: Steps[Any] | None = None
+
+    def __call__(self, connection: sqlite3.Connection) -> object:
+        if self._steps is None:
+            self._steps = self._work(connection)
+        try:
+            next(self._steps)
+        except StopIteration as ended:
+            return ended.value
+        return _PAUSED

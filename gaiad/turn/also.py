@@ -1,7 +1,7 @@
 """Proactive context of a turn: looked for beside the answer, shown below it, no part of what a model said.
 
 The pass begins when the turn knows its own context, so it takes nothing from the way to the first word; the end of the
-answer waits a moment for it at most. What a session has shown stands in its turns' metadata, which no page is made of.
+answer waits a moment for it at most. What a session has shown is in its turns' metadata, which no page is made of.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from gaiad.chat_schemas import Also
-from gaiad.errors import GaiadError, NotFound
-from gaiad.logs import get_logger
-from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Archive, Call
+from gaiad.base.errors import GaiadError, NotFound
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Archive, RequestContext
+from gaiad.base.tasks import TaskGroup
 from gaiad.research.proactive import Candidate, bearing_on, first_new, title_of, told
-from gaiad.tasks import TaskGroup
+from gaiad.wire.chat import Also
+from gaiad.wire.memory import SessionTurn
 
 ALSO, SURFACED = "also", "surfaced"  # in a turn's metadata: what it showed, and all that its session has shown by then
 STATUSES = ("SUCCESS", "PARTIAL")
@@ -36,16 +36,21 @@ class Surfacing:
         self._tasks = TaskGroup("proactive")
 
     def begin(
-        self, message: str, session_id: str, turns: Sequence[SessionTurn], context: Collection[str], call: Call
-    ) -> "Pass":
+        self,
+        message: str,
+        session_id: str,
+        turns: Sequence[SessionTurn],
+        context: Collection[str],
+        call: RequestContext,
+    ) -> "SurfacingPass":
         """Look for what bears on the message, in the session whose last turns these are; returns at once.
 
         `context` are packets that the turn has before it anyway.
         """
-        return Pass(self._tasks, self._archive, self._zone, message, session_id, turns, context, call)
+        return SurfacingPass(self._tasks, self._archive, self._zone, message, session_id, turns, context, call)
 
 
-class Pass:
+class SurfacingPass:
     """Of one turn. `trouble` says why nothing was looked for, "" when it was; `surfaced` what its session has shown."""
 
     def __init__(
@@ -57,7 +62,7 @@ class Pass:
         session_id: str,
         turns: Sequence[SessionTurn],
         context: Collection[str],
-        call: Call,
+        call: RequestContext,
     ) -> None:
         self.trouble = ""
         self.surfaced = shown_in(turns)
@@ -80,11 +85,11 @@ class Pass:
         return Also(packet_id=found.packet_id, title=title_of(found), words=told(found, self._zone), score=found.score)
 
     def give_up(self) -> None:
-        """Nothing of it is needed any more."""
+        """Nothing of it is needed any longer."""
         self._task.cancel()
 
     async def _look(
-        self, message: str, turns: Sequence[SessionTurn], context: Collection[str], call: Call
+        self, message: str, turns: Sequence[SessionTurn], context: Collection[str], call: RequestContext
     ) -> list[Candidate]:
         try:
             if not turns:  # a history that is not looked back on

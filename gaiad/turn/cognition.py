@@ -8,31 +8,32 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from council.floor import Ask
-from gaiad.chat_schemas import ChatRequest, Rendering
-from gaiad.clock import Clock, to_iso
-from gaiad.config import CognitionConfig
-from gaiad.errors import BadInput, NotFound
-from gaiad.memory_schemas import SessionTurn
+from council.ports import Ask
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.config import CognitionConfig
+from gaiad.base.errors import BadInput, NotFound
+from gaiad.base.ports import Archive, Embedder, RequestContext
 from gaiad.models.pool.pool import ModelPool
-from gaiad.models.pool.pooled_model import PooledModel
-from gaiad.ports import Archive, Call, Embedder
+from gaiad.models.pool.pooled import PooledModel
+from gaiad.research.familiar import plan_seeds
 from gaiad.research.loop import Researcher
-from gaiad.research.memos import plan_seeds
-from gaiad.run_events import OnEvent
 from gaiad.turn.gathering import Gathered, Gatherer, Names
-from gaiad.turn.looking_back import pages_that_stay
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.recall import pages_that_stay
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.chat import ChatRequest, Rendering
+from gaiad.wire.memory import SessionTurn
+from prompts.budget import BuildRequest, Built
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.counting import PromptCounter
 from prompts.load import load_prompt
 from prompts.packet import CognitionPacket, HistoryEntry
 from prompts.registry import Registry, RegistryWatch
-from prompts.request import BuildRequest, Built
 
 ACT = "act"
 _COMPRESSOR = "compressor"  # the directive
+NOT_TOLD = "I have no record of that."
+"""The answer where nothing stored says; a model that reads it in its history gives it to everything."""
 FAILED_MARK = "\n\n[This answer failed its verification.]"
 
 
@@ -62,13 +63,14 @@ class Assembler:
         pool: ModelPool,
         embedder: Embedder | None,
         clock: Clock,
-        keeper: Keeper,
+        turn_store: TurnStore,
         report: Callable[[BudgetOverrun], None],
     ) -> None:
         self._config = config
         self._gatherer = Gatherer(
-            config, archive, researcher, registry, pool, clock, keeper=keeper, by_meaning=embedder is not None
+            config, archive, researcher, registry, pool, clock, turn_store=turn_store, by_meaning=embedder is not None
         )
+        self.gather = self._gatherer.gather
         self._archive = archive
         self._pool = pool
         self._embedder = embedder
@@ -76,26 +78,13 @@ class Assembler:
         self._report = report
         self.counter = PromptCounter()
 
-    async def gather(
-        self,
-        request: ChatRequest,
-        names: Names,
-        turns: list[SessionTurn],
-        call: Call,
-        on_event: OnEvent,
-        *,
-        dry_run: bool = False,
-    ) -> Gathered:
-        """As Gatherer.gather; with `dry_run` no model is asked."""
-        return await self._gatherer.gather(request, names, turns, call, on_event, dry_run=dry_run)
-
     async def pack(
         self,
         gathered: Gathered,
         role: str,
         full_id: str,
         previous: CognitionPacket | None,
-        call: Call,
+        call: RequestContext,
         *,
         instruction: str = ACT,
         work_tokens: int = 0,
@@ -107,6 +96,7 @@ class Assembler:
         started = self._clock.monotonic()
         request, registry, model = gathered.request, gathered.registry, self.model_of(role)
         mtu, reserve, notes = self._sizes(request, model)
+        stays = gathered.found is None and not gathered.context
         built = await build(
             BuildRequest(
                 full_id=full_id,
@@ -121,8 +111,8 @@ class Assembler:
                 task_instruction=registry.task_instruction(instruction).text,
                 user_prompt=request.message,
                 history=_entries(gathered.turns),
-                context=pages_that_stay(previous) if gathered.found is None else gathered.context,
-                context_stays=gathered.found is None,
+                context=pages_that_stay(previous) if stays else gathered.context,
+                context_stays=stays,
                 previous=previous,
                 mtu=mtu,
                 reserve_tokens=reserve,
@@ -135,11 +125,11 @@ class Assembler:
         )
         return Prepared(built, model, gathered, notes, (self._clock.monotonic() - started) * 1000)
 
-    async def memos(self, gathered: Gathered, call: Call) -> list[str]:
+    async def memos(self, gathered: Gathered, call: RequestContext) -> list[str]:
         """What pages of the session and of the archive hold in short, to seed the plan (JIT). Raises Unavailable."""
         return await plan_seeds(self._archive, gathered.names.session_id, gathered.request.message, call)
 
-    async def judgement(self, ask: Ask, full_id: str, call: Call) -> tuple[Built, PooledModel]:
+    async def judgement(self, ask: Ask, full_id: str, call: RequestContext) -> tuple[Built, PooledModel]:
         """The packet in which a role is asked for its word beside a turn. Raises as `pack`."""
         self._gatherer.refresh()
         registry, model = self.registry, self.model_of(ask.role)
@@ -200,7 +190,7 @@ class Assembler:
         return self._pool.model(self._pool.name_of(role=role))
 
     def kind_of(self, name: str) -> str:
-        """The kind of the model called `name`, "" when there is none (any more)."""
+        """The kind of the model called `name`, "" when there is none (any longer)."""
         try:
             return self._pool.kind_of(self._pool.name_of(name))
         except NotFound:
@@ -268,6 +258,8 @@ def rendering_of(prepared: Prepared) -> Rendering:
 def _entries(turns: list[SessionTurn]) -> list[HistoryEntry]:
     entries = []
     for turn in turns:
+        if turn.answer.strip() == NOT_TOLD:
+            continue
         entries.append(HistoryEntry(turn_id=turn.turn_id, role="user", text=turn.user))
         failed = FAILED_MARK if turn.status == "REVERTED" and turn.answer else ""
         entries.append(HistoryEntry(turn_id=turn.turn_id, role="assistant", text=turn.answer + failed))

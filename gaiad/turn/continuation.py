@@ -9,27 +9,26 @@ from contextlib import aclosing
 
 from msgspec import structs
 
-from council.course import Rulebook
 from council.depth import DepthChoice
 from council.roles import ROLES, Role
-from gaiad.approval_schemas import Approval
-from gaiad.chat_schemas import ChatRequest
-from gaiad.clock import Clock
-from gaiad.council_schemas import HistoryNote, RunningTurn, TurnRecord
-from gaiad.errors import NotFound
-from gaiad.ids import IdMaker
-from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Call
+from council.state_machine import Rulebook
+from gaiad.base.clock import Clock
+from gaiad.base.errors import NotFound
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.company import Company
 from gaiad.turn.council_turn import CouncilTurn, Event
-from gaiad.turn.executed import Executed, command_line, result_text
 from gaiad.turn.gathering import Gathered, Names
-from gaiad.turn.looking_back import Labels, labels_of
-from gaiad.turn.minutes import Minutes
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.recall import Labels, labels_of
+from gaiad.turn.recorder import TurnRecorder
+from gaiad.turn.services import TurnServices
 from gaiad.turn.stage_packets import StagePackets
-from gaiad.turn.story import Story, risk_of
+from gaiad.turn.turn_state import Executed, TurnState, command_line, result_text, risk_of
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.council import HistoryNote, RunningTurn, TurnRecord
+from gaiad.wire.governance import Approval
+from gaiad.wire.memory import SessionTurn
 from prompts.packet import WorkItem
 from prompts.work import work_room
 
@@ -41,22 +40,29 @@ _RESULT_TOKENS = 1024
 class Continuation:
     """One for the daemon; holds nothing between turns."""
 
-    def __init__(self, assembler: Assembler, keeper: Keeper, company: Company, ids: IdMaker, clock: Clock) -> None:
+    def __init__(
+        self, assembler: Assembler, turn_store: TurnStore, services: TurnServices, ids: IdMaker, clock: Clock
+    ) -> None:
         self._assembler = assembler
-        self._keeper = keeper
-        self._company = company
+        self._turn_store = turn_store
+        self._services = services
         self._ids = ids
         self._clock = clock
 
     async def events(
-        self, executed: Executed, names: Names, turns: list[SessionTurn], proposed: SessionTurn | None, call: Call
+        self,
+        executed: Executed,
+        names: Names,
+        turns: list[SessionTurn],
+        proposed: SessionTurn | None,
+        call: RequestContext,
     ) -> AsyncGenerator[Event, None]:
         """As TurnTaker.take's. `proposed` is the turn that proposed the command, as it is remembered: its plan and
         answer are given, so what is said of it is said of this turn too. Raises as TurnTaker.take.
         """
         labels = labels_of([*turns, *([] if proposed is None else [proposed])], call.guarded)
         yield "turn", {"session_id": names.session_id, "turn_id": names.turn_id}
-        room = self._company.room
+        room = self._services.room
         running = RunningTurn(turn_id=names.turn_id, session_id=names.session_id, depth="", stage="", role="")
         room.begin(call.tenant, running)
         try:
@@ -67,23 +73,25 @@ class Continuation:
             room.end(names.turn_id)
 
     async def _verified(
-        self, executed: Executed, names: Names, turns: list[SessionTurn], labels: Labels, call: Call
+        self, executed: Executed, names: Names, turns: list[SessionTurn], labels: Labels, call: RequestContext
     ) -> AsyncGenerator[Event, None]:
-        company, approval = self._company, executed.approval
+        services, approval = self._services, executed.approval
         record = await self._proposed_in(approval, call)
         gathered = self._gathered(approval, record, names, turns, labels)
-        rules = _verifying(company.rules)
+        rules = _verifying(services.rules)
         choice = DepthChoice(depth="full", why=_WHY)
-        story = Story(gathered, choice, rules, self._keeper.now(), risk_of(approval.risk_level), company.kept)
-        story.executed = executed
+        turn_state = TurnState(
+            gathered, choice, rules, self._turn_store.now(), risk_of(approval.risk_level), services.kept
+        )
+        turn_state.executed = executed
         turn = CouncilTurn(
-            company,
+            services,
             self._packets(gathered, rules),
-            self._keeper,
-            story,
-            Minutes(company, self._keeper, story, call.tenant, may_execute=False),
+            self._turn_store,
+            turn_state,
+            TurnRecorder(services, self._turn_store, turn_state, call.tenant, may_execute=False),
             self._clock,
-            call.until(self._clock.monotonic() + company.config.full_deadline_s),
+            call.until(self._clock.monotonic() + services.config.full_deadline_s),
             work=_work(approval, record),
             acted_by=_role(approval.proposed_by),
         )
@@ -91,10 +99,10 @@ class Continuation:
             async for event in events:
                 yield event
 
-    async def _proposed_in(self, approval: Approval, call: Call) -> TurnRecord | None:
+    async def _proposed_in(self, approval: Approval, call: RequestContext) -> TurnRecord | None:
         """The turn that proposed the command; None when its log is gone."""
         try:
-            return await self._company.turn_log.find(call.tenant, approval.turn_id)
+            return await self._services.turn_log.find(call.tenant, approval.turn_id)
         except NotFound:
             return None
 
@@ -128,7 +136,7 @@ class Continuation:
     def _packets(self, gathered: Gathered, rules: Rulebook) -> StagePackets:
         stages = rules.stages.stages
         room = work_room([stages["refine"].max_tokens, stages["act"].max_tokens, _RESULT_TOKENS])
-        return StagePackets(self._assembler, self._keeper, gathered, rules.stages, room, self._ids, self._clock)
+        return StagePackets(self._assembler, self._turn_store, gathered, rules.stages, room, self._ids, self._clock)
 
 
 def _verifying(rules: Rulebook) -> Rulebook:

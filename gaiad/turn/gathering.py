@@ -1,36 +1,66 @@
 """What a turn needs before any packet is made: the persona in force, what the archive says, what is to be warned of."""
 
+from collections.abc import AsyncGenerator
 from typing import Literal, NamedTuple
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.clock import Clock
-from gaiad.config import CognitionConfig
-from gaiad.council_schemas import HistoryNote
-from gaiad.errors import BadInput, DeadlineExceeded, NotFound, Unavailable
-from gaiad.ids import IdMaker
-from gaiad.logs import get_logger
-from gaiad.memory_schemas import SessionTurn
+from gaiad.base.clock import Clock
+from gaiad.base.config import CognitionConfig
+from gaiad.base.errors import BadInput, DeadlineExceeded, NotFound, Unavailable
+from gaiad.base.events import OnEvent
+from gaiad.base.ids import IdMaker
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Archive, Model, RequestContext, Tokenizer
 from gaiad.models.pool.pool import ModelPool
-from gaiad.ports import Archive, Call, Model
+from gaiad.models.pool.pooled import PooledModel
 from gaiad.research.loop import Researcher
-from gaiad.run_events import OnEvent
-from gaiad.schemas import ResearchResult
-from gaiad.turn.dry_run import Unasked
 from gaiad.turn.in_packet import InPacket
-from gaiad.turn.looking_back import (
+from gaiad.turn.recall import (
     RESEARCH,
     Labels,
-    LookingBack,
+    Recall,
     degraded_notes,
     missing_notes,
     one_search_note,
     standing_turns,
 )
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.council import HistoryNote
+from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.memory import SessionTurn
+from gaiad.wire.schemas import ResearchResult
+from gaiad.wire.status import ModelStatus
 from prompts.packet import ContextItem
-from prompts.persona_review import Finding, refusal, review_persona
+from prompts.persona_review import PersonaFinding, refusal, review_persona
 from prompts.persona_verdicts import INSTRUCTION_KEY, PersonaVerdicts
 from prompts.registry import Registry, RegistryWatch
+
+
+class Unasked:
+    """The Model port of `model`, for one `work` in words; a request for it is refused and leaves a line in `notes`."""
+
+    def __init__(self, model: PooledModel, work: str, notes: list[str]) -> None:
+        self._model = model
+        self._note = f"a turn would ask {model.name} {work}; a dry run asks no model"
+        self._notes = notes
+
+    @property
+    def fingerprint(self) -> str:
+        return self._model.fingerprint
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._model.tokenizer
+
+    def generate(self, request: GenerateRequest, call: RequestContext) -> AsyncGenerator[TextDelta | Generated, None]:
+        """Raises Unavailable at once, which callers of a model are ready for."""
+        if self._note not in self._notes:
+            self._notes.append(self._note)
+        raise Unavailable(f"{self._model.name} is not asked in a dry run")
+
+    def status(self) -> ModelStatus:
+        return self._model.status()
+
 
 CHOSEN_PERSONA, CHOSEN_PROJECT = "chosen_persona", "chosen_project"  # in a turn's metadata
 EXECUTE_GRANT = "shell_with_approval"  # constants/grants.toml
@@ -86,18 +116,18 @@ class Gatherer:
         pool: ModelPool,
         clock: Clock,
         *,
-        keeper: Keeper,
+        turn_store: TurnStore,
         by_meaning: bool,
     ) -> None:
         """`by_meaning` is whether there is an embedder: without one a search by words is all that is expected."""
         self.config = config
         self._by_meaning = by_meaning
-        self._looking_back = LookingBack(archive, researcher, clock)
+        self._looking_back = Recall(archive, researcher, clock)
         self._registry = registry
         self._pool = pool
         self._clock = clock
         self._verdicts = PersonaVerdicts(clock)
-        self._keeper = keeper
+        self._turn_store = turn_store
         self._ids = IdMaker(clock)
 
     async def gather(
@@ -105,7 +135,7 @@ class Gatherer:
         request: ChatRequest,
         names: Names,
         turns: list[SessionTurn],
-        call: Call,
+        call: RequestContext,
         on_event: OnEvent,
         *,
         dry_run: bool = False,
@@ -121,7 +151,7 @@ class Gatherer:
         grants = registry.grants(persona)
         quotes_only = self._pool.kind_of(self._pool.name_of(role=request.role)) == "extractive"
         standing = standing_turns(turns, request.mtu or self.config.mtu)
-        note, needed, found = await self._looking_back.look(
+        note, needed, found, near = await self._looking_back.look(
             request,
             standing,
             quotes_only=quotes_only,
@@ -133,8 +163,8 @@ class Gatherer:
         notes += [] if RESEARCH in grants else one_search_note(persona, found)
         notes += missing_notes(found)
         notes += degraded_notes(found) if self._by_meaning else []
-        context = await self._looking_back.context(found, self.config.context_pages, call)
-        labels = await self._looking_back.labels(found, turns, call)
+        context = await self._looking_back.context(found, self.config.context_pages, call) or [*near]
+        labels = await self._looking_back.labels(found, near, turns, call)
         unasked = notes if dry_run else None
         notes += await self._review(registry, persona, names, bool(request.persona), unasked, call)
         return Gathered(
@@ -192,7 +222,7 @@ class Gatherer:
             role=role,
             key=key,
             registry=self.registry,
-            keeper=self._keeper,
+            turn_store=self._turn_store,
             ids=self._ids,
             clock=self._clock,
             turn_id=names.turn_id,
@@ -206,7 +236,7 @@ class Gatherer:
         names: Names,
         asked_for: bool,
         unasked: list[str] | None,
-        call: Call,
+        call: RequestContext,
     ) -> list[str]:
         """What a reading of the persona warns of. Raises BadInput when it works against identity (GCP 3.3)."""
         work = f"whether the persona {persona!r} works against identity"
@@ -223,7 +253,7 @@ class Gatherer:
         return _said(persona, findings)
 
 
-def _said(persona: str, findings: list[Finding]) -> list[str]:
+def _said(persona: str, findings: list[PersonaFinding]) -> list[str]:
     return [f"persona {persona!r}, rule {finding.rule}: {finding.reason}" for finding in findings]
 
 

@@ -1,7 +1,7 @@
 """Puts what the making of prompts asks of a model into a Cognition Packet too (GCP 1: the whole stack goes with every
 call): a summary (GCP 4.2), the reading of a persona (GCP 3.3).
 
-Such a packet is like a ballot's, without history, and stands in the cognition log. Two things are different. Its
+Such a packet is like a ballot's, without history, and is in the cognition log. Two things are different. Its
 persona is the shipped default, for a model must not judge a persona's text under that very persona. And nothing in it
 is made shorter, or what is to be summarised would need a summary first: its MTU is the model's whole context.
 """
@@ -11,18 +11,18 @@ from contextlib import aclosing
 
 import msgspec
 
-from gaiad.clock import Clock, to_iso
-from gaiad.errors import GaiadError, TokenBudgetError, Unavailable
-from gaiad.generation import Generated, GenerateRequest, TextDelta
-from gaiad.ids import IdMaker
-from gaiad.models.pool.pooled_model import PooledModel
-from gaiad.ports import Call, Tokenizer
-from gaiad.status_schemas import ModelStatus
-from gaiad.turn.remembering import Keeper, Sent, logged
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import GaiadError, TokenBudgetError, Unavailable
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.models.pool.pooled import PooledModel
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.status import ModelStatus
+from prompts.budget import BuildRequest, Built
 from prompts.builder import build
 from prompts.load import load_prompt
 from prompts.registry import DEFAULT_PERSONA, Registry
-from prompts.request import BuildRequest, Built
 
 _WIDE = 1_000_000  # tokens: no limit of ours where the model's context is not known
 
@@ -40,7 +40,7 @@ class InPacket:
         role: str,
         key: str,
         registry: Registry,
-        keeper: Keeper,
+        turn_store: TurnStore,
         ids: IdMaker,
         clock: Clock,
         turn_id: str,
@@ -50,7 +50,7 @@ class InPacket:
         self._role = role
         self._key = key
         self._registry = registry
-        self._keeper = keeper
+        self._turn_store = turn_store
         self._ids = ids
         self._clock = clock
         self._turn_id = turn_id
@@ -67,7 +67,9 @@ class InPacket:
     def status(self) -> ModelStatus:
         return self._model.status()
 
-    async def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+    async def generate(
+        self, request: GenerateRequest, call: RequestContext
+    ) -> AsyncGenerator[TextDelta | Generated, None]:
         """As Model.generate; raises Unavailable too when packet and reply are more than the model's context."""
         built = await self._built(request, call)
         asked = msgspec.structs.replace(request, messages=built.messages)
@@ -83,23 +85,9 @@ class InPacket:
             failure = error.message
             raise
         finally:
-            await self._keep(built, asked, reply, failure, call)
+            await self._turn_store.keep_aside(self._session_id, built, asked, reply, failure, call)
 
-    async def _keep(
-        self, built: Built, asked: GenerateRequest, reply: Generated | None, failure: str, call: Call
-    ) -> None:
-        sent = Sent(
-            packet=built.packet,
-            manifest=built.manifest,
-            request=logged(asked),
-            reply={} if reply is None else msgspec.to_builtins(reply),
-            failure=failure,
-            aside=True,
-        )
-        kept = self._keeper.keep(self._session_id, sent, call.tenant)
-        await self._keeper.finish(self._keeper.attempt("its packet was not kept", kept))
-
-    async def _built(self, request: GenerateRequest, call: Call) -> Built:
+    async def _built(self, request: GenerateRequest, call: RequestContext) -> Built:
         registry, window = self._registry, self._model.window
         wanted = BuildRequest(
             full_id=self._ids.make("cog"),

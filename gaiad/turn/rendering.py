@@ -4,48 +4,49 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from council.course import Course, Rulebook, Task
 from council.depth import DepthChoice
-from council.escalation import PRIME
-from gaiad.chat_schemas import ChatRequest, Rendering
-from gaiad.clock import Clock
-from gaiad.errors import Unavailable
-from gaiad.ids import IdMaker
-from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Call
-from gaiad.turn.choosing import choose
+from council.state_machine import PRIME, Rulebook, StageTask, TurnStateMachine
+from gaiad.base.clock import Clock
+from gaiad.base.errors import Unavailable
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext
 from gaiad.turn.cognition import Assembler, Prepared, rendering_of
-from gaiad.turn.company import Company, acting_role
 from gaiad.turn.council_turn import MEMO
 from gaiad.turn.gathering import Gathered, Names
-from gaiad.turn.presence import present
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.services import TurnServices, acting_role, choose, present
 from gaiad.turn.stage_packets import Meta, StagePackets, room_for_work
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.chat import ChatRequest, Rendering
+from gaiad.wire.memory import SessionTurn
 from prompts.packet import WorkItem
 
 
 class Renderer:
     """One for the daemon; holds nothing between requests."""
 
-    def __init__(self, assembler: Assembler, keeper: Keeper, company: Company, ids: IdMaker, clock: Clock) -> None:
+    def __init__(
+        self, assembler: Assembler, turn_store: TurnStore, services: TurnServices, ids: IdMaker, clock: Clock
+    ) -> None:
         self._assembler = assembler
-        self._keeper = keeper
-        self._company = company
+        self._turn_store = turn_store
+        self._services = services
         self._ids = ids
         self._clock = clock
 
-    async def render(self, request: ChatRequest, names: Names, turns: list[SessionTurn], call: Call) -> Rendering:
+    async def render(
+        self, request: ChatRequest, names: Names, turns: list[SessionTurn], call: RequestContext
+    ) -> Rendering:
         """What a turn's first stage would send at the depth it would have. Raises as Assembler.gather and pack."""
-        company = self._company
-        await company.room.settled(call)
-        seats = present(company.room)
-        choice, _ = choose(company, request, seats)
-        rules = company.rules
+        services = self._services
+        await services.room.settled(call)
+        seats = present(services.room)
+        choice, _ = choose(services, request, seats)
+        rules = services.rules
         if request.role != PRIME:
             rules = structs.replace(rules, roles=acting_role(rules.roles, request.role))
         gathered = await self._assembler.gather(request, names, turns, call, lambda _name, _data: None, dry_run=True)
-        first = Course(choice.depth, rules).begin(seats)
-        if not isinstance(first, Task):
+        first = TurnStateMachine(choice.depth, rules).begin(seats)
+        if not isinstance(first, StageTask):
             raise Unavailable(f"no turn can be taken now: {first.why}", 5.0)
         prepared = await self._first(first, choice, rules, gathered, call)
         return structs.replace(
@@ -53,17 +54,17 @@ class Renderer:
         )
 
     async def _first(
-        self, task: Task, choice: DepthChoice, rules: Rulebook, gathered: Gathered, call: Call
+        self, task: StageTask, choice: DepthChoice, rules: Rulebook, gathered: Gathered, call: RequestContext
     ) -> Prepared:
         full = choice.depth == "full"
         room = room_for_work(rules.stages, self._assembler.reserve_tokens) if full else 0
-        packets = StagePackets(self._assembler, self._keeper, gathered, rules.stages, room, self._ids, self._clock)
+        packets = StagePackets(self._assembler, self._turn_store, gathered, rules.stages, room, self._ids, self._clock)
         reserve = 0 if task.stage == "act" else rules.stages.stages[task.stage].max_tokens
         work = await self._memos(gathered, call) if full else []
         built, _ = await packets.stage(task, work, Meta(), reserve, call)
         prepared, _ = await packets.base(task, call)
         return prepared._replace(built=built)
 
-    async def _memos(self, gathered: Gathered, call: Call) -> Sequence[WorkItem]:
+    async def _memos(self, gathered: Gathered, call: RequestContext) -> Sequence[WorkItem]:
         memos = await self._assembler.memos(gathered, call)
         return [WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else []

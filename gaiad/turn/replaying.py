@@ -9,22 +9,22 @@ from itertools import zip_longest
 
 import msgspec
 
-from gaiad.chat_schemas import Replay
-from gaiad.errors import Conflict
-from gaiad.generation import Generated, GenerateRequest, Segment
+from gaiad.base.errors import Conflict
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.models.pool.making import ServedModel
 from gaiad.models.pool.pool import ModelPool
-from gaiad.models.pool.served import ServedModel
-from gaiad.ports import Call, Tokenizer
-from gaiad.turn.remembering import Sent
+from gaiad.turn.turn_store import Sent
+from gaiad.wire.chat import Replay
+from gaiad.wire.generation import Generated, GenerateRequest, Segment
 from prompts.builder import prompt_sha256
+from prompts.load import changed_prompts
 from prompts.messages import messages_of
-from prompts.versions import changed_prompts
 
 
-async def replay(sent: Sent, pool: ModelPool, call: Call, *, generate: bool) -> Replay:
+async def replay(sent: Sent, pool: ModelPool, call: RequestContext, *, generate: bool) -> Replay:
     """Rebuild the prompt, and with `generate` the reply. Raises Conflict when that cannot be, Unavailable.
 
-    By the model that it was sent to, whoever has the role now; when that is there no more, by the role's.
+    By the model that it was sent to, whoever has the role now; when that is gone, by the role's.
     """
     known = pool.name_with(sent.manifest.model)
     name = known or pool.name_of(role=sent.packet.role)
@@ -44,11 +44,11 @@ async def replay(sent: Sent, pool: ModelPool, call: Call, *, generate: bool) -> 
     if not generate:
         return result
     if not sent.reply:
-        raise Conflict(f"{sent.packet.full_id}: got no reply, so there is nothing to compare one with")
+        raise Conflict(f"{sent.packet.full_id}: has no stored reply to compare with")
     if not known:
         raise Conflict(
-            f"{sent.packet.full_id}: was sent to a model that is there no more ({sent.manifest.model}); configure it "
-            "again under models.known, and the reply can be compared"
+            f"{sent.packet.full_id}: was sent to a model that is no longer configured ({sent.manifest.model}); "
+            "configure it again under models.known, and the reply can be compared"
         )
     if model.kind == "extractive":
         raise Conflict(f"{sent.packet.full_id}: was answered by quoting the archive; ask again to see what it says now")
@@ -57,7 +57,7 @@ async def replay(sent: Sent, pool: ModelPool, call: Call, *, generate: bool) -> 
     return await _compared(result, sent.reply["text"], text, model.tokenizer, call)
 
 
-async def _reply(model: ServedModel, sent: Sent, call: Call) -> str:
+async def _reply(model: ServedModel, sent: Sent, call: RequestContext) -> str:
     request = msgspec.convert(sent.request, GenerateRequest)
     request = msgspec.structs.replace(request, messages=messages_of(sent.packet), seed=sent.reply["seed"])
     text = ""
@@ -68,7 +68,7 @@ async def _reply(model: ServedModel, sent: Sent, call: Call) -> str:
     return text
 
 
-async def _compared(result: Replay, before: str, now: str, tokenizer: Tokenizer, call: Call) -> Replay:
+async def _compared(result: Replay, before: str, now: str, tokenizer: Tokenizer, call: RequestContext) -> Replay:
     """Where the two replies part, in tokens."""
     old = await tokenizer.encode([Segment(before)], call)
     at = first_difference(old, await tokenizer.encode([Segment(now)], call)) if before != now else -1
@@ -83,9 +83,9 @@ def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
     return next((index for index, (left, right) in pairs if left != right), -1)
 
 
-def _around(text: str, other: str, width: int = 40) -> str:
+def _around(text: str, other: str) -> str:
     """The text from where it parts from `other`; "" when it does not."""
     if text == other:
         return ""
     start = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
-    return text[start : start + width]
+    return text[start : start + 40]

@@ -1,33 +1,31 @@
 """Lets a role give its word beside a turn: ballots, reviews, initiative. The whole stack goes with it (GCP 1).
 
-Such a packet has no history: what is to be judged is its question. It stands in the cognition log like any other.
+Such a packet has no history: what is to be judged is its question. It is in the cognition log like any other.
 """
 
 from contextlib import aclosing
 
-import msgspec
-
-from council.floor import Ask, Said
+from council.ports import Ask, RoleReply
 from council.roles import RoleTable
-from gaiad.errors import GaiadError, Unavailable
-from gaiad.generation import Generated, GenerateRequest
-from gaiad.ids import IdMaker
-from gaiad.ports import Call
+from gaiad.base.errors import GaiadError, Unavailable
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.remembering import Keeper, Sent, logged
-from prompts.request import Built
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.generation import Generated, GenerateRequest
+from prompts.budget import Built
 
 
 class RoleSpeaker:
     """The council's Speaker on the daemon's models."""
 
-    def __init__(self, assembler: Assembler, keeper: Keeper, ids: IdMaker, roles: RoleTable) -> None:
+    def __init__(self, assembler: Assembler, turn_store: TurnStore, ids: IdMaker, roles: RoleTable) -> None:
         self._assembler = assembler
-        self._keeper = keeper
+        self._turn_store = turn_store
         self._ids = ids
         self.roles = roles
 
-    async def say(self, ask: Ask, call: Call) -> Said:
+    async def say(self, ask: Ask, call: RequestContext) -> RoleReply:
         """Raises BadInput, TokenBudgetError, Unavailable (also for a role that only quotes), WorkerDied,
         DeadlineExceeded, Cancelled.
         """
@@ -38,7 +36,7 @@ class RoleSpeaker:
         asked = GenerateRequest(
             messages=built.messages,
             max_tokens=built.manifest.reserve_tokens,
-            sampling=self.roles.roles[ask.role].sampling,
+            sampling=self.roles.roles[ask.role].sampled(model.sampling),
             contract=ask.form.contract,
             schema=ask.form.schema,
         )
@@ -53,23 +51,14 @@ class RoleSpeaker:
             failure = error.message
             raise
         finally:
-            sent = Sent(
-                packet=built.packet,
-                manifest=built.manifest,
-                request=logged(asked),
-                reply={} if reply is None else msgspec.to_builtins(reply),
-                failure=failure,
-                aside=True,
-            )
-            kept = self._keeper.keep(ask.session_id, sent, call.tenant)
-            await self._keeper.finish(self._keeper.attempt("its packet was not kept", kept))
+            await self._turn_store.keep_aside(ask.session_id, built, asked, reply, failure, call)
         if reply is None:
             raise Unavailable(f"{model.name} ended without a reply", 5.0)
         return _said(reply, built, model.name)
 
 
-def _said(reply: Generated, built: Built, name: str) -> Said:
-    return Said(
+def _said(reply: Generated, built: Built, name: str) -> RoleReply:
+    return RoleReply(
         text=reply.text,
         packet_id=built.packet.full_id,
         prompt_sha256=built.manifest.prompt_sha256,

@@ -1,27 +1,32 @@
 """One stage call: a packet goes to a role's model, its text comes back piece by piece, and what it cost is known."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
 import msgspec
 
-from council.course import Task
+from council.roles import CouncilStage
 from council.stages import Form
-from gaiad.clock import Clock, to_iso
-from gaiad.council_schemas import StageRecord
-from gaiad.errors import DeadlineExceeded, GaiadError
-from gaiad.generation import Generated, GenerateRequest, Sampling
-from gaiad.models.pool.pooled_model import PooledModel
-from gaiad.ports import Call
-from gaiad.turn.remembering import Sent, logged
-from prompts.request import Built
+from council.state_machine import StageTask
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import DeadlineExceeded, GaiadError
+from gaiad.base.ports import RequestContext
+from gaiad.models.pool.pooled import PooledModel
+from gaiad.turn.turn_store import Sent, logged
+from gaiad.wire.council import StageRecord
+from gaiad.wire.generation import Generated, GenerateRequest, Sampling
+from prompts.budget import Built
+from prompts.fence import FENCE_OPENINGS
 
 LEFT = "the caller left before the end"
 CUT = "the text was cut at its deadline"
+ENDED = "the text was ended by a rule"
+STOPS = [*FENCE_OPENINGS, "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>"]
+"""Where plain text ends: what only prompts and templates write."""
 
 
-class Pace(NamedTuple):
+class CallDeadlines(NamedTuple):
     """Monotonic seconds: by when the first text must be there, and by when the call ends."""
 
     first_by: float
@@ -32,6 +37,7 @@ def request_of(built: Built, form: Form, max_tokens: int, sampling: Sampling, se
     """What a model is asked for a packet."""
     return GenerateRequest(
         messages=built.messages,
+        stop=[] if form.contract or form.schema else STOPS,
         max_tokens=max_tokens,
         seed=seed,
         sampling=sampling,
@@ -44,7 +50,7 @@ class StageCall:
     """`reply` is there once the text is whole; `text` is what came so far. `failure` says what cut it off."""
 
     def __init__(
-        self, task: Task, built: Built, model: PooledModel, asked: GenerateRequest, began: float, clock: Clock
+        self, task: StageTask, built: Built, model: PooledModel, asked: GenerateRequest, began: float, clock: Clock
     ) -> None:
         self.task = task
         self.built = built
@@ -53,7 +59,7 @@ class StageCall:
         self.reply: Generated | None = None
         self.failure = ""
         self.notes: list[str] = []
-        self._call: Call | None = None
+        self._call: RequestContext | None = None
         self._parts: list[str] = []
         self._tokens = 0
         self._clock = clock
@@ -76,7 +82,7 @@ class StageCall:
         if self._call is not None:
             self._call.deadline = self._clock.monotonic()
 
-    async def pieces(self, call: Call, pace: Pace) -> AsyncGenerator[str, None]:
+    async def pieces(self, call: RequestContext, pace: CallDeadlines) -> AsyncGenerator[str, None]:
         """The text as it comes, until `pace.last_by`; what is there then is what the stage wrote.
 
         Raises DeadlineExceeded when nothing came by `pace.first_by`, else as Model.generate.
@@ -91,7 +97,7 @@ class StageCall:
         finally:
             self._ended = self._clock.monotonic()
 
-    async def _written(self, call: Call, pace: Pace) -> AsyncGenerator[str, None]:
+    async def _written(self, call: RequestContext, pace: CallDeadlines) -> AsyncGenerator[str, None]:
         """The first piece is waited for under one deadline, the rest under the other: two calls of one cancel flag."""
         first = self._call = call.until(pace.first_by)
         try:
@@ -155,3 +161,78 @@ class StageCall:
             confidence=confidence,
             notes=[*self.notes, *([self.failure] if self.failure else [])],
         )
+
+
+_WEIGHTS: dict[CouncilStage, float] = {"plan": 1.0, "refine": 1.0, "observe": 0.5, "act": 3.0, "verify": 1.0}
+_SILENT_SHARE = 0.6
+_THINKING_SHARE = 0.8
+_PATIENCE = 2.0
+_LAST_WORDS_S = 1.0  # kept for ending the turn in order
+
+
+def pace_of(
+    stage: CouncilStage,
+    chain: Sequence[CouncilStage],
+    now: float,
+    deadline: float,
+    *,
+    first_word_s: float = 0.0,
+    writing_s: float = 0.0,
+    others: bool = True,
+) -> CallDeadlines:
+    """When the first word must be there, and when the stage ends. Times are monotonic seconds.
+
+    `first_word_s` and `writing_s` are what the model takes as far as is known: a stage has twice that before it is
+    given up, within the deadline, and a stage of thinking leaves the later ones theirs. Without `others` who could
+    stand in, the first word is waited for to the stage's end.
+    """
+    coming = chain[chain.index(stage) :] if stage in chain else (stage,)
+    left = max(0.0, deadline - now - min(_LAST_WORDS_S, (deadline - now) / 10))
+    share = left * _WEIGHTS[stage] / sum(_WEIGHTS[one] for one in coming)
+    most = left if stage == "act" else left * _THINKING_SHARE
+    longest = most if len(coming) == 1 else min(most, share * 1.5)
+    silent = max(longest * _SILENT_SHARE, _PATIENCE * first_word_s)
+    longest = min(most, max(longest, _PATIENCE * (first_word_s + writing_s)))
+    first = min(longest, silent) if others else longest
+    return CallDeadlines(first_by=now + first, last_by=now + longest)
+
+
+_NEW_SHARE = 0.3
+_FEWEST_TOKENS = 8
+
+
+class ModelRates:
+    """Tokens a second by model; nothing is said of one that has not replied yet."""
+
+    def __init__(self) -> None:
+        self._reading: dict[str, float] = {}
+        self._writing: dict[str, float] = {}
+
+    def observe(self, model: str, reply: Generated) -> None:
+        """One more reply. What is too short to tell is passed over."""
+        read = reply.prompt_tokens - reply.cached_tokens
+        _mix(self._reading, model, read, reply.prefill_ms)
+        _mix(self._writing, model, reply.tokens - 1, reply.decode_ms)
+
+    def first_word_s(self, model: str, prompt_tokens: int) -> float | None:
+        """Seconds to the first word of a reply to a prompt that was not read before."""
+        rate = self._reading.get(model)
+        return None if rate is None else prompt_tokens / rate
+
+    def writing_s(self, model: str, tokens: int) -> float | None:
+        """Seconds to write so many tokens."""
+        rate = self._writing.get(model)
+        return None if rate is None else tokens / rate
+
+    def tokens_in(self, model: str, seconds: float) -> int | None:
+        """How many tokens it writes in so many seconds."""
+        rate = self._writing.get(model)
+        return None if rate is None else int(max(0.0, seconds) * rate)
+
+
+def _mix(rates: dict[str, float], model: str, tokens: int, took_ms: float) -> None:
+    if tokens < _FEWEST_TOKENS or took_ms <= 0:
+        return
+    now = tokens * 1000 / took_ms
+    before = rates.get(model, now)
+    rates[model] = before + (now - before) * _NEW_SHARE

@@ -5,18 +5,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from council.course import Task
 from council.stages import StageTable
-from gaiad.clock import Clock, to_iso
-from gaiad.ids import IdMaker
-from gaiad.models.pool.pooled_model import PooledModel
-from gaiad.ports import Call
-from gaiad.research.memos import MOST_TOKENS
+from council.state_machine import StageTask
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext
+from gaiad.models.pool.pooled import PooledModel
+from gaiad.research.familiar import MOST_TOKENS
 from gaiad.turn.cognition import Assembler, Prepared, role_text
 from gaiad.turn.gathering import Gathered
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.turn_store import TurnStore
+from prompts.budget import Built
 from prompts.packet import RiskLevel, WorkItem
-from prompts.request import Built
 from prompts.stage_packet import retarget
 from prompts.work import work_room
 
@@ -28,7 +28,7 @@ def room_for_work(stages: StageTable, reserve_tokens: int) -> int:
 
 
 class Meta(NamedTuple):
-    """What stands in the meta header of a stage's packet (GCP 4.1.1)."""
+    """What is in the meta header of a stage's packet (GCP 4.1.1)."""
 
     confidence: float | None = None
     risk_level: RiskLevel | None = None
@@ -41,7 +41,7 @@ class StagePackets:
     def __init__(
         self,
         assembler: Assembler,
-        keeper: Keeper,
+        turn_store: TurnStore,
         gathered: Gathered,
         stages: StageTable,
         work_tokens: int,
@@ -49,7 +49,7 @@ class StagePackets:
         clock: Clock,
     ) -> None:
         self._assembler = assembler
-        self._keeper = keeper
+        self._turn_store = turn_store
         self._gathered = gathered
         self._stages = stages
         self._work_tokens = work_tokens
@@ -59,7 +59,7 @@ class StagePackets:
         self._last = ""
         self.newest: Prepared | None = None
 
-    async def base(self, task: Task, call: Call) -> tuple[Prepared, bool]:
+    async def base(self, task: StageTask, call: RequestContext) -> tuple[Prepared, bool]:
         """The packet everything of this turn with the role's model is made from, and whether it is new.
 
         Raises BadInput, NotFound, TokenBudgetError, Unavailable.
@@ -72,7 +72,7 @@ class StagePackets:
             self._gathered,
             task.role,
             names.full_id if not self._bases else self._ids.make("cog"),
-            await self._keeper.last_packet(names.session_id, call, model.fingerprint),
+            await self._turn_store.last_packet(names.session_id, call, model.fingerprint),
             call,
             instruction=task.task_instruction,
             work_tokens=self._work_tokens,
@@ -84,8 +84,13 @@ class StagePackets:
         """Tokens that the role's model may have in its context, 0 when nobody knows. Raises NotFound."""
         return self._assembler.model_of(role).window
 
+    def others_than(self, role: str, roles: Sequence[str]) -> bool:
+        """Whether another of the roles is served by another model."""
+        own = self._assembler.model_of(role).name
+        return any(self._assembler.model_of(other).name != own for other in roles)
+
     async def stage(
-        self, task: Task, work: Sequence[WorkItem], meta: Meta, reserve_tokens: int, call: Call
+        self, task: StageTask, work: Sequence[WorkItem], meta: Meta, reserve_tokens: int, call: RequestContext
     ) -> tuple[Built, PooledModel]:
         """The packet for one stage call, `reserve_tokens` 0 as in any packet of the model. Raises as `base`."""
         prepared, new = await self.base(task, call)
@@ -100,7 +105,13 @@ class StagePackets:
         return built, prepared.model
 
     async def _retargeted(
-        self, prepared: Prepared, task: Task, work: Sequence[WorkItem], meta: Meta, reserve_tokens: int, call: Call
+        self,
+        prepared: Prepared,
+        task: StageTask,
+        work: Sequence[WorkItem],
+        meta: Meta,
+        reserve_tokens: int,
+        call: RequestContext,
     ) -> Built:
         return await retarget(
             prepared.built,
@@ -123,7 +134,7 @@ class StagePackets:
             counter=self._assembler.counter,
         )
 
-    def _inputs(self, task: Task) -> list[str]:
+    def _inputs(self, task: StageTask) -> list[str]:
         """What the stage reads of the others' work; who repairs an interrupted answer reads that answer too."""
         entry = self._stages.stages[task.stage]
         repairs = task.task_instruction == entry.after_interrupt

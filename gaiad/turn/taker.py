@@ -5,32 +5,137 @@ middle; what was sent is in the cognition log, also when the model fails.
 """
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from datetime import datetime
 from weakref import WeakValueDictionary
 
-from gaiad.chat_schemas import ChatAnswer, ChatRequest, Rendering
-from gaiad.clock import Clock
-from gaiad.errors import Cancelled, Conflict, DeadlineExceeded, NotFound, Unavailable
-from gaiad.ids import IdMaker
+import msgspec
+from msgspec import structs
+
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput, Cancelled, Conflict, DeadlineExceeded, NotFound, Unavailable
+from gaiad.base.ids import IdMaker, short
+from gaiad.base.logs import log_context
+from gaiad.base.ports import Archive, RequestContext
 from gaiad.ledger.turn_log import CUT_OFF, RUNNING
-from gaiad.logs import log_context
-from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Archive, Call
-from gaiad.turn.also import Surfacing
-from gaiad.turn.asked import check_asked, named, turn_of_key
+from gaiad.turn.also import Surfacing, remembered
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.company import Company
 from gaiad.turn.continuation import Continuation
 from gaiad.turn.council_turn import Event
-from gaiad.turn.executed import Executed
 from gaiad.turn.gathering import Names
-from gaiad.turn.reading_ahead import ReadAhead
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.prefix_warmup import PrefixWarmup
 from gaiad.turn.rendering import Renderer
-from gaiad.turn.repeating import as_before
-from gaiad.turn.story import CANCELLED
+from gaiad.turn.services import TurnServices
+from gaiad.turn.turn_state import CANCELLED, UNANSWERED, Executed, engine_name
+from gaiad.turn.turn_store import TurnStore
 from gaiad.turn.whole_turn import WholeTurns
+from gaiad.wire.chat import ChatAnswer, ChatBlock, ChatRequest, Rendering
+from gaiad.wire.council import HistoryNote, StageRecord, TurnRecord
+from gaiad.wire.generation import out_of_range
+from gaiad.wire.memory import SessionTurn
+
+_SESSION_LIMIT = 100
+_LIMITS = {"message": 200_000, "persona": 200, "project": 200, "idempotency_key": 200}  # characters
+_HIGHEST_SEED = 2**32 - 1
+
+
+def check_asked(request: ChatRequest) -> None:
+    """Raises BadInput that names the value and the remedy."""
+    if not request.message.strip():
+        raise BadInput("the message is empty; say something")
+    for name, limit in _LIMITS.items():
+        if (length := len(getattr(request, name))) > limit:
+            raise BadInput(f"{name} has {length} characters; at most {limit} are allowed")
+    session_id = request.session_id
+    if len(session_id) > _SESSION_LIMIT:
+        raise BadInput(f"session_id has {len(session_id)} characters; at most {_SESSION_LIMIT} are allowed")
+    if not session_id.isprintable() or session_id != " ".join(session_id.split()):
+        raise BadInput(f"session_id {session_id!r}: use printable characters, single spaces, none at the ends")
+    if request.seed is not None and not 0 <= request.seed <= _HIGHEST_SEED:
+        raise BadInput(f"seed is {request.seed}; give a number from 0 to {_HIGHEST_SEED}")
+    if request.temperature is not None and (problem := out_of_range("temperature", request.temperature)):
+        raise BadInput(problem)
+    if min(request.mtu, request.max_tokens) < 0:
+        raise BadInput(f"mtu {request.mtu} and max_tokens {request.max_tokens}: give 0, for as set, or more")
+    if request.now:
+        _check_moment(request.now)
+
+
+def _check_moment(now: str) -> None:
+    try:
+        datetime.fromisoformat(now)
+    except ValueError as error:
+        raise BadInput(f"now = {now!r}: write it as ISO 8601, 2025-12-15T12:00:00Z") from error
+
+
+def named(request: ChatRequest, tenant: str, ids: IdMaker) -> ChatRequest:
+    """With a session. When none is named it is a new one, but the same at every time for the same idempotency key."""
+    if request.session_id:
+        return request
+    key = request.idempotency_key
+    return structs.replace(request, session_id=_id_of("ses", tenant, key) if key else ids.make("ses"))
+
+
+def turn_of_key(tenant: str, session_id: str, key: str, attempt: int) -> str:
+    """The turn id that the same key in the same session always has, at its first attempt and at later ones."""
+    return _id_of("turn", tenant, session_id, key, str(attempt))
+
+
+def _id_of(prefix: str, *parts: str) -> str:
+    digest = hashlib.sha256("".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()
+    return f"{prefix}_{digest[:26].upper()}"
+
+
+_TIMES = ("queue_ms", "prefill_ms", "decode_ms")
+
+
+def as_before(turn: SessionTurn, record: TurnRecord | None, kind: str) -> ChatAnswer:
+    """`record` is the turn's in the log, None when there is none (any longer); `kind` is that of its model, "" when the
+    model is gone.
+    """
+    stages = [] if record is None else record.stages
+    acted = next((row.packet_id for row in reversed(stages) if row.stage == "act" and row.packet_id), "")
+    answer = ChatAnswer(
+        session_id=turn.session_id,
+        turn_id=turn.turn_id,
+        packet_id=short(acted) if acted else "",
+        blocks=[ChatBlock(marker=block.marker, text=block.text) for block in turn.blocks],
+        answer=turn.answer,
+        sources=turn.sources,
+        status=turn.status,
+        engine=engine_name(turn.model, kind or turn.model),
+        persona=turn.persona,
+        history=HistoryNote(sought=False, why="this turn was taken before", packets=turn.sources),
+        timings={name: round(sum(getattr(row, name) for row in stages), 3) for name in _TIMES} if stages else {},
+        tokens=_tokens(stages) if stages else {},
+        answered=not turn.metadata.get(UNANSWERED, False),
+        also=remembered(turn),
+    )
+    return answer if record is None else _with_record(answer, record)
+
+
+def _with_record(answer: ChatAnswer, record: TurnRecord) -> ChatAnswer:
+    return msgspec.structs.replace(
+        answer,
+        notes=record.notes,
+        depth=record.depth,
+        depth_why=record.depth_why,
+        reduced_quorum=record.reduced_quorum,
+        end_why=record.end_why,
+        votes=record.votes,
+        escalations=record.escalations,
+    )
+
+
+def _tokens(stages: list[StageRecord]) -> dict[str, int]:
+    return {
+        "prompt": sum(row.prompt_tokens for row in stages),
+        "cached": sum(row.cached_tokens for row in stages),
+        "reply": sum(row.tokens for row in stages),
+    }
+
 
 _ALL = 1_000_000
 
@@ -42,26 +147,26 @@ class TurnTaker:
         self,
         assembler: Assembler,
         archive: Archive,
-        keeper: Keeper,
-        company: Company,
+        turn_store: TurnStore,
+        services: TurnServices,
         ids: IdMaker,
         clock: Clock,
         history_turns: int,
-        ahead: ReadAhead,
+        ahead: PrefixWarmup,
     ) -> None:
         self._assembler = assembler
         self._archive = archive
-        self._keeper = keeper
-        self._company = company
+        self._turn_store = turn_store
+        self._services = services
         self._ids = ids
         self._clock = clock
         self._history_turns = history_turns
-        self._whole = WholeTurns(assembler, keeper, company, ids, clock, ahead, Surfacing(archive, clock.zone))
-        self._renderer = Renderer(assembler, keeper, company, ids, clock)
-        self._continuation = Continuation(assembler, keeper, company, ids, clock)
+        self._whole = WholeTurns(assembler, turn_store, services, ids, clock, ahead, Surfacing(archive, clock.zone))
+        self._renderer = Renderer(assembler, turn_store, services, ids, clock)
+        self._continuation = Continuation(assembler, turn_store, services, ids, clock)
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def take(self, request: ChatRequest, call: Call) -> AsyncGenerator[Event, None]:
+    async def take(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[Event, None]:
         """Events: turn, those of the research, depth, then of each stage: stage, packet, block, delta (text), retract
         (the answer so far is void), vote, stage_done; escalation; also (an earlier packet to name below it); last
         done (ChatAnswer).
@@ -71,7 +176,7 @@ class TurnTaker:
         check_asked(request)
         request = named(request, call.tenant, self._ids)
         lock = self._sessions.setdefault((call.tenant, request.session_id), asyncio.Lock())
-        with self._company.person():  # who waits for an earlier turn of the session is waiting too
+        with self._services.person():  # who waits for an earlier turn of the session is waiting too
             await self._in_line(lock, request.session_id)
             try:
                 call = call.until(self._clock.monotonic() + self._whole.longest_s(request))
@@ -81,7 +186,7 @@ class TurnTaker:
             finally:
                 lock.release()
 
-    async def name(self, request: ChatRequest, call: Call) -> tuple[ChatRequest, str]:
+    async def name(self, request: ChatRequest, call: RequestContext) -> tuple[ChatRequest, str]:
         """The request with its session, and the id that its turn will have; nothing is taken yet.
 
         A call with that `turn_id` takes it. Raises BadInput, and Conflict for a key that came with another message.
@@ -92,12 +197,12 @@ class TurnTaker:
         turn_id, _ = await self._turn_of(request, turns, call)
         return request, turn_id
 
-    async def again(self, turn_id: str, call: Call) -> ChatAnswer:
+    async def again(self, turn_id: str, call: RequestContext) -> ChatAnswer:
         """What a turn said that ended before.
 
         Raises NotFound, Conflict while it is being taken, and for one that came to nothing Cancelled or Unavailable.
         """
-        record = await self._company.turn_log.find(call.tenant, turn_id)
+        record = await self._services.turn_log.find(call.tenant, turn_id)
         known = await self._known(record.session_id, record.turn_id, [], call)
         if known is not None:
             return await self._again(known, call)
@@ -109,7 +214,7 @@ class TurnTaker:
 
     async def _in_line(self, lock: asyncio.Lock, session_id: str) -> None:
         """Wait for the session's earlier turns, no longer than one of full depth takes."""
-        wait_s = self._company.config.full_deadline_s
+        wait_s = self._services.config.full_deadline_s
         try:
             async with asyncio.timeout(wait_s):
                 await lock.acquire()
@@ -118,7 +223,7 @@ class TurnTaker:
                 f"session {session_id!r} was busy with earlier turns for {wait_s:g} s; ask again when they are done"
             ) from error
 
-    async def _take(self, request: ChatRequest, call: Call) -> AsyncGenerator[Event, None]:
+    async def _take(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[Event, None]:
         turns = await self._history(request.session_id, call)
         turn_id, known = await self._turn_of(request, turns, call)
         if known is not None:
@@ -130,11 +235,11 @@ class TurnTaker:
                 async for event in events:
                     yield event
 
-    async def verify(self, executed: Executed, call: Call) -> AsyncGenerator[Event, None]:
+    async def verify(self, executed: Executed, call: RequestContext) -> AsyncGenerator[Event, None]:
         """The turn after an approved command was run (decision 13), in its session's line; events as of `take`."""
         session_id = executed.approval.session_id
         lock = self._sessions.setdefault((call.tenant, session_id), asyncio.Lock())
-        with self._company.person():
+        with self._services.person():
             await self._in_line(lock, session_id)
             try:
                 turns = await self._history(session_id, call)
@@ -147,7 +252,7 @@ class TurnTaker:
             finally:
                 lock.release()
 
-    async def render(self, request: ChatRequest, call: Call) -> Rendering:
+    async def render(self, request: ChatRequest, call: RequestContext) -> Rendering:
         """What `take` would send first, without sending or remembering anything."""
         check_asked(request)
         request = named(request, call.tenant, self._ids)
@@ -161,16 +266,16 @@ class TurnTaker:
 
     def use_memory(self, kept: Mapping[str, str]) -> None:
         """How the memory keeps the blocks of a marker, from the next turn on."""
-        self._company.kept = kept
+        self._services.kept = kept
 
-    async def _again(self, known: SessionTurn, call: Call) -> ChatAnswer:
+    async def _again(self, known: SessionTurn, call: RequestContext) -> ChatAnswer:
         try:
-            record = await self._company.turn_log.find(call.tenant, known.turn_id)
+            record = await self._services.turn_log.find(call.tenant, known.turn_id)
         except NotFound:
             record = None
         return as_before(known, record, self._assembler.kind_of(known.model) if known.model else "")
 
-    async def _history(self, session_id: str, call: Call) -> list[SessionTurn]:
+    async def _history(self, session_id: str, call: RequestContext) -> list[SessionTurn]:
         """The session's last turns."""
         try:
             return await self._archive.session_turns(session_id, call, limit=self._history_turns, latest=True)
@@ -178,9 +283,9 @@ class TurnTaker:
             return []
 
     async def _turn_of(
-        self, request: ChatRequest, turns: list[SessionTurn], call: Call
+        self, request: ChatRequest, turns: list[SessionTurn], call: RequestContext
     ) -> tuple[str, SessionTurn | None]:
-        """The turn's id, and the turn when it was taken before. One that was broken off is taken anew, under an id
+        """The turn's id, and the turn when it was taken before. One that was broken off is taken again, under an id
         that the same key has the next time too. Raises Conflict for a key that came with another message.
         """
         key, session_id = request.idempotency_key, request.session_id
@@ -200,7 +305,9 @@ class TurnTaker:
                 return turn_id, known
             attempt += 1
 
-    async def _known(self, session_id: str, turn_id: str, turns: list[SessionTurn], call: Call) -> SessionTurn | None:
+    async def _known(
+        self, session_id: str, turn_id: str, turns: list[SessionTurn], call: RequestContext
+    ) -> SessionTurn | None:
         """A turn that was taken, also when more were taken since than the history has."""
         if found := next((turn for turn in turns if turn.turn_id == turn_id), None):
             return found

@@ -1,18 +1,21 @@
-// Search in the archive: what was found, and for each hit why it stands where it does.
+// The archive: browsed by month and facet, or searched, with the hits of a conversation together.
 
 import { get, post } from "./api.js";
 import { announce } from "./announce.js";
+import { Browse } from "./browse.js";
 import { noticed } from "./connection.js";
-import { el, fill } from "./dom.js";
+import { button, el, fill } from "./dom.js";
+import { ImportFiles } from "./import_files.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
 import { tenant } from "./state.js";
-import { counted, day, duration, leftOut } from "./words.js";
+import { counted, day, duration, leftOut, modelName, speakerName } from "./words.js";
 import { marked, whyThisHit } from "./why.js";
 
 const MODES = [["hybrid", "Words and meaning"], ["bm25", "Words only"], ["dense", "Meaning only"]]; // prettier-ignore
 const ORDERS = [["relevance", "Best first"], ["latest", "Newest first"], ["earliest", "Oldest first"]]; // prettier-ignore
-const LIMIT = 20;
+const LIMIT = 40;
+const NEAREST = 5; // shown when no page has the words
 
 export class Archive {
   constructor() {
@@ -24,16 +27,22 @@ export class Archive {
     this.until = el("input", { type: "date", "aria-label": "Before", onchange: () => this.submit() });
     this.told = el("p", { class: "quiet told", role: "status" });
     this.hits = el("div", { class: "hits" });
+    this.browse = new Browse();
+    this.files = new ImportFiles(() => this.leaveSearch());
     this.node = el(
       "div",
       { class: "page" },
-      el("header", { class: "page-head" }, el("h1", {}, "Archive")),
+      el("header", { class: "page-head" }, el("h1", {}, "Archive"), this.files.button),
+      this.files.told,
       el("form", { class: "search-form", role: "search", onsubmit: (event) => this.submitted(event) },
         el("div", { class: "search-line" }, this.query, el("button", { type: "submit", class: "strong" }, "Search")),
         el("div", { class: "search-row" }, this.mode, this.order, el("span", { class: "dates" }, el("label", {}, "from ", this.since), el("label", {}, " to ", this.until)))),
       this.told,
       this.hits,
+      this.browse.node,
     ); // prettier-ignore
+    this.files.dropOn(this.node);
+    this.query.addEventListener("input", () => this.query.value || this.leaveSearch());
   }
 
   /** `parameters` are those behind the ? of the address. */
@@ -45,7 +54,7 @@ export class Archive {
     if (query && query !== this.searched) {
       this.query.value = query;
       this.search();
-    } else if (!this.searched) this.tellSize();
+    } else if (!this.searched) this.browsing();
     if (matchMedia("(pointer: fine)").matches) this.query.focus();
   }
 
@@ -53,17 +62,27 @@ export class Archive {
     this.under?.abort();
   }
 
-  /** What there is to be searched, or how to bring something there. */
-  async tellSize() {
+  /** The timeline, or how to bring something in. */
+  async browsing() {
+    this.browse.node.hidden = false;
     try {
-      const { packets, pages, folders } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+      const { packets, folders, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
       if (this.searched) return;
-      const full = [`${counted(packets, "packet")} of ${counted(pages, "page")}, conversations among them. Choose a hit to read it where it stands.`];
-      const empty = ["The archive is empty. Run ", el("code", {}, "gaiad ingest FOLDER"), folders.length ? [", or drop packets into ", el("code", {}, folders[0])] : "", "."];
-      fill(this.told, packets ? full : empty);
+      const empty = ["The archive is empty. Import the files that ChatGPT, Claude or another assistant exported for you: drop them here, or use Import…"];
+      const indexing = queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "";
+      fill(this.told, packets ? indexing : empty);
+      if (packets) await this.browse.load();
     } catch (error) {
       noticed(error);
     }
+  }
+
+  leaveSearch() {
+    this.under?.abort();
+    this.searched = null;
+    fill(this.hits);
+    history.replaceState(null, "", "#/archive");
+    this.browsing();
   }
 
   submitted(event) {
@@ -86,6 +105,7 @@ export class Archive {
   async search() {
     const query = this.query.value.trim();
     this.searched = query;
+    this.browse.node.hidden = true;
     this.under?.abort();
     this.under = new AbortController();
     fill(this.told, "Searching…");
@@ -103,17 +123,42 @@ export class Archive {
   }
 
   show(query, found) {
-    const most = Math.max(...found.hits.map((hit) => hit.score), 0);
-    const near = this.mode.value === "hybrid" && found.hits.every((hit) => hit.retrievers.join() === "dense") ? "; none has any of these words, they are near in meaning" : "";
-    const words = found.hits.length ? `${counted(found.hits.length, "page")} in ${duration(found.took_ms)}${near}` : `Nothing was found for “${query}”`;
+    const near = this.mode.value === "hybrid" && found.hits.length > 0 && found.hits.every((hit) => !hit.explanation?.matched_terms.length);
+    const hits = near ? found.hits.slice(0, NEAREST) : found.hits;
+    const most = near ? Infinity : Math.max(...hits.map((hit) => hit.score), 0);
+    const words = !hits.length ? `Nothing was found for “${query}”` : near ? "No good match. The nearest pages in meaning:" : `${counted(hits.length, "page")} in ${duration(found.took_ms)}`;
     fill(this.told, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
     announce(words);
-    fill(this.hits, found.hits.map((hit) => hitOf(hit, most)));
+    fill(this.hits, together(hits).map((group) => groupOf(group, most)));
   }
 }
 
+/** Hits of one conversation or packet together, in the place of their best. Pure. */
+export function together(hits) {
+  const groups = new Map();
+  for (const hit of hits) {
+    const key = hit.session_id || hit.packet_id;
+    groups.set(key, [...(groups.get(key) ?? []), hit]);
+  }
+  return [...groups.values()];
+}
+
+function groupOf([best, ...more], most) {
+  const first = hitOf(best, most);
+  if (!more.length) return first;
+  const rest = el("div", { class: "hit-more", hidden: true });
+  const label = `${counted(more.length, "more page")} of this conversation`;
+  const toggle = button(label, () => {
+    if (!rest.childNodes.length) fill(rest, more.map((hit) => hitOf(hit, most)));
+    rest.hidden = !rest.hidden;
+    toggle.setAttribute("aria-expanded", String(!rest.hidden));
+  }, { class: "ghost small", "aria-expanded": "false" }); // prettier-ignore
+  first.append(toggle, rest);
+  return first;
+}
+
 function hitOf(hit, most) {
-  const label = [hit.section.replaceAll("_", " "), hit.speaker, hit.model].filter(Boolean).join(" · ");
+  const label = [speakerName(hit), modelName(hit.model)].filter(Boolean).join(" · ");
   const open = (event) => {
     event.preventDefault();
     openPacket(hit.packet_id, { page_id: hit.page_id });
@@ -124,7 +169,7 @@ function hitOf(hit, most) {
     "article",
     { class: "hit" },
     el("h2", {}, title),
-    el("p", { class: "hit-facts" }, el("span", {}, day(hit.timestamp)), label ? el("span", {}, label) : null, el("code", {}, hit.packet_id)),
+    el("p", { class: "hit-facts" }, el("span", {}, day(hit.timestamp)), label ? el("span", {}, label) : null),
     el("p", { class: "stored" }, marked(hit.excerpt, hit.explanation?.matched_terms ?? [])),
     hit.explanation ? whyThisHit(hit, most) : null,
   );

@@ -255,9 +255,9 @@ export class Chat {
     }
   }
 
-  /** Stop the newest turn that runs here; whether there was one. */
-  stopNewest() {
-    const running = [...this.views.values()].filter((view) => view.turn.running).at(-1);
+  /** Stop what is being written: of several messages the first that has no answer yet. Whether there was one. */
+  stopWriting() {
+    const running = [...this.views.values()].find((view) => view.turn.running);
     if (running) this.stop(running.turn);
     return Boolean(running);
   }

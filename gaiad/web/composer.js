@@ -12,7 +12,7 @@ export class Composer {
     this.onSend = onSend;
     this.session = "";
     this.text = el("textarea", {
-      id: "message", rows: "1", placeholder: "Ask the council…", "aria-label": "Your message", autocomplete: "off", enterkeyhint: "send",
+      id: "message", rows: "1", placeholder: "Ask anything…", "aria-label": "Your message", autocomplete: "off", enterkeyhint: matchMedia("(pointer: fine)").matches ? "send" : "enter",
       oninput: () => this.typed(), onkeydown: (event) => this.key(event),
     }); // prettier-ignore
     this.send = el("button", { type: "submit", class: "send", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));

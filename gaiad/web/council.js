@@ -91,7 +91,7 @@ export class Council {
     const able = status.roles.filter((role) => role.can_vote).length;
     const quoting = status.roles.every((role) => role.kind === QUOTING);
     const verdict = status.quorum ? ["verified", "quorum"] : quoting ? ["", "quotes only"] : ["broken", "no quorum"];
-    const more = quoting ? " · no role has a model that writes; set [roles] to have one" : status.quorum ? "" : " · answers go on and say so; actions and governance wait";
+    const more = quoting ? " · no role has a model that writes; set [roles] to have one" : status.quorum ? "" : " · answers continue and say so; actions and governance wait";
     fill(this.quorum, el("span", { class: `verdict ${verdict[0]}` }, verdict[1]), ` ${able} of ${status.roles.length} can vote · depth ${status.depth}${more}`);
     this.drawRoles();
     fill(this.now, status.turns.map(running), status.open_proposals.map(proposal), status.escalations.map(escalation));
@@ -109,7 +109,7 @@ export class Council {
       "section",
       { class: "role", data: { role: role.role, state: role.state } },
       el("h2", {}, roleName(role.role), el("span", { class: `state ${role.state}` }, busy ? `at ${busy.stage}` : role.state)),
-      el("p", { class: "role-model" }, role.model, role.kind && role.kind !== role.model ? ` · ${role.kind}` : ""),
+      el("p", { class: "role-model" }, role.kind === QUOTING ? "no model, only quotes" : role.model, role.kind && ![role.model, QUOTING].includes(role.kind) ? ` · ${role.kind}` : ""),
       el("p", { class: "role-duties" }, `${duties.join(", ")}${role.can_vote ? " · votes" : " · cannot vote"}`),
       el("p", { class: `beat ${beating ? "beating" : ""}` }, el("span", { class: "heart", "aria-hidden": "true" }, "♥"), role.last_heartbeat ? ` ${relative(role.last_heartbeat)}` : " never heard"),
       role.reason ? el("p", { class: "note" }, role.reason) : null,

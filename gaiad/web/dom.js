@@ -33,7 +33,7 @@ export function button(words, onclick, properties = {}) {
 
 /** A character that is not seen but acts stands there as a mark with its number. */
 function shown(part) {
-  return typeof part === "string" ? part : el("span", { class: "hidden-sign", title: "A character that is not seen stands here" }, part.sign);
+  return typeof part === "string" ? part : el("span", { class: "hidden-sign", title: "An invisible character is here" }, part.sign);
 }
 
 function furnish(node, properties, children) {

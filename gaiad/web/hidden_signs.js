@@ -1,7 +1,7 @@
 // Finds in a text the characters that are not seen but act: zero width, direction, control and tag characters. Pure.
 
 // Not `\t`, `\n` and `\r`. The tags of a flag, and joiners in scripts and pictures that are written with them, stay.
-const HIDDEN = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}";
+const HIDDEN = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufeff\\uffa0\\ufff0-\\ufffb\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}";
 const JOINERS = "\\u200c\\u200d";
 const KEPT = `\\u{1f3f4}[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{1,6}\\u{e007f}|[^\\u0000-\\u009f${JOINERS}${HIDDEN}][${JOINERS}]`;
 const ANY = new RegExp(`[${HIDDEN}${JOINERS}]`, "u");

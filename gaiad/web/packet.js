@@ -1,12 +1,15 @@
-// The panel with a packet: what it is, whether it is whole, and its pages, opened where something was quoted.
+// The panel with a packet: a conversation reads as one, a record as its fields, both opened where something was quoted.
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
+import { noticed } from "./connection.js";
 import { button, el, fill, icon } from "./dom.js";
 import { findPassage } from "./passages.js";
+import { showText } from "./rich_text.js";
 import { tenant } from "./state.js";
-import { bytes, counted, dateTime, firstLine, leftOut } from "./words.js";
+import { bytes, counted, dateTime, firstLine, leftOut, modelName, sourceKind, speakerName } from "./words.js";
 
+const RECORD = ["researcher", "notes", "tags", "challenge_phrases", "metrics", "artifacts", "instructions", "loop_closure", "schema_version"];
 const panel = () => document.getElementById("packet");
 let opener = null;
 let newest = 0;
@@ -49,8 +52,9 @@ function show(detail, passage) {
   const found = findPassage(pages, passage);
   const title = el("h2", { tabindex: "-1" }, packet.topic || firstLine(packet.summary, 80) || packet.packet_id);
   const without = leftOut(detail.redactions);
-  const body = el("div", { class: "packet-pages" }, pages.map((page) => pageOf(page, found?.page === page ? found : null)));
-  fill(panel(), head(title), facts(detail), without ? el("p", { class: "note" }, without) : null, word(passage, found), body);
+  const drawPage = pages.some((page) => page.speaker) ? turnOf : pageOf;
+  const body = el("div", { class: "packet-pages" }, pages.map((page, number) => drawPage(page, found?.page === page ? found : null, pages[number - 1])));
+  fill(panel(), head(title), facts(detail), record(detail.fields), without ? el("p", { class: "note" }, without) : null, word(passage, found), body, deletion(packet));
   title.focus({ preventScroll: true });
   const mark = body.querySelector("mark");
   if (mark) mark.scrollIntoView({ block: "center" });
@@ -62,7 +66,7 @@ function word(passage, found) {
   if (!passage) return null;
   if (!found) return el("p", { class: "note" }, "The passage was not found word for word; these are all its pages.");
   if (found.exact) return null;
-  return el("p", { class: "note" }, "The answer does not quote word for word: the nearest sentence is marked.");
+  return el("p", { class: "note" }, "The answer does not quote word for word; the nearest sentence is marked.");
 }
 
 function facts({ packet, integrity, source }) {
@@ -71,12 +75,44 @@ function facts({ packet, integrity, source }) {
   return el(
     "dl",
     { class: "facts" },
-    fact("Packet", el("code", {}, packet.packet_id)),
-    fact("Written", `${dateTime(packet.timestamp)}${packet.model ? ` · ${packet.model}` : ""}`),
-    said ? fact("Said in", el("a", { href: `#/chat/${encodeURIComponent(packet.session_id)}` }, "this conversation")) : fact("Integrity", checks(packet.integrity, verdict, integrity)),
-    fact("Kept", `${counted(packet.pages, "page")} · ${bytes(packet.bytes)} · ${packet.dialect.replaceAll("_", " ")}`),
-    source && !said ? fact("From", el("span", { class: "path" }, source)) : null,
+    fact("Written", [dateTime(packet.timestamp), modelName(packet.model), said ? "" : sourceKind(packet.dialect)].filter(Boolean).join(" · ")),
+    said ? fact("Said in", el("a", { href: `#/chat/${encodeURIComponent(packet.session_id)}` }, "this conversation")) : null,
+    packet.integrity === "broken" ? fact("Integrity", checks(packet.integrity, verdict, integrity)) : null,
+    fact(
+      "Kept",
+      el(
+        "details",
+        { class: "checks" },
+        el("summary", {}, `${counted(packet.pages, "page")}, ${bytes(packet.bytes)}`),
+        el("dl", { class: "facts" }, fact("Packet", el("code", {}, packet.packet_id)), said ? null : fact("Integrity", checks(packet.integrity, verdict, integrity)), source && !said ? fact("From", el("span", { class: "path" }, source)) : null),
+      ),
+    ),
   );
+}
+
+/** Deletes the packet after a second word, and offers to take that back. */
+function deletion(packet) {
+  const node = el("p", { class: "deletion" });
+  const what = { packet_ids: [packet.packet_id], tenant: tenant() };
+  const ask = async () => {
+    const { pages, quoting_turns: turns } = await post("/forget", { ...what, dry_run: true });
+    const also = turns ? ` and ${counted(turns, "chat turn")} quoting it` : "";
+    fill(node, `Delete ${counted(pages, "page")}${also}? `, button("Delete", () => run(remove), { class: "danger small" }), " ", button("Keep", start, { class: "small" }));
+  };
+  const remove = async () => {
+    const { forget_id } = await post("/forget", what);
+    fill(node, "Deleted; it can be restored for 24 hours. ", button("Undo", () => run(() => restore(forget_id)), { class: "small" }));
+    announce("Deleted.");
+  };
+  const restore = async (forgetId) => {
+    await post("/forget/undo", { forget_id: forgetId, tenant: tenant() });
+    announce("Restored.");
+    start();
+  };
+  const run = (step) => step().catch((error) => (noticed(error), fill(node, el("span", { class: "problem" }, error.message))));
+  const start = () => void fill(node, button("Delete…", () => run(ask), { class: "ghost small" }));
+  start();
+  return node;
 }
 
 function checks(kind, verdict, integrity) {
@@ -87,10 +123,50 @@ function checks(kind, verdict, integrity) {
 
 const fact = (name, ...value) => [el("dt", {}, name), el("dd", {}, ...value)];
 
+/** The fields of a record besides its text, folded; nothing where it has none. */
+function record(fields) {
+  const rows = RECORD.map((name) => [name, plainly(fields?.[name])]).filter(([, value]) => value);
+  if (!rows.length) return null;
+  return el(
+    "details",
+    { class: "record" },
+    el("summary", {}, counted(rows.length, "field")),
+    el("table", { class: "table" }, el("tbody", {}, rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name.replaceAll("_", " ")), el("td", {}, value))))),
+  );
+}
+
+function plainly(value) {
+  if (value === null || value === undefined || value === "") return "";
+  if (Array.isArray(value)) return value.map(plainly).filter(Boolean).join("; ");
+  if (typeof value === "object") return Object.entries(value).map(([name, one]) => [name, plainly(one)]).filter(([, one]) => one).map(([name, one]) => `${name.replaceAll("_", " ")}: ${one}`).join(", "); // prettier-ignore
+  return String(value);
+}
+
+/** A turn of a conversation; the speaker is named where it changes. */
+function turnOf(page, found, before) {
+  const same = before && before.speaker === page.speaker && before.section === page.section;
+  const when = page.timestamp && page.timestamp !== before?.timestamp ? el("time", { datetime: page.timestamp }, dateTime(page.timestamp)) : null;
+  return el(
+    "section",
+    { class: `stored-page said${same ? " same" : ""}`, data: { page: page.page_id } },
+    same && !when ? null : el("h3", {}, same ? null : el("span", {}, speakerName(page)), when),
+    found?.whole ? el("mark", { class: "whole" }, spoken(page.text, page.speaker)) : found ? stored(page, found) : spoken(page.text, page.speaker),
+  );
+}
+
+/** What was said, as the speaker wrote it; its own "Speaker:" is the heading's already. */
+function spoken(text, speaker) {
+  const node = el("div", { class: "answer said-text" });
+  showText(node, speaker && text.startsWith(`${speaker}: `) ? text.slice(speaker.length + 2) : text, openPacket);
+  return node;
+}
+
 function pageOf(page, found) {
-  const label = [page.section.replaceAll("_", " "), page.speaker].filter(Boolean).join(" · ");
-  const text = found
-    ? [page.text.slice(0, found.start), el("mark", { class: found.whole ? "whole" : found.exact ? "exact" : "near" }, page.text.slice(found.start, found.end)), page.text.slice(found.end)]
-    : [page.text];
-  return el("section", { class: "stored-page", data: { page: page.page_id } }, label ? el("h3", {}, label) : null, el("p", { class: "stored" }, ...text));
+  return el("section", { class: "stored-page", data: { page: page.page_id } }, page.section ? el("h3", {}, page.section.replaceAll("_", " ")) : null, stored(page, found));
+}
+
+function stored(page, found) {
+  if (!found) return el("p", { class: "stored" }, page.text);
+  const kind = found.whole ? "whole" : found.exact ? "exact" : "near";
+  return el("p", { class: "stored" }, page.text.slice(0, found.start), el("mark", { class: kind }, page.text.slice(found.start, found.end)), page.text.slice(found.end));
 }

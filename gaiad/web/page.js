@@ -10,6 +10,7 @@ import { connect, hear, noticed, onReturn } from "./connection.js";
 import { Council } from "./council.js";
 import { button, el, fill, icon } from "./dom.js";
 import { closePacket, openPacket } from "./packet.js";
+import { Palette } from "./palette.js";
 import { Research } from "./research.js";
 import { Sessions } from "./sessions.js";
 import { showHelp, useShortcuts } from "./shortcuts.js";
@@ -30,6 +31,7 @@ applyTheme();
 
 const sessions = new Sessions(document.getElementById("sessions"));
 const views = { chat: new Chat(sessions), council: new Council(), archive: new Archive(), research: new Research(), approvals: new Approvals(), status: new StatusView() };
+const palette = new Palette(PLACES, () => sessions.list);
 let shown = null;
 let waiting = 0;
 
@@ -106,8 +108,9 @@ const KEYS = [
   ...PLACES.map(({ name, words }, number) => ({ key: String(number + 1), words, run: () => (location.hash = `#/${name}`) })),
   { key: "n", words: "New conversation", run: () => (location.hash = "#/chat") },
   { key: "/", words: "To the field where one types", run: () => focusField() },
+  { key: "Ctrl+k", words: "Find anything", always: true, run: () => palette.open() },
   { key: "t", words: "Dark, light, or as the system has it", run: turnTheme },
-  { key: "Ctrl+.", words: "Stop the answer that is being written", always: true, run: () => views.chat.stopNewest() },
+  { key: "Ctrl+.", words: "Stop the answer that is being written", always: true, run: () => views.chat.stopWriting() },
   { key: "Escape", shown: "Esc", words: "Close the packet, or leave the field", always: true, run: () => closePacket() || leaveField() },
   { key: "?", words: "These keys", run: () => showHelp(KEYS) },
 ];

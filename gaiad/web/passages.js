@@ -1,8 +1,11 @@
 // Finds in a packet's pages what an answer quotes or says: the quote where it stands, else the nearest sentence. Pure.
 
 const QUOTED = /[“"„«]([^“”"„«»]{8,})[”"“»]/g;
+const OUTERMOST = /[“"„«]([\s\S]{8,})[”"“»]/;
 const SENTENCE = /[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)/g;
 const WORD = /[\p{L}\p{N}]{3,}/gu;
+const TOKEN = /[\p{L}\p{N}]+/gu;
+const FEWEST_LETTERS = 8; // of a passage that is looked for word for word
 const LEAST_SHARED = 0.34;
 
 /**
@@ -28,7 +31,8 @@ function ofSaid(pages, said) {
   const claim = claimOf(said);
   const last = (claim.match(SENTENCE) ?? [claim]).at(-1).trim();
   const quotes = [...claim.matchAll(QUOTED)].map((match) => match[1]).reverse();
-  for (const words of [...quotes, claim, last]) {
+  const whole = OUTERMOST.exec(claim)?.[1].split("…").sort((a, b) => b.length - a.length)[0];
+  for (const words of [whole, ...quotes, claim, last]) {
     const found = verbatim(pages, words);
     if (found) return found;
   }
@@ -51,16 +55,37 @@ function claimOf(said) {
   return parts.filter((part) => part.length >= 8).at(-1) ?? "";
 }
 
-/** Where the words stand in a page, whatever white space is between them. */
+/** Where the words stand in a page, one after the other, whatever marks and white space are between them. */
 function verbatim(pages, words) {
-  const wanted = words.trim().replace(/[.,;:!?]+$/, "");
-  if (wanted.length < 8) return null;
-  const pattern = new RegExp(wanted.split(/\s+/).map(escaped).join("\\s+"), "iu");
+  const wanted = tokens(words ?? "").map(({ word }) => word);
+  if (wanted.join("").length < FEWEST_LETTERS) return null;
   for (const page of pages) {
-    const match = pattern.exec(page.text);
-    if (match) return { page, start: match.index, end: match.index + match[0].length, exact: true };
+    const found = tokens(page.text);
+    const at = placeOf(wanted, found.map(({ word }) => word)); // prettier-ignore
+    if (at >= 0) return { page, start: found[at].start, end: found[at + wanted.length - 1].end, exact: true };
   }
   return null;
+}
+
+function tokens(text) {
+  return [...text.matchAll(TOKEN)].map((match) => ({ word: match[0].toLowerCase(), start: match.index, end: match.index + match[0].length }));
+}
+
+function placeOf(wanted, words) {
+  for (let at = words.indexOf(wanted[0]); at >= 0; at = words.indexOf(wanted[0], at + 1)) {
+    if (wanted.every((word, number) => words[at + number] === word)) return at;
+  }
+  return -1;
+}
+
+/** The citation whose quote `said` ends with, or else has in it, or that has what `said` quotes last; undefined when none. */
+export function citationOf(said, citations) {
+  const plain = (text) => ` ${tokens(text).map(({ word }) => word).join(" ")} `; // prettier-ignore
+  const text = plain(said);
+  const quoted = citations.map((one) => [one, plain(one.quote)]).filter(([, quote]) => quote.trim());
+  const claim = plain(OUTERMOST.exec(claimOf(said))?.[1] ?? claimOf(said));
+  const fits = [([, quote]) => text.endsWith(quote), ([, quote]) => text.includes(quote), ([, quote]) => claim.trim() && quote.includes(claim)];
+  return fits.map((fit) => quoted.findLast(fit)?.[0]).find(Boolean);
 }
 
 function nearest(pages, claim) {
@@ -82,4 +107,3 @@ function nearest(pages, claim) {
 }
 
 const wordsOf = (text) => new Set((text.toLowerCase().match(WORD) ?? []).map((word) => word.replace(/(ing|ed|es|s)$/, "")));
-const escaped = (word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

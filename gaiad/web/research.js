@@ -1,7 +1,7 @@
 // A research run as it unfolds: each search, what it found, whether that was enough, and the answer with its quotes.
 //
 // It runs in the daemon; the page follows it by its id, which it keeps, so that a reload goes on with it, and so does a
-// restart of the daemon, which runs it again. Until the answer is there the best one so far stands in its place.
+// restart of the daemon, which runs it again. Until the answer is there the best one so far is in its place.
 
 import { get, post } from "./api.js";
 import { announce } from "./announce.js";
@@ -26,7 +26,7 @@ const breakOff = (researchId) => post(`/research/${encodeURIComponent(researchId
 
 export class Research {
   constructor() {
-    this.question = el("input", { type: "text", id: "question", placeholder: "What shall be found out?", "aria-label": "Question to the archive", autocomplete: "off", oninput: () => keep("question", this.question.value) });
+    this.question = el("input", { type: "text", id: "question", placeholder: "What do you want to find out?", "aria-label": "Question to the archive", autocomplete: "off", oninput: () => keep("question", this.question.value) });
     this.question.value = recall("question", "");
     this.go = el("button", { type: "submit", class: "strong" }, "Research");
     this.cancel = button("Stop", () => this.stop(), { hidden: true });
@@ -214,9 +214,9 @@ function noted(note) {
 }
 
 /** The text, whose citations open their packets at the quoted words. */
-function answerOf({ answer, citations }) {
+function answerOf({ answer, citations, source_packets: ids }) {
   const node = el("div", { class: "answer" });
-  showText(node, answer, (packetId, said) => openPacket(packetId, citations.find((one) => one.packet_id === packetId && said.said.trimEnd().endsWith(one.quote.trimEnd())) ?? said));
+  showText(node, answer, openPacket, citations, ids);
   return node;
 }
 

@@ -37,4 +37,4 @@ export class EarlierRuns {
   }
 }
 
-const stateOf = (run) => (run.outcome ? endedAs(run.outcome) : run.status === "in_progress" ? "goes on" : run.status.replaceAll("_", " "));
+const stateOf = (run) => (run.outcome ? endedAs(run.outcome) : run.status === "in_progress" ? "running" : run.status.replaceAll("_", " "));

@@ -1,22 +1,37 @@
-// Shows the text of an answer: paragraphs, lists, code and citations, built as elements; unchanged blocks stay.
+// Shows the text of an answer: paragraphs, lists, tables, code, links and citations, built as elements; unchanged blocks stay.
 
-import { el } from "./dom.js";
+import { announce } from "./announce.js";
+import { withCard } from "./citation_card.js";
+import { button, el } from "./dom.js";
+import { citationOf } from "./passages.js";
 
-const INLINE = /\[Packet:\s*([^\]\n]{1,200})\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])/g;
+const INLINE = /\[Packet:\s*([^\]\n]{1,200})\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|\[([^\]\n]{1,200})\]\((https?:\/\/[^\s)]{1,2000})\)|(https?:\/\/[^\s<>"']{4,2000}[^\s<>"'.,;:!?)\]])/g;
 const BULLET = /^\s{0,3}[-*•]\s+/;
 const NUMBER = /^\s{0,3}(\d{1,4})[.)]\s+/;
 const HEADING = /^(#{1,4})\s+/;
 const QUOTE = /^>\s?/;
 const FENCE = /^\s{0,3}```/;
+const ROW = /^\s{0,3}\|.*\|\s*$/;
+const RULE = /^\s{0,3}\|[\s:|-]+\|\s*$/;
+const LISTS = ["bullets", "numbers"];
 
-/** Show `text` in `node`. Blocks that are as they were are left alone, so that a selection survives the stream. */
-export function showText(node, text, onCite) {
-  const blocks = split(text);
+/**
+ * Show `text` in `node`. Blocks that are as they were are left alone, so that a selection survives the stream.
+ *
+ * `onCite(packetId, passage)` opens a packet; `cited` are the answer's citations, for the cards of its marks. Only packets
+ * in `ids` are citations, where it is given: what else looks like one is text.
+ */
+export function showText(node, text, onCite, cited = [], ids = null) {
+  const blocks = split(text).map((block) => ({ ...block, source: `${ids ? JSON.stringify(ids) : ""}${block.source}` }));
   const before = node.shownBlocks ?? [];
+  node.marks ??= new Map(); // packet id -> its number in this answer
   let same = 0;
   while (same < blocks.length && same < before.length && same < node.childNodes.length && blocks[same].source === before[same]) same += 1;
   while (node.childNodes.length > same) node.lastChild.remove();
-  for (const block of blocks.slice(same)) node.append(drawn(block, onCite));
+  blocks.slice(same).forEach((block, number) => {
+    const before = blocks.slice(0, same + number).map(({ lines }) => lines.join("\n")).join("\n"); // prettier-ignore
+    node.append(drawn(block, { onCite, cited, ids, marks: node.marks, before }));
+  });
   node.shownBlocks = blocks.map((block) => block.source);
 }
 
@@ -30,7 +45,7 @@ export function split(text) {
   };
   const begin = (kind, line) => {
     if (block?.kind !== kind) end();
-    block ??= { kind, lines: [] };
+    block ??= { kind, lines: [], indent: indentOf(line) };
     block.lines.push(line);
   };
   for (const line of text.split("\n")) {
@@ -41,32 +56,69 @@ export function split(text) {
       end();
       block = { kind: "code", lines: [] };
     } else if (!line.trim()) {
-      if (!["bullets", "numbers"].includes(block?.kind)) end();
-    } else if (HEADING.test(line)) {
+      if (!LISTS.includes(block?.kind)) end();
+    } else if (LISTS.includes(block?.kind) && indentOf(line) >= block.indent + 2) block.lines.push(`\u0000${line.slice(block.indent + 2)}`);
+    else if (HEADING.test(line)) {
       end();
       begin("heading", line);
       end();
     } else if (BULLET.test(line)) begin("bullets", line);
     else if (NUMBER.test(line)) begin("numbers", line);
+    else if (ROW.test(line)) begin("table", line);
     else if (QUOTE.test(line)) begin("quote", line.replace(QUOTE, ""));
-    else if (["bullets", "numbers"].includes(block?.kind) && /^\s{2,}/.test(line)) block.lines.push(`\u0000${line.trim()}`);
     else begin("paragraph", line);
   }
   end();
   return blocks;
 }
 
-function drawn(block, onCite) {
+function indentOf(line) {
+  return line.length - line.trimStart().length;
+}
+
+function drawn(block, context) {
   const { kind, lines } = block;
-  if (kind === "code") return el("pre", { class: "code", tabindex: "0" }, el("code", {}, lines.join("\n")));
-  if (kind === "heading") return el("p", { class: "heading" }, inline(lines[0].replace(HEADING, ""), onCite));
-  if (kind === "quote") return el("blockquote", {}, inline(lines.join("\n"), onCite));
-  if (kind === "bullets") return el("ul", {}, items(lines, BULLET).map((item) => el("li", {}, inline(item, onCite))));
+  if (kind === "code") return code(lines.join("\n"));
+  if (kind === "heading") return el("p", { class: "heading" }, inline(lines[0].replace(HEADING, ""), context));
+  if (kind === "quote") return el("blockquote", {}, inline(lines.join("\n"), context));
+  if (kind === "table" && lines.length > 1 && RULE.test(lines[1])) return table(lines, context);
+  if (kind === "bullets") return el("ul", {}, list(items(lines, BULLET), context));
   if (kind === "numbers") {
     const start = Number(NUMBER.exec(lines[0])?.[1] ?? 1);
-    return el("ol", { start: start === 1 ? null : start }, items(lines, NUMBER).map((item) => el("li", {}, inline(item, onCite))));
+    return el("ol", { start: start === 1 ? null : start }, list(items(lines, NUMBER), context));
   }
-  return el("p", {}, inline(lines.join("\n"), onCite));
+  return el("p", {}, inline(lines.join("\n"), context));
+}
+
+/** Items of a list, each with what is indented below it; a citation in one gets those before it too. */
+function list(found, context) {
+  return found.map((item, number) => {
+    const before = [context.before, ...found.slice(0, number)];
+    const parts = split(item).map((block) => {
+      const here = { ...context, before: before.join("\n") };
+      before.push(block.lines.join("\n"));
+      return block.kind === "paragraph" ? inline(block.lines.join("\n"), here) : drawn(block, here);
+    });
+    return el("li", {}, parts);
+  });
+}
+
+function code(text) {
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    announce("The code is copied.");
+  };
+  return el("div", { class: "code-box" }, el("pre", { class: "code", tabindex: "0" }, el("code", {}, text)), button("Copy", copy, { class: "ghost small code-copy", "aria-label": "Copy the code" }));
+}
+
+function table(lines, context) {
+  const cells = (line) => line.trim().slice(1, -1).split("|").map((cell) => inline(cell.trim(), context)); // prettier-ignore
+  const [head, , ...rows] = lines;
+  return el(
+    "div",
+    { class: "wide-table", tabindex: "0", role: "region", "aria-label": "Table" },
+    el("table", { class: "table" }, el("thead", {}, el("tr", {}, cells(head).map((cell) => el("th", { scope: "col" }, cell)))), el("tbody", {}, rows.map((row) => el("tr", {}, cells(row).map((cell) => el("td", {}, cell)))))),
+  );
 }
 
 function items(lines, mark) {
@@ -78,27 +130,32 @@ function items(lines, mark) {
   return found;
 }
 
-/** Text with its emphasis, code and citations; a citation is told the text that stands before it in its block. */
-function inline(text, onCite) {
+/** Text with its emphasis, code, links and citations; a citation gets the answer's text up to it. */
+function inline(text, context) {
   const parts = [];
   let position = 0;
   for (const match of text.matchAll(INLINE)) {
     if (match.index > position) parts.push(text.slice(position, match.index));
-    const [whole, packet, code, strong, stressed] = match;
-    if (packet !== undefined) parts.push(citation(packet.trim(), text.slice(0, match.index), onCite));
-    else if (code !== undefined) parts.push(el("code", {}, code));
+    const [whole, packet, literal, strong, stressed, label, target, bare] = match;
+    if (packet !== undefined) parts.push(context.ids?.includes(packet.trim()) === false ? whole : citation(packet.trim(), `${context.before}\n${text.slice(0, match.index)}`, context));
+    else if (literal !== undefined) parts.push(el("code", {}, literal));
     else if (strong !== undefined) parts.push(el("strong", {}, strong));
-    else parts.push(el("em", {}, stressed));
+    else if (stressed !== undefined) parts.push(el("em", {}, stressed));
+    else parts.push(el("a", { href: target ?? bare, target: "_blank", rel: "noopener noreferrer", title: target ?? null }, label ?? bare));
     position = match.index + whole.length;
   }
   if (position < text.length) parts.push(text.slice(position));
   return parts;
 }
 
-function citation(packetId, before, onCite) {
-  return el(
+/** A numbered mark; the number is the packet's in this answer. */
+function citation(packetId, before, { onCite, cited, marks }) {
+  if (!marks.has(packetId)) marks.set(packetId, marks.size + 1);
+  const exact = citationOf(before, cited.filter((one) => one.packet_id === packetId)); // prettier-ignore
+  const mark = el(
     "button",
-    { type: "button", class: "cite", title: `Open packet ${packetId}`, "aria-label": `Packet ${packetId}: open it at this passage`, onclick: () => onCite(packetId, { said: before }) },
-    `[Packet: ${packetId}]`,
+    { type: "button", class: "cite", "aria-label": `Source ${marks.get(packetId)}: packet ${packetId}, open it at this passage`, data: { packet: packetId }, onclick: () => onCite(packetId, exact ?? { said: before }) },
+    String(marks.get(packetId)),
   );
+  return withCard(mark, packetId, exact);
 }

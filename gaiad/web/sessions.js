@@ -1,11 +1,12 @@
 // The list of conversations beside the chat: the first thing said in each, those with an answer under way marked.
 
 import { get, post } from "./api.js";
-import { el, fill, icon } from "./dom.js";
+import { noticed } from "./connection.js";
+import { button, el, fill, icon } from "./dom.js";
 import { tenant } from "./state.js";
 import { counted, firstLine, relative } from "./words.js";
 
-const SHOWN = 40;
+const SHOWN = 40; // at first, and as many more each time
 const AGAIN_MS = 3000;
 const LOGGED = 40; // turns of the turn log looked through for conversations that memory does not keep
 
@@ -16,11 +17,17 @@ export class Sessions {
     this.chosen = "";
     this.list = [];
     this.begun = [];
+    this.limit = SHOWN;
+  }
+
+  more() {
+    this.limit += SHOWN;
+    return this.load();
   }
 
   async load() {
     const [{ sessions: kept }, { turns }, { turns: records }] = await Promise.all([
-      post("/sessions/list", { tenant: tenant(), limit: SHOWN }),
+      post("/sessions/list", { tenant: tenant(), limit: this.limit }),
       get(`/turns/running?tenant=${encodeURIComponent(tenant())}`),
       post("/turns/list", { tenant: tenant(), limit: LOGGED }),
     ]);
@@ -30,10 +37,12 @@ export class Sessions {
     if (turns.length) this.again = setTimeout(() => this.load().catch(() => {}), AGAIN_MS); // until none is answered any more
     this.begun = this.begun.filter((one) => !sessions.some((other) => other.session_id === one.session_id));
     this.list = [...this.begun, ...sessions];
+    this.whole = kept.length < this.limit;
     this.draw();
   }
 
   choose(session) {
+    this.naming &&= session === this.chosen;
     this.chosen = session;
     this.draw();
   }
@@ -58,22 +67,46 @@ export class Sessions {
       el("a", { class: "new-chat", href: "#/chat", "aria-current": this.chosen === "" ? "page" : null, title: "New conversation (n)" }, icon("new"), "New conversation"),
       this.list.length ? el("h2", { class: "label" }, "Conversations") : null,
       el("ul", { class: "session-list" }, this.list.map((session) => this.row(session))),
+      this.whole ? null : button("Older", () => this.more().catch(noticed), { class: "ghost small" }),
     );
   }
 
   row(session) {
     const title = session.title || firstLine(session.first_message ?? "") || session.session_id;
     const busy = this.running.has(session.session_id);
+    const chosen = session.session_id === this.chosen && !session.lost && !this.begun.includes(session);
+    if (chosen && this.naming) return el("li", {}, this.nameField(session, title));
     return el(
       "li",
-      {},
+      { class: chosen ? "chosen" : null },
       el(
         "a",
         { href: `#/chat/${encodeURIComponent(session.session_id)}`, "aria-current": session.session_id === this.chosen ? "page" : null, title: `${title}\n${session.session_id}` },
         el("span", { class: "session-title" }, title),
         el("span", { class: "session-when" }, busy ? el("span", { class: "pulse" }) : null, busy ? "answering" : `${relative(session.updated_at)} · ${counted(session.turns, "turn")}`),
       ),
+      chosen ? button("Rename", () => this.name(true), { class: "ghost small rename", "aria-label": `Rename ${title}` }) : null,
     );
+  }
+
+  name(naming) {
+    this.naming = naming;
+    this.draw();
+    this.node.querySelector(naming ? ".session-name" : ".rename")?.focus();
+  }
+
+  nameField(session, title) {
+    const done = async (value) => {
+      this.naming = false;
+      try {
+        if (value !== title) Object.assign(session, await post("/sessions/rename", { session_id: session.session_id, title: value, tenant: tenant() }));
+      } catch (error) {
+        noticed(error);
+      }
+      this.name(false);
+    };
+    const keys = { Enter: (field) => done(field.value.trim()), Escape: () => done(title) };
+    return el("input", { class: "session-name", value: title, maxlength: "200", "aria-label": "Name of the conversation", onkeydown: (event) => keys[event.key] && (event.preventDefault(), event.stopPropagation(), keys[event.key](event.target)) });
   }
 }
 

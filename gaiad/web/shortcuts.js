@@ -6,7 +6,7 @@ import { button, el, fill } from "./dom.js";
 export function useShortcuts(keys) {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.altKey || event.metaKey || event.isComposing) return;
-    if (document.querySelector("dialog[open]") && event.key !== "?") return;
+    if (document.querySelector("dialog[open]") && !["?", "k"].includes(event.key)) return;
     const typing = event.target.matches?.("input, textarea, select, [contenteditable]");
     const name = `${event.ctrlKey ? "Ctrl+" : ""}${event.key}`;
     const found = keys.find((one) => one.key === name);

@@ -76,7 +76,7 @@ const tilesOf = (status) => [
 const tiles = (rows) => el("dl", { class: "tiles" }, rows.map(([words, value]) => el("div", { class: "tile" }, el("dt", {}, words), el("dd", {}, value))));
 
 function models(rows) {
-  const cells = rows.map((model) => [roleName(model.role) || "–", model.name || model.path_or_url, model.kind, el("span", { class: `state ${model.state}` }, model.state), model.memory_bytes ? bytes(model.memory_bytes) : "–", `${model.running} / ${model.waiting}`, model.reason || "–"]);
+  const cells = rows.map((model) => [roleName(model.role) || "–", model.kind === "extractive" ? "none, only quotes" : model.name || model.path_or_url, model.kind === "extractive" ? "–" : model.kind, el("span", { class: `state ${model.state}` }, model.state), model.memory_bytes ? bytes(model.memory_bytes) : "–", `${model.running} / ${model.waiting}`, model.reason || "–"]);
   const head = ["Role", "Model", "Kind", "State", "Memory", "Runs / waits", "Why"];
   if (rows.every((model) => !model.reason)) for (const row of [head, ...cells]) row.pop();
   return el(

@@ -14,13 +14,14 @@ export function newTurn(message, more = {}) {
     depth: "",
     depthWhy: "",
     running: false,
-    broken: false, // it ended before its end; what there is of it is no answer
+    broken: false, // it ended early; its text is not an answer
     done: null,
     error: null, // {code, message}
     notes: [],
     redactions: [],
     reducedQuorum: false, // of a turn from memory, as the turn log knows it
     sources: [],
+    citations: [], // verified spans, as the answer gives them
     also: null, // {packet_id, words} of an earlier packet that bears on it
     verdicts: {}, // packet id -> what was said of it here
     ...more,
@@ -46,7 +47,7 @@ const EVENTS = {
     for (const step of turn.steps) if (step.kind === "search" && step.state === "now") step.state = "ok";
     Object.assign(turn, { depth: data.depth, depthWhy: data.why });
   },
-  stage: (turn, data) => turn.steps.push({ kind: "stage", stage: data.stage, role: data.role, why: data.why, state: "now", blocks: [], record: null }),
+  stage: (turn, data) => turn.steps.push({ kind: "stage", stage: data.stage, role: data.role, why: data.why, place: data.of > 1 ? `stage ${data.number} of ${data.of}` : "", state: "now", blocks: [], record: null }),
   packet: (turn, data) => Object.assign(current(turn) ?? {}, { packet: data }),
   block: (turn, data) => {
     addRedactions(turn, data.redactions);
@@ -72,7 +73,7 @@ const EVENTS = {
   done: (turn, data) => {
     Object.assign(turn, {
       running: false, done: data, answer: data.answer, answered: data.answered, depth: data.depth, depthWhy: data.depth_why,
-      turnId: data.turn_id, sessionId: data.session_id, sources: data.sources, broken: BROKEN.includes(data.status),
+      turnId: data.turn_id, sessionId: data.session_id, sources: data.sources, citations: data.citations ?? [], broken: BROKEN.includes(data.status),
     }); // prettier-ignore
     turn.also = data.also;
     turn.notes = [...turn.notes, ...data.notes];
@@ -104,7 +105,7 @@ export function rememberedTurn(stored) {
   });
 }
 
-const LOST = { CUT_OFF: "gaiad ended before this answer was whole.", CANCELLED: "Stopped before its end: this is no whole answer." };
+const LOST = { CUT_OFF: "gaiad ended before this answer was complete.", CANCELLED: "Stopped before its end: this answer is incomplete." };
 
 /** `turns` of memory, and between them those of the turn log that came to nothing: what was said in them is not lost. */
 export function withLost(turns, records) {

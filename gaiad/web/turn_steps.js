@@ -16,8 +16,8 @@ const GOOD = new Set(["ok", "success", "accept"]);
 export function doingNow(turn) {
   const step = turn.steps.findLast((one) => one.state === "now");
   if (step?.kind === "search") return step.lines.at(-1)?.text ?? "Searching the archive";
-  if (step?.kind === "stage") return `${roleName(step.role)} ${DOING[step.stage] ?? step.stage}`;
-  return turn.depth ? "The council goes on" : "Reading the question";
+  if (step?.kind === "stage") return [`${roleName(step.role)} ${DOING[step.stage] ?? step.stage}`, step.place].filter(Boolean).join(", ");
+  return turn.depth ? "The council is still working" : "Reading the question";
 }
 
 /** What happened, on one line. */
@@ -25,14 +25,12 @@ export function inShort(turn) {
   const stages = turn.steps.filter((step) => step.kind === "stage" && step.record);
   const record = turn.record;
   const time = record ? tookMs(record) : turn.done ? total(turn.done.timings) : stages.reduce((sum, step) => sum + step.record.ms, 0);
-  const read = stages.reduce((sum, step) => sum + (step.record.prompt_tokens ?? 0), 0);
-  const written = stages.reduce((sum, step) => sum + (step.record.tokens ?? 0), 0);
-  const parts = [turn.depth || record?.depth ? `${capital(turn.depth || record.depth)} depth` : "How it came about"];
-  if (stages.length) parts.push(counted(stages.length, "stage"));
+  const full = (turn.depth || record?.depth) === "full";
+  const parts = [full ? "Answered by the council" : "How this was made"];
+  if (full && stages.length) parts.push(counted(stages.length, "stage"));
   const votes = turn.steps.filter((step) => step.kind === "vote").length;
   if (votes) parts.push(counted(votes, "vote"));
   if (time) parts.push(duration(time));
-  if (read || written) parts.push(`${grouped(read)} tokens read, ${grouped(written)} written`);
   return parts.join(" · ");
 }
 
@@ -74,12 +72,14 @@ function staged(step) {
   const well = GOOD.has(step.state) || step.state === "now";
   const did = step.state === "now" ? DOING[step.stage] : well ? DID[step.stage] : `${VERDICTS[step.state] ?? step.state} (${step.stage})`;
   const sure = record?.confidence !== null && record?.confidence !== undefined ? [`confidence ${record.confidence.toFixed(2)}`] : [];
-  const cost = record ? [...sure, duration(record.ms), ...(record.tokens ? [`${grouped(record.tokens)} tokens`] : [])].join(" · ") : "";
+  const cost = record ? [...sure, duration(record.ms), ...(record.tokens ? [`${grouped(record.tokens)} tokens`] : []), ...perSecond(record)].join(" · ") : "";
   const instead = record?.stands_in_for ? ` for ${roleName(record.stands_in_for)}` : "";
   const notes = (record?.notes ?? []).map((note) => el("p", { class: "note" }, note));
   const texts = step.blocks.map((block) => el("p", { class: "wrote" }, shown(block)));
   return row(step, `${roleName(step.role)}${instead} ${did ?? step.stage}`, el("div", {}, texts, notes), cost);
 }
+
+const perSecond = (record) => (record.tokens && record.decode_ms >= 1 ? [`${Math.round((record.tokens / record.decode_ms) * 1000)} tokens/s`] : []);
 
 const shown = (block) => (block.marker === "PLAN" ? block.text.replace(/\nconfidence=[\d.]+$/, "") : block.text);
 

@@ -44,7 +44,7 @@ export class TurnView {
     this.node.classList.toggle("running", turn.running);
     this.drawWork();
     this.drawStruck();
-    showText(this.answer, turn.answer, openPacket);
+    showText(this.answer, turn.answer, openPacket, turn.citations, turn.running ? null : turn.sources);
     this.answer.classList.toggle("unanswered", !turn.answered);
     this.answer.classList.toggle("broken", turn.broken);
     fill(this.under, turn.running ? null : this.underneath());
@@ -57,11 +57,11 @@ export class TurnView {
     if (now === this.shownWork) return; // not with every word: nothing that moves can be pressed
     this.shownWork = now;
     this.stopButton.hidden = !turn.running || !turn.turnId;
-    const marks = el("span", { class: "stage-marks" }, stageMarks(turn));
+    const marks = el("span", { class: "stage-marks" }, turn.depth === "fast" ? null : stageMarks(turn));
     if (turn.running) fill(this.summary, el("span", { class: "doing" }, el("span", { class: "pulse", "aria-hidden": "true" }), `${doingNow(turn)}…`), marks);
     else fill(this.summary, el("span", { class: "done-words" }, turn.steps.length ? inShort(turn) : "How it came about"), marks);
     const without = leftOut(turn.record?.redactions);
-    if (this.work.open && (turn.steps.length || turn.running)) fill(this.steps, stepList(turn), without ? el("p", { class: "note" }, without) : null);
+    if (this.work.open && (turn.steps.length || turn.running)) fill(this.steps, stepList(turn), madeBy(turn), without ? el("p", { class: "note" }, without) : null);
   }
 
   /** Of a turn from memory, the turn log knows the steps. */
@@ -91,7 +91,7 @@ export class TurnView {
     if (struck !== this.shownStruck) {
       this.shownStruck = struck;
       fill(this.struck, el("del", {}, struck.text), el("p", { class: "struck-why" }, `Retracted: ${struck.reason}`));
-      announce(`What stood there is retracted: ${struck.reason}`, { urgent: true });
+      announce(`The previous text was retracted: ${struck.reason}`, { urgent: true });
       setTimeout(() => {
         this.gone = struck;
         this.draw();
@@ -114,7 +114,7 @@ export class TurnView {
   }
 
   failed(error) {
-    const words = !error || error.code === "cancelled" ? "Stopped before its end: this is no whole answer." : error.message;
+    const words = !error || error.code === "cancelled" ? "Stopped before its end: this answer is incomplete." : error.message;
     return el("p", { class: "problem" }, words, " ", this.onAgain ? button("Ask again", () => this.onAgain(this.turn), { class: "small" }) : null);
   }
 
@@ -124,7 +124,7 @@ export class TurnView {
       "div",
       { class: "sources" },
       el("span", { class: "label" }, "Sources"),
-      this.turn.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => openPacket(id, passageOf(said, id)), this.turn.done?.redacted?.includes(id)), verdictButtons(this.turn, id))),
+      this.turn.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => openPacket(id, passageOf(said, id)), this.turn.done?.redacted?.includes(id), this.answer.marks?.get(id)), verdictButtons(this.turn, id))),
     );
   }
 
@@ -132,25 +132,33 @@ export class TurnView {
   also() {
     const { also } = this.turn;
     const words = el("div", { class: "also-words" });
-    showText(words, also.words, openPacket);
+    words.marks = this.answer.marks; // numbered on from the answer
+    showText(words, also.words, openPacket, [], [also.packet_id]);
     return el("div", { class: "also", role: "note", "aria-label": "Earlier packet" }, words, verdictButtons(this.turn, also.packet_id));
   }
 
   foot() {
     const { turn } = this;
-    const { done, stored } = turn;
+    const { stored } = turn;
     const at = stored?.ended_at || turn.startedAt;
-    const parts = [done?.engine ?? stored?.model, done?.persona ?? stored?.persona, done?.reduced_quorum || turn.reducedQuorum ? "reduced quorum" : ""].filter(Boolean);
     const copy = turn.answer ? button("Copy", () => this.copy(), { class: "ghost small", "aria-label": "Copy the answer" }) : null;
-    if (!parts.length && !at && !copy) return null;
+    if (!at && !copy) return null;
     const when = at ? el("time", { datetime: at, title: dateTime(at) }, stored ? dateTime(at) : clockTime(at)) : null;
-    return el("p", { class: "foot" }, parts.map((part) => el("span", {}, part)), when, copy);
+    return el("p", { class: "foot" }, when, copy);
   }
 
   async copy() {
     await navigator.clipboard.writeText(this.turn.answer);
     announce("The answer is copied.");
   }
+}
+
+/** Who wrote it, in which manner, and whether the council was complete. */
+function madeBy({ done, stored, reducedQuorum }) {
+  const engine = done?.engine ?? stored?.model;
+  const persona = done?.persona ?? stored?.persona;
+  const parts = [engine && `Written by ${engine}`, persona && `persona ${persona}`, (done?.reduced_quorum || reducedQuorum) && "fewer than two roles could vote"].filter(Boolean);
+  return parts.length ? el("p", { class: "note" }, `${parts.join("; ")}.`) : null;
 }
 
 const BECAME = { denied: "Its command was denied. ", expired: "Its command was not approved in time. ", running: "Its command runs. ", failed: "Its command could not be run. ", interrupted: "Its command was cut off: gaiad ended. " };
@@ -162,7 +170,7 @@ function command(turnId) {
   const ran = past?.execution && `Its command ran: ${past.execution.stopped || `status ${past.execution.exit_status}`}, ${past.state}. `;
   const words = waits ? "A command waits for your approval. " : (ran ?? BECAME[past?.state] ?? "Its command does not wait any more. ");
   return [
-    el("p", { class: waits ? "waits" : "note" }, icon("approvals"), words, el("a", { href: `#/approvals?turn=${encodeURIComponent(turnId)}` }, waits ? "Look at it" : "See what became of it")),
+    el("p", { class: waits ? "waits" : "note" }, icon("approvals"), words, el("a", { href: `#/approvals?turn=${encodeURIComponent(turnId)}` }, waits ? "Look at it" : "See the result")),
     past?.execution?.output ? el("pre", { class: "code", tabindex: "0", "aria-label": "What the command printed" }, past.execution.output) : null,
   ];
 }
@@ -171,10 +179,10 @@ function command(turnId) {
 const sizeOf = (step) => `${step.kind}${step.state}${step.lines?.length ?? ""}${step.blocks?.length ?? ""}${step.record ? "r" : ""}`;
 
 /** A source by its topic and day as soon as they are known; its id is in the title. */
-export function sourceOf(id, onclick, scrubbed) {
-  const node = el("button", { type: "button", class: "cite source", title: `Open packet ${id}`, onclick }, id);
+export function sourceOf(id, onclick, scrubbed, number) {
+  const node = el("button", { type: "button", class: "cite source", title: `Open packet ${id}`, onclick }, number ? el("span", {}, String(number)) : null, id);
   packetName(id).then(
-    (name) => name?.topic && fill(node, el("span", { class: "source-topic" }, name.topic), el("span", {}, name.day + (scrubbed ? ", scrubbed" : ""))),
+    (name) => name?.topic && fill(node, number ? el("span", {}, String(number)) : null, el("span", { class: "source-topic" }, name.topic), el("span", {}, name.day + (scrubbed ? ", scrubbed" : ""))),
     () => {}, // the id says enough
   );
   return node;

@@ -17,7 +17,7 @@ export function welcome(put) {
 /** Ask about what there is; who has no packet yet is told so, for then there is nothing to ask about. */
 async function greet(node, tries, put) {
   const { packets } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
-  if (!packets) return void fill(node, el("h2", {}, "Nothing is remembered yet."), el("p", {}, "Put packets into the inbox of gaiad's home, or run ", el("code", {}, "gaiad ingest FOLDER"), ". What is said here is remembered too."));
+  if (!packets) return void fill(node, el("h2", {}, "Nothing is remembered yet."), el("p", {}, el("a", { href: "#/archive" }, "Import your conversations"), " from ChatGPT, Claude and others. What is said here is remembered too."));
   const { packets: newest } = await post("/packets/list", { limit: LOOKED_AT, tenant: tenant() });
   const questions = questionsOn(newest);
   if (questions.length) fill(tries, questions.map((words) => tryOf(words, put)));

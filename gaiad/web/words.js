@@ -13,6 +13,21 @@ const REDACTED = {
   key: ["key or token", "keys or tokens"], home_path: ["home path"], name: ["name"], phrase: ["phrase"], slur: ["slur"], profanity: ["profanity", "profanities"], mention: ["mention"],
 }; // prettier-ignore
 
+const PACKET = "Transmission Packet";
+const KINDS = {
+  session_turn: "said here", generic: "other record", reference: PACKET, gam_appendix_b: PACKET, crtp: PACKET, irp_universal: PACKET, orchestrator: PACKET, orchestrator_handoff: PACKET, session_json: PACKET, chatgpt: "ChatGPT", claude_ai: "Claude", claude_code: "Claude Code", codex: "Codex",
+  gemini_cli: "Gemini CLI", gemini_takeout: "Gemini", claude_project: "Claude project", claude_memory: "Claude memory", claude_design: "Claude design",
+  open_webui: "Open WebUI", librechat: "LibreChat", chatbot_ui: "Chatbot UI", grok: "Grok", ai_studio: "AI Studio", llm: "llm command", aider: "aider",
+  specstory: "SpecStory", transcript: "Transcript", note: "Note", thoughtstream: "GAIA thoughtstream", thought_seed: "GAIA thought seed",
+}; // prettier-ignore
+
+/** Who said a page, in what part of a packet, for people; "" for a model without weights, which only quotes. */
+export const speakerName = (page) => ({ user: "you" })[page.speaker] ?? (page.speaker || page.section.replaceAll("_", " "));
+export const modelName = (model) => (model === "extractive" ? "" : model);
+
+/** What a packet came from, for people. */
+export const sourceKind = (dialect) => KINDS[dialect] ?? dialect.replaceAll("_", " ");
+
 /** How many of a kind were taken out. */
 export function redacted(kind, count) {
   const [noun, many] = REDACTED[kind] ?? [kind.replaceAll("_", " ")];

@@ -9,18 +9,20 @@ import select
 import selectors
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from gaiad.approval_schemas import Execution
-from gaiad.clock import Clock
-from gaiad.errors import Unavailable
-from gaiad.ports import Call
-from router.channels.process_watch import folder_size, hand_over, memory_of, owner_of, processes_below
-from router.channels.sandbox import Programs, sandbox_arguments, system_view
+from gaiad.base.clock import Clock
+from gaiad.base.errors import Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.wire.governance import Execution
+from router.channels.process_watch import files_in, hand_over, memory_of, owner_of, processes_below
+from router.channels.sandbox import IN_MEMORY, Programs, filter_program, sandbox_arguments, system_view
 from router.channels.shell_limits import MIB, ShellLimits
+from router.channels.work_folder import most_tar_bytes, put_in_place
 
 _READ_BYTES = 65536
 _KILL_GRACE_S = 5.0
@@ -30,7 +32,13 @@ class CommandRun:
     """One command; `run` once."""
 
     def __init__(
-        self, programs: Programs, argv: Sequence[str], work: Path, limits: ShellLimits, call: Call, clock: Clock
+        self,
+        programs: Programs,
+        argv: Sequence[str],
+        work: Path,
+        limits: ShellLimits,
+        call: RequestContext,
+        clock: Clock,
     ) -> None:
         self._programs = programs
         self._argv = argv
@@ -41,60 +49,80 @@ class CommandRun:
         self._output = bytearray()
         self._status = bytearray()
         self._seen_bytes = 0
-        self._folder_due = 0.0
+        self._tar = tempfile.TemporaryFile()  # noqa: SIM115  closed with the rest
+        self._tar_bytes = 0
         self._first: int | None = None  # a handle of the namespace's first process
 
     def run(self) -> Execution:
         """Raises Unavailable when the command was never started."""
         began = self._clock.monotonic()
         status_read, status_write = os.pipe()
+        tar_read, tar_write = os.pipe()
+        filter_read = _program_fd()
         try:
             view = system_view(self._limits.numbers.sandbox)
             as_root = os.geteuid() == 0
             if as_root:
                 hand_over(self._work, self._limits.numbers.sandbox.root_becomes)
             command = sandbox_arguments(
-                self._programs, view, self._work, self._argv, self._limits, status_write, as_root=as_root
+                self._programs, view, self._work, self._argv, self._limits, status_write, filter_read, as_root=as_root
             )
-            process = self._spawn(command, status_write)
+            process = self._spawn(command, tar_write, status_write, filter_read)
         except OSError as error:
-            os.close(status_read)
+            self._close_all(status_read, tar_read)
             raise Unavailable(f"the sandbox cannot be prepared: {error}", 60.0) from error
         except BaseException:
-            os.close(status_read)
+            self._close_all(status_read, tar_read)
             raise
         finally:
-            os.close(status_write)
+            self._close_all(status_write, tar_write, filter_read)
         try:
-            stopped = self._wait(process, status_read)
+            stopped = self._wait(process, status_read, tar_read)
             self._end(process)
-            stopped = stopped or self._read_rest(process, status_read)
+            stopped = stopped or self._read_rest(process, status_read, tar_read) or self._keep_work()
         finally:
             self._end(process)
             self._close(process, status_read)
+            os.close(tar_read)
+            self._tar.close()
         return self._told(process.returncode, stopped, (self._clock.monotonic() - began) * 1000)
 
-    def _spawn(self, command: list[str], status_fd: int) -> "subprocess.Popen[bytes]":
+    def _keep_work(self) -> str:
+        """What the command left becomes the work directory; why not, where it cannot."""
+        if self._reported("exit-code") is None:
+            return ""
+        if not self._tar_bytes:
+            return "what it left in its work directory did not come out of the sandbox; it is as before"
+        self._tar.seek(0)
+        return put_in_place(self._tar, self._work, self._limits)
+
+    def _close_all(self, *fds: int) -> None:
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)
+
+    def _spawn(self, command: list[str], tar_fd: int, *passed: int) -> "subprocess.Popen[bytes]":
         try:
             return subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=tar_fd,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env={},
                 cwd="/",
-                pass_fds=(status_fd,),
+                pass_fds=tuple(fd for fd in passed if fd >= 0),
                 start_new_session=True,
             )
         except OSError as error:
             raise Unavailable(f"bubblewrap cannot be started ({error.strerror or error})", 60.0) from error
 
-    def _wait(self, process: "subprocess.Popen[bytes]", status: int) -> str:
+    def _wait(self, process: "subprocess.Popen[bytes]", status: int, tar: int) -> str:
         """Read along until it ends or a limit is reached: which one, "" for none."""
         assert process.stdout is not None
         numbers = self._limits.numbers.watch
         with selectors.DefaultSelector() as selector:
-            for fd, store in ((process.stdout.fileno(), self._take_output), (status, self._take_status)):
+            stores = ((process.stdout.fileno(), self._take_output), (status, self._take_status), (tar, self._take_tar))
+            for fd, store in stores:
                 os.set_blocking(fd, False)
                 selector.register(fd, selectors.EVENT_READ, store)
             while True:
@@ -109,13 +137,15 @@ class CommandRun:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(numbers.every_ms / 1000)
 
-    def _read_rest(self, process: "subprocess.Popen[bytes]", status: int) -> str:
+    def _read_rest(self, process: "subprocess.Popen[bytes]", status: int, tar: int) -> str:
         """What was written last, now that nothing is left that could write more."""
         assert process.stdout is not None
         while not self._over_output() and self._take_output(process.stdout.fileno()):
             pass
         self._take_status(status)
-        return self._over_output()
+        while not self._over_tar() and self._take_tar(tar):
+            pass
+        return self._over_output() or self._over_tar()
 
     def _take_output(self, fd: int) -> bool:
         """Whether there may be more."""
@@ -123,6 +153,12 @@ class CommandRun:
         self._seen_bytes += len(piece)
         room = self._limits.output_bytes - len(self._output)
         self._output += piece[:room]
+        return bool(piece)
+
+    def _take_tar(self, fd: int) -> bool:
+        piece = _read(fd)
+        self._tar_bytes += len(piece)
+        self._tar.write(piece)
         return bool(piece)
 
     def _take_status(self, fd: int) -> bool:
@@ -142,7 +178,7 @@ class CommandRun:
             return "it was cancelled"
         if self._call.deadline is not None and now > self._call.deadline:
             return f"it ran longer than {self._limits.timeout_s:g} s (shell.timeout_s)"
-        return self._over_output() or self._over_processes() or self._over_folder(now)
+        return self._over_output() or self._over_processes() or self._over_tar()
 
     def _over_output(self) -> str:
         if self._seen_bytes <= self._limits.output_bytes:
@@ -161,17 +197,15 @@ class CommandRun:
             return f"it had more than {most - 1} processes at once"
         if memory_of(pids) > self._limits.memory_bytes:
             return f"it used more than {self._limits.memory_bytes // MIB} MiB of memory (shell.memory_mib)"
+        most_files = self._limits.numbers.work.most_entries
+        if files_in(pid, IN_MEMORY) > most_files + len(IN_MEMORY):
+            return f"it had more than {most_files} files at once; its work directory is as before"
         return ""
 
-    def _over_folder(self, now: float) -> str:
-        if now < self._folder_due:
+    def _over_tar(self) -> str:
+        if self._tar_bytes <= most_tar_bytes(self._limits):
             return ""
-        self._folder_due = now + self._limits.numbers.watch.folder_every_ms / 1000
-        most = self._limits.numbers.work.most_entries
-        size = folder_size(self._work, self._limits.work_bytes, most)
-        if size.bytes > self._limits.work_bytes:
-            return f"its work directory grew above {self._limits.work_bytes // MIB} MiB (shell.work_mib)"
-        return f"its work directory has more than {most} files" if size.entries > most else ""
+        return f"its work directory grew above {self._limits.work_bytes // MIB} MiB (shell.work_mib); it is as before"
 
     # -- the end
 
@@ -204,7 +238,7 @@ class CommandRun:
         begun = self._reported("exit-code") is not None
         if not begun and not stopped:
             said = " ".join(text.split()) or f"it ended with status {code}"
-            raise Unavailable(f"the sandbox does not stand: {said}", 60.0)
+            raise Unavailable(f"the sandbox cannot be set up: {said}", 60.0)
         return Execution(
             exit_status=None if stopped else code,
             stopped=stopped,
@@ -230,3 +264,14 @@ def _read(fd: int) -> bytes:
         return os.read(fd, _READ_BYTES)
     except BlockingIOError:
         return b""
+
+
+def _program_fd() -> int:
+    """The seccomp program of this machine to read, -1 for none."""
+    program = filter_program(os.uname().machine)
+    if not program:
+        return -1
+    reading, writing = os.pipe()
+    os.write(writing, program)
+    os.close(writing)
+    return reading

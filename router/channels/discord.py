@@ -7,22 +7,121 @@ imported when the channel is opened, and not before.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gaiad.config import DiscordConfig
-from gaiad.delivery_schemas import Parcel
-from gaiad.errors import ConfigError, GaiadError, Unavailable
-from gaiad.logs import get_logger
-from router.channels.discord_access import allow_list, read_token
+from gaiad.base.errors import ConfigError, GaiadError, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import IncomingMessage
+from gaiad.wire.chat import ChatAnswer
+from gaiad.wire.council import Parcel
+from router.channels.discord_text import LIMIT, block_messages, with_also, with_sources
+from router.chat_settings import ChatSettings, convert_settings
 
 if TYPE_CHECKING:
     import discord
 
-    from router.channels.discord_client import Connection
+    from router.channels.discord_client import DiscordConnection
+
+
+_TOKEN = re.compile(r"[A-Za-z0-9._-]{1,400}")
+_ID = re.compile(r"[1-9]\d{14,19}", re.ASCII)
+_LONGEST_FILE = 16_384
+
+
+class DiscordSettings(ChatSettings, frozen=True):
+    """Section [discord]; ids are Discord's, in digits."""
+
+    token_env: str
+    token_file: str
+    servers: list[str]
+    users: list[str]
+    channels: list[str]
+
+
+def read_settings(values: Mapping[str, Any]) -> DiscordSettings:
+    """The section, checked. A bot without an allow-list would speak to anybody. Raises ConfigError."""
+    settings = convert_settings("discord", values, DiscordSettings)
+    if not settings.enabled:
+        return settings
+    lists = {"servers": settings.servers, "users": settings.users, "channels": settings.channels}
+    for key, ids in lists.items():
+        if strange := [name for name in ids if not _ID.fullmatch(name)]:
+            raise ConfigError(
+                f'discord.{key} = {strange[0]!r}: write Discord\'s id, 15 to 20 digits, ["123456789012345678"]'
+            )
+        if not ids:
+            raise ConfigError(
+                f"discord.{key} is empty: the bot does not start without an allow-list of servers, users and "
+                "channels; add ids, or set discord.enabled = false"
+            )
+    if bool(settings.token_env) == bool(settings.token_file):
+        raise ConfigError("discord.enabled needs discord.token_env or discord.token_file, one of them")
+    return settings
+
+
+class AllowList(msgspec.Struct, frozen=True, kw_only=True):
+    """Ids of servers, users and channels; all three have to fit."""
+
+    servers: frozenset[int]
+    users: frozenset[int]
+    channels: frozenset[int]
+
+    def knows(self, server: int, user: int) -> bool:
+        """Whether this user is heard on this server at all."""
+        return server in self.servers and user in self.users
+
+    def is_place(self, channel: int, parent: int) -> bool:
+        """Whether it answers there; `parent` is a thread's channel, 0 for none."""
+        return channel in self.channels or (bool(parent) and parent in self.channels)
+
+
+def allow_list(config: DiscordSettings) -> AllowList:
+    """From settings that were checked when they were loaded."""
+    return AllowList(
+        servers=frozenset(map(int, config.servers)),
+        users=frozenset(map(int, config.users)),
+        channels=frozenset(map(int, config.channels)),
+    )
+
+
+def read_token(config: DiscordSettings, environment: Mapping[str, str]) -> str:
+    """The token from the variable or file that the settings name. Raises ConfigError, never with the token in it."""
+    if config.token_env:
+        source = f"discord.token_env: variable {config.token_env}"
+        token = environment.get(config.token_env, "").strip()
+        if not token:
+            raise ConfigError(f"{source} is not set; export it where gaiad is started, or use token_file")
+    else:
+        path = Path(config.token_file).expanduser()
+        source, token = f"discord.token_file: {path}", _read_private(path).removeprefix("Bot ").strip()
+    if not _TOKEN.fullmatch(token):
+        raise ConfigError(f"{source} holds no token; put the bot's token alone in it, as Discord's page shows it")
+    return token
+
+
+def _read_private(path: Path) -> str:
+    where = f"discord.token_file: {path}"
+    try:
+        with path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            text = file.read(_LONGEST_FILE)
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read ({error.strerror}); check the path") from error
+    if not stat.S_ISREG(about.st_mode):
+        raise ConfigError(f"{where} is not a file; name the file with the token")
+    if about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        mode = stat.S_IMODE(about.st_mode)
+        raise ConfigError(f"{where}: others may read it (mode {mode:04o}); run: chmod 600 {path}")
+    return text.decode("utf-8", "replace").strip()
+
 
 _log = get_logger("gaiad.discord")
 _FIRST_PAUSE_S = 1.0
@@ -32,20 +131,19 @@ _TYPING_EVERY_S = 8.0
 NAME: Final = "discord_chat"
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """What an allowed person said: where an answer goes (`address`), and after which message."""
-
-    message_id: str
-    address: str
-    text: str
-    attachments: int = 0
+def open_bot(settings: ChatSettings, environment: Mapping[str, str]) -> "DiscordChannel":
+    """Raises ConfigError for a token that cannot be read, and where discord.py is not installed."""
+    assert isinstance(settings, DiscordSettings)
+    return DiscordChannel(settings, environment)
 
 
 class DiscordChannel:
-    """The Channel port. `heard` is called with each message, `note` with what is wrong, "" when nothing is."""
+    """The ChatBot port."""
 
-    def __init__(self, config: DiscordConfig, environment: Mapping[str, str], patience_s: float = _PATIENCE_S) -> None:
-        """A connection that the library does not bring about within `patience_s` is begun anew.
+    def __init__(
+        self, config: DiscordSettings, environment: Mapping[str, str], patience_s: float = _PATIENCE_S
+    ) -> None:
+        """A connection that the library does not make within `patience_s` is started again.
 
         Raises ConfigError for a token that cannot be read, and where discord.py is not installed.
         """
@@ -53,14 +151,14 @@ class DiscordChannel:
         self._token = read_token(config, environment)
         self._allowed = allow_list(config)
         try:
-            from router.channels import discord_client, discord_errors
+            from router.channels import discord_client
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"discord.enabled needs a library that is not there ({error.name}); run: pip install 'gaiad[discord]'"
             ) from error
         discord_client.quiet_library()
-        self._library, self._hopeless = discord_client, discord_errors.hopeless
-        self._connection: Connection | None = None
+        self._library, self._hopeless = discord_client, discord_client.hopeless
+        self._connection: DiscordConnection | None = None
         self._is_connected = False
         self._deaf = False
 
@@ -68,15 +166,19 @@ class DiscordChannel:
     def name(self) -> str:
         return NAME
 
+    @property
+    def limit(self) -> int:
+        return LIMIT
+
     _patience: asyncio.Timeout
-    _heard: Callable[[Heard], None]
+    _heard: Callable[[IncomingMessage], None]
     _note: Callable[[str], None]
     _on_connected: Callable[[], None]
 
     # -- the connection
 
     async def run(
-        self, heard: Callable[[Heard], None], note: Callable[[str], None], connected: Callable[[], None]
+        self, heard: Callable[[IncomingMessage], None], note: Callable[[str], None], connected: Callable[[], None]
     ) -> None:
         """Stay connected until this is cancelled, or Discord says that it is of no use."""
         self._heard, self._note, self._on_connected = heard, note, connected
@@ -101,7 +203,7 @@ class DiscordChannel:
 
     async def _live(self) -> None:
         """One client from its log-in to its end; the library's own pauses between tries grow too long."""
-        connection = self._library.Connection(self._hear, self._connected)
+        connection = self._library.DiscordConnection(self._hear, self._connected)
         try:
             async with connection, asyncio.timeout(self._patience_s) as self._patience:
                 self._connection = connection
@@ -145,7 +247,7 @@ class DiscordChannel:
             return
         address = message.channel.id if in_thread else await self._thread_for(self._connection, message)
         self._heard(
-            Heard(
+            IncomingMessage(
                 message_id=str(message.id),
                 address=str(address),
                 text=self._without_mention(message),
@@ -153,7 +255,7 @@ class DiscordChannel:
             )
         )
 
-    async def _thread_for(self, connection: "Connection", message: "discord.Message") -> int:
+    async def _thread_for(self, connection: "DiscordConnection", message: "discord.Message") -> int:
         """Where it is answered: a thread about it, or the channel itself where no thread can be made."""
         try:
             return await connection.open_thread(message)
@@ -162,7 +264,7 @@ class DiscordChannel:
             return message.channel.id
 
     def _without_mention(self, message: "discord.Message") -> str:
-        """What was said, people and channels by name; that the bot was called by its name is no part of it."""
+        """What was said, people and channels by name; that the bot was called by its name is not part of it."""
         text = message.clean_content.strip()
         me = self._connection.user if self._connection else None
         names = [me.name, me.display_name] if me else []
@@ -189,7 +291,14 @@ class DiscordChannel:
                 await self._there().show_typing(int(address))
             await asyncio.sleep(_TYPING_EVERY_S)
 
-    def _there(self) -> "Connection":
+    def block_messages(self, marker: str, text: str, *, quiet: bool) -> list[str]:
+        return block_messages(marker, text, quiet=quiet)
+
+    def with_sources(self, messages: Sequence[str], answer: ChatAnswer) -> list[str]:
+        found = with_sources(messages, answer.sources, answer.redacted)
+        return with_also(found, answer.also.words if answer.also else "")
+
+    def _there(self) -> "DiscordConnection":
         if self._connection is None or self._connection.user is None:
             raise Unavailable("discord is not connected", 0.0)
         return self._connection

@@ -16,6 +16,8 @@ _CLOSE = f"\n{_FENCE}"
 _CUTS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?…])\s"), re.compile(r"\s"))
 """Where a text may be cut, the best first."""
 _CODE_CUTS = (_CUTS[1], _CUTS[3])
+_CITATION = re.compile(r"(\[Packet: [^\[\]\n]+\])(?=\()")
+"""One that Discord would make a link to wherever the text says."""
 _NEWLINES = re.compile(r"\n*")
 _ENDED = re.compile(rf"\s*{_FENCE}")
 """Nothing of the code is left."""
@@ -68,7 +70,7 @@ def split_message(text: str, limit: int = LIMIT) -> list[str]:
 
 def block_messages(marker: str, text: str, *, quiet: bool = False) -> list[str]:
     """A block's messages: an answer as it is, another marker named above; a `quiet` one in small print."""
-    text = text.strip()
+    text = _CITATION.sub(r"\1 ", text.strip())
     if quiet:
         text = "\n".join(f"{_QUIET}{line}" for line in text.splitlines() if line.strip())
     head = "" if marker == "RESPONSE" else f"{_QUIET}{marker.lower().replace('_', ' ')}\n"

@@ -4,9 +4,10 @@ Limits of one process do not bound a sandbox: a hundred small processes are as l
 now and then, so the number of processes is also held by the kernel. Blocks; for the thread that waits for the command.
 """
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +43,23 @@ def owner_of(pid: int) -> int | None:
 def memory_of(pids: list[int]) -> int:
     """Bytes, what they share counted once (each its share)."""
     return sum(_memory(pid) for pid in pids)
+
+
+def files_in(pid: int, folders: Sequence[str]) -> int:
+    """How many files and folders there are in these file systems of a process, together; 0 for what cannot be seen.
+
+    Of a file system in memory the kernel bounds the bytes, but not the memory that empty files take.
+    """
+    root, found = Path(f"/proc/{pid}/root"), 0
+    with contextlib.suppress(OSError):
+        if root.stat().st_dev == Path("/").stat().st_dev:  # its own view is not made yet
+            return 0
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            if Path(f"{root}{folder}").stat().st_dev != root.stat().st_dev:
+                system = os.statvfs(f"{root}{folder}")
+                found += system.f_files - system.f_ffree
+    return found
 
 
 def folder_size(folder: Path, most_bytes: int, most_entries: int) -> FolderSize:

@@ -1,8 +1,8 @@
 """How a command of a root's daemon loses root before its sandbox is made: a program of its own, run by path.
 
-It puts the work directory where everybody can reach it, in a mount namespace of its own, becomes a user without rights
-and turns into the program it is given. It forks nothing, so that what it becomes is the daemon's own child: bubblewrap
-then dies with the daemon, for the daemon may signal it. Standard library only.
+It joins a keyring of its own, puts the work directory where everybody can reach it, in a mount namespace of its own,
+becomes a user without rights and turns into the program it is given. It forks nothing, so that what it becomes is the
+daemon's own child: bubblewrap then dies with the daemon, for the daemon may signal it. Standard library only.
 
     python -I -S root_entry.py USER WORK PLACE PROGRAM ARGUMENTS...
 """
@@ -14,11 +14,14 @@ import sys
 _NEW_MOUNTS = 0x20000
 _BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
 _NO_NEW_PRIVILEGES = 38
+_KEYCTL, _JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 
 
 def enter(user: int, work: str, place: str, command: list[str]) -> None:
     """Never returns but by OSError, and nothing was run then."""
     libc = ctypes.CDLL(None, use_errno=True)
+    if (keyctl := _KEYCTL.get(os.uname().machine)) is not None:
+        libc.syscall(keyctl, _JOIN_SESSION_KEYRING, None)  # where that is denied, so is reading one
     _check("unshare", libc.unshare(_NEW_MOUNTS))
     _check("private mounts", libc.mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None))
     _check(f"bind {work}", libc.mount(os.fsencode(work), os.fsencode(place), None, _BIND, None))

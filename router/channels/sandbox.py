@@ -8,21 +8,37 @@ Argument lists only: no shell reads any of it.
 
 import math
 import shutil
+import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gaiad.errors import Unavailable
+from gaiad.base.errors import Unavailable
 from router.channels.shell_limits import MIB, SandboxNumbers, ShellLimits
 
 WORK = "/work"
+IN_MEMORY = (WORK, "/tmp", "/dev/shm")
+"""The file systems that a command can write to."""
 _FOUND = "/tmp"  # where a user without rights finds the work directory
+_BEFORE = "/before"
+_AROUND = """\
+exec 9>&0 </dev/null
+cp -a /before/. . || exit 125
+"$@" 9>&-
+status=$?
+kill -s KILL -- -1 2>/dev/null
+chmod -R u+rwX . 2>/dev/null
+tar -cSf - . >&9 2>/dev/null
+exit $status
+"""
+"""Around the command: the work directory is filled before it and handed out after all of its processes have ended."""
 _UNIX_SHELVES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _PROGRAMS = {
     "bwrap": "bubblewrap (bwrap) is not installed; install it (`apt install bubblewrap`) and restart gaiad",
     "prlimit": "prlimit is not installed; install util-linux and restart gaiad",
     "nice": "nice is not installed; install coreutils and restart gaiad",
+    "tar": "tar is not installed; install it and restart gaiad",
 }
 
 
@@ -42,7 +58,7 @@ def find_programs(path: str) -> Programs:
         if place is None:
             raise Unavailable(remedy, 3600.0)
         found.append(place)
-    return Programs(*found)
+    return Programs(*found[:3])
 
 
 def system_view(numbers: SandboxNumbers, root: Path = Path("/")) -> list[str]:
@@ -66,10 +82,14 @@ def sandbox_arguments(
     argv: Sequence[str],
     limits: ShellLimits,
     status_fd: int,
+    filter_fd: int = -1,
     *,
     as_root: bool,
 ) -> list[str]:
     """The whole argument list, `argv` last and unchanged; bubblewrap reports on `status_fd`.
+
+    The work directory inside is a file system in memory of `work_bytes`: it begins with what `work` holds, and a tar of
+    what is in it in the end comes out of the standard input. `filter_fd` gives the seccomp program, -1 for none.
 
     With `as_root` the work directory has to belong to the user that root becomes.
     """
@@ -82,12 +102,14 @@ def sandbox_arguments(
         *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"),
         *("--cap-drop", "ALL", "--new-session", "--die-with-parent", "--hostname", "sandbox"),
         *("--json-status-fd", str(status_fd)),
+        *(("--seccomp", str(filter_fd)) if filter_fd >= 0 else ()),
         *("--clearenv", "--setenv", "PATH", numbers.path, "--setenv", "HOME", WORK, "--setenv", "TMPDIR", "/tmp"),
         *("--setenv", "LANG", "C.UTF-8", "--setenv", "TERM", "dumb"),
         *view,
         *("--proc", "/proc", "--dev", "/dev", "--size", temporary, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
-        *("--size", temporary, "--tmpfs", "/tmp", "--bind", place, WORK, "--chdir", WORK, "--remount-ro", "/"),
-        *("--", programs.prlimit, *_process_limits(limits), "--", *argv),
+        *("--size", temporary, "--tmpfs", "/tmp", "--ro-bind", place, _BEFORE),
+        *("--perms", "0700", "--size", str(limits.work_bytes), "--tmpfs", WORK, "--chdir", WORK, "--remount-ro", "/"),
+        *("--", "/bin/sh", "-c", _AROUND, "sh", programs.prlimit, *_process_limits(limits), "--", *argv),
     ]
 
 
@@ -108,3 +130,47 @@ def _process_limits(limits: ShellLimits) -> list[str]:
         f"--cpu={math.ceil(limits.timeout_s) + 1}",
         "--core=0",
     ]
+
+
+class Machine(NamedTuple):
+    """AUDIT_ARCH of linux/audit.h, and the numbers of denied calls by name."""
+
+    audit: int
+    denied: dict[str, int]
+
+
+_MACHINES = {
+    "x86_64": Machine(
+        0xC000003E,
+        {"ptrace": 101, "add_key": 248, "request_key": 249, "keyctl": 250, "perf_event_open": 298,
+         "process_vm_readv": 310, "process_vm_writev": 311, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425},
+    ),
+    "aarch64": Machine(
+        0xC00000B7,
+        {"ptrace": 117, "add_key": 217, "request_key": 218, "keyctl": 219, "perf_event_open": 241,
+         "process_vm_readv": 270, "process_vm_writev": 271, "bpf": 280, "userfaultfd": 282, "io_uring_setup": 425},
+    ),
+}  # fmt: skip
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE = 0, 4  # of struct seccomp_data
+_ALLOW, _KILL, _NOT_PERMITTED = 0x7FFF0000, 0x80000000, 0x00050001
+_X32 = 0x40000000  # calls of the x32 ABI have other numbers
+
+
+def filter_program(machine: str) -> bytes:
+    """The program for `os.uname().machine`, b"" for one whose numbers are not known."""
+    known = _MACHINES.get(machine)
+    if known is None:
+        return b""
+    calls = list(known.denied.values())
+    lines = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, known.audit),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, len(calls) + 1, 0, _X32),
+        *((_EQUAL, len(calls) - place, 0, number) for place, number in enumerate(calls)),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _NOT_PERMITTED),
+    ]
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gaiad.approval_schemas import Execution
-from gaiad.clock import Clock
-from gaiad.config import ShellConfig
-from gaiad.errors import BadInput, Unavailable
-from gaiad.ports import Call
+from gaiad.base.clock import Clock
+from gaiad.base.config import ShellConfig
+from gaiad.base.errors import BadInput, Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.wire.governance import Execution
 from router.channels.command_run import CommandRun
 from router.channels.sandbox import Programs, find_programs
 from router.channels.shell_limits import shell_limits
@@ -35,7 +35,7 @@ class Shell:
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="shell")  # its own: a command may take long
 
     def close(self) -> None:
-        """Nothing runs any more."""
+        """Nothing runs any longer."""
         self._threads.shutdown()
 
     @property
@@ -48,11 +48,11 @@ class Shell:
         self.limits = shell_limits(config)
 
     async def probe(self) -> str:
-        """Try the sandbox: whether it stands and has no network. Returns `refusal`."""
+        """Try the sandbox: whether it works and has no network. Returns `refusal`."""
         try:
             self._programs = await asyncio.to_thread(find_programs, self._path)
             with tempfile.TemporaryDirectory(prefix="gaiad-probe-") as folder:
-                found = await self._start(("cat", "/proc/net/dev"), Path(folder), Call())
+                found = await self._start(("cat", "/proc/net/dev"), Path(folder), RequestContext())
         except Unavailable as error:
             old = "nknown option" in error.message
             self._trouble = f"bubblewrap is too old; 0.8 or newer is needed ({error.message})" if old else error.message
@@ -60,7 +60,7 @@ class Shell:
         self._trouble = _problem_of(found)
         return self.refusal
 
-    async def run(self, argv: Sequence[str], work: Path, call: Call) -> Execution:
+    async def run(self, argv: Sequence[str], work: Path, call: RequestContext) -> Execution:
         """Run exactly `argv` with `work` as its only writable folder; returns when nothing of it is left.
 
         Raises BadInput for arguments that no process can be given, Unavailable when no sandbox stands: then nothing
@@ -71,7 +71,7 @@ class Shell:
         check_arguments(argv, self.limits.numbers.command.most_bytes)
         return await self._start(argv, work, call)
 
-    async def _start(self, argv: Sequence[str], work: Path, call: Call) -> Execution:
+    async def _start(self, argv: Sequence[str], work: Path, call: RequestContext) -> Execution:
         """In a thread that is waited for, whoever cancels: nothing may be running when this has returned."""
         if self._programs is None:
             raise Unavailable("the sandbox's programs were not looked for", 60.0)
@@ -96,7 +96,7 @@ def check_arguments(argv: Sequence[str], most_bytes: int) -> None:
     try:
         size = sum(len(part.encode()) + 1 for part in argv)
     except UnicodeEncodeError as error:
-        raise BadInput(f"command {argv[0]!r}: an argument is no text ({error.reason})") from error
+        raise BadInput(f"command {argv[0]!r}: an argument is not text ({error.reason})") from error
     if size > most_bytes:
         raise BadInput(f"command {argv[0]!r}: its arguments are {size} bytes; {most_bytes} are allowed")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from constants.load import load
-from gaiad.config import ShellConfig
+from gaiad.base.config import ShellConfig
 
 MIB = 1 << 20
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -29,10 +29,9 @@ class SandboxNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class WatchNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often a running command and its folder are looked at."""
+    """How often a running command is looked at."""
 
     every_ms: Positive
-    folder_every_ms: Positive
 
 
 class WorkNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

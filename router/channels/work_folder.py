@@ -10,10 +10,13 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
+import tarfile
 from pathlib import Path
+from typing import IO
 
-from gaiad.errors import Unavailable
-from gaiad.logs import get_logger
+from gaiad.base.errors import Unavailable
+from gaiad.base.logs import get_logger
 from router.channels.process_watch import folder_size
 from router.channels.shell_limits import MIB, ShellLimits
 
@@ -56,7 +59,7 @@ class WorkFolder:
         except OSError as error:
             where = error.filename or self.path
             raise Unavailable(
-                f"{where}: cannot be copied ({error.strerror or error}), so nothing is run; mend or empty {self.path}",
+                f"{where}: cannot be copied ({error.strerror or error}), so nothing is run; fix or empty {self.path}",
                 60.0,
             ) from error
         return self.path
@@ -81,7 +84,7 @@ class WorkFolder:
         return True
 
     def keep(self, name: str) -> None:
-        """What the command did stays; the copy is not needed any more."""
+        """What the command did stays; the copy is not needed any longer."""
         _remove(self.before(name))
 
     def _check(self, limits: ShellLimits) -> None:
@@ -95,7 +98,7 @@ class WorkFolder:
             reason = f"holds folders more than {numbers.most_depth} deep"
         else:
             return
-        raise Unavailable(f"{self.path} {reason}, so no copy is made and nothing is run; empty it", 60.0)
+        raise Unavailable(f"{self.path} {reason}, so no copy is made and the command is not run; empty it", 60.0)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -135,3 +138,58 @@ def _remove(folder: Path) -> None:
         _log.warning("not_removed", folder=str(folder), error=str(error))
     if folder.exists():
         _log.warning("not_removed", folder=str(folder), remedy="remove it by hand")
+
+
+_HEADER_BYTES = 2048  # of an entry in a tar, generously
+_LEFT_OVER = ".new"
+_OLD = ".old"
+
+
+def most_tar_bytes(limits: ShellLimits) -> int:
+    """Above this the tar is more than the work directory can hold."""
+    return limits.work_bytes + limits.numbers.work.most_entries * _HEADER_BYTES + MIB
+
+
+def put_in_place(tar: IO[bytes], work: Path, limits: ShellLimits) -> str:
+    """Make `work` what the tar holds; else leave it as it was and say why. "" when done."""
+    fresh, old = work.with_name(work.name + _LEFT_OVER), work.with_name(work.name + _OLD)
+    for left_over in (fresh, old):
+        shutil.rmtree(left_over, ignore_errors=True)
+    try:
+        fresh.mkdir(mode=0o700)
+        if problem := _extract(tar, fresh, limits):
+            return problem
+        work.rename(old)
+        fresh.rename(work)
+    except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
+        return f"its work directory cannot be kept ({getattr(error, 'strerror', None) or error}); it is as before"
+    finally:
+        for left_over in (fresh, old):
+            shutil.rmtree(left_over, ignore_errors=True)
+    return ""
+
+
+def _extract(tar: IO[bytes], fresh: Path, limits: ShellLimits) -> str:
+    if not hasattr(tarfile, "data_filter"):
+        version = ".".join(map(str, sys.version_info[:3]))
+        return f"Python {version} cannot unpack its work directory safely; give gaiad Python 3.11.4 or newer"
+    numbers, entries, total = limits.numbers.work, 0, 0
+    with tarfile.open(fileobj=tar, mode="r:") as archive:
+        for member in archive:
+            entries += 1
+            total += member.size if not member.issparse() else 0
+            if entries > numbers.most_entries + 1:
+                return f"its work directory has more than {numbers.most_entries} files; it is as before"
+            if member.name.count("/") > numbers.most_depth:
+                return f"its work directory has folders more than {numbers.most_depth} deep; it is as before"
+            if total > limits.work_bytes:
+                return f"its work directory grew above {limits.work_bytes // MIB} MiB (shell.work_mib); it is as before"
+            archive.extract(member, fresh, filter=_inside)
+    return ""
+
+
+def _inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.FilterError:
+        return None

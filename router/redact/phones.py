@@ -9,15 +9,15 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import takewhile
 
-from router.redact.items import Finder, Item
+from router.redact.words import Finder, Item
 
 _SPACES = " \u00a0\u202f"
 _PLACE = re.compile(
-    r"[+(0-9](?:(?<=\+)(?<![0-9A-Za-z_@#$€£%+].)(?=[(]?[0-9])"  # its sign first, then what stands around it: found fast
+    r"[+(0-9](?:(?<=\+)(?<![0-9A-Za-z_@#$€£%+].)(?=[(]?[0-9])"  # its sign first, then what is around it: found fast
     r"|(?<!\+)(?:(?<![0-9A-Za-z_@#$€£%+./=:–-].)(?<![0-9],.)|(?<=[A-Za-z][:=].))"
     r"(?:(?<=\()(?=[0-9+])|(?<=[0-9])(?<![0-9][ \u00a0\u202f].)))"
 )
-_RUN = re.compile(  # a space beside a point or within its bracket is a break, for a stream may show what stands before
+_RUN = re.compile(  # a space beside a point or within its bracket is a break, for a stream may show what is before
     rf"\+?(?:[0-9)/–-]|[(.](?![{_SPACES}])|[{_SPACES}](?![).])){{6,40}}"
 )
 _GROUP = re.compile("[0-9]+")
@@ -68,7 +68,7 @@ def known_regions() -> Collection[str]:
 
 
 def _word_before(words: Collection[str]) -> Callable[[str, int], bool]:
-    """Whether one of the words stands before a place, in its line and with no digit between."""
+    """Whether one of the words is before a place, in its line and with no digit between."""
     pattern = re.compile(rf"(?<!\w)(?i:{'|'.join(map(re.escape, words))})(?!\w)[^\n0-9]{{0,24}}\Z")
 
     def stands(text: str, place: int) -> bool:

@@ -8,15 +8,14 @@ import re
 from collections.abc import Collection
 
 from constants.secret_patterns import secret_patterns
-from router.redact.accounts import find_card, find_iban
-from router.redact.addresses import find_email, find_home, find_ip, find_mention
-from router.redact.breaks import Breaks
-from router.redact.items import Finder
+from gaiad.base.channels import Stage
+from router.redact.detectors import find_card, find_email, find_home, find_iban, find_ip, find_mention, find_secrets
 from router.redact.phones import find_phone
-from router.redact.secrets import find_secrets
-from router.redact.settings import STAGES, RedactionSettings, Stage, check_settings, redaction_table, word_table
-from router.redact.words import WordFinder, find_listed, spellings, words_in
+from router.redact.settings import STAGES, RedactionSettings, check_settings, redaction_table, word_table
+from router.redact.words import Breaks, Finder, WordFinder, find_listed, spellings, words_in
 
+JOINED_SCRIPTS = range(0x0590, 0x2000)
+"""From Hebrew to Greek with accents: joiners belong to some of their words."""
 _SIGN_IN_WORD = re.compile(r"[0-9@$!](?:(?=[^\W\d_])|(?<=[^\W\d_].))")
 _SIGNS = re.compile(r"[0-9]|[@$!]\w|\S{16}|-----|[/\\](?:home|Users)[/\\]")
 
@@ -41,6 +40,7 @@ class RedactionRules:
         self._words = slurs.words | profanity.words | first_words
         self._unspaced = re.compile("|".join(map(re.escape, sorted(filter(_is_unspaced, listed)))) or r"(?!)", re.I)
         self.breaks = Breaks(listed)
+        self.keeps_joiners = not any(ord(character) in JOINED_SCRIPTS for text in listed for character in text)
         self.placeholders = table.placeholders
         self.window_characters = table.window_characters
         self.context_characters = table.context_characters
@@ -93,5 +93,5 @@ def _listed(texts: list[str], kind: str, *, any_case: bool) -> list[Finder]:
 
 
 def _is_unspaced(text: str) -> bool:
-    """Whether it stands in running text without spaces, where no word of it would be found."""
+    """Whether it is in running text without spaces, where no word of it would be found."""
     return not text.isascii()

@@ -1,16 +1,15 @@
 """What can be set about redaction: what a user lists, and which stages a channel has (GCP 7.3, decision 16)."""
 
 from collections.abc import Mapping
-from typing import Literal, cast, get_args
+from typing import get_args
 
 import msgspec
 
 from constants.load import load
-from gaiad.errors import ConfigError
-from router.matrix import Channel
+from gaiad.base.channels import Channel, Stage, channel_table
+from gaiad.base.errors import ConfigError
 from router.redact.phones import known_regions
 
-Stage = Literal["pii", "policy", "profanity"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 LONGEST_LISTED = 80
 
@@ -43,7 +42,6 @@ class RedactionTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     window_characters: int
     context_characters: int
-    channels: dict[Channel, list[Stage]]
     placeholders: dict[str, str]
     phones: Phones
     addresses: Addresses
@@ -51,7 +49,7 @@ class RedactionTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ibans: dict[str, int]
 
 
-class WordTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProfanityTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """constants/profanity.toml."""
 
     slurs: list[str]
@@ -77,28 +75,28 @@ def redaction_table() -> RedactionTable:
     return load("redaction.toml", RedactionTable)
 
 
-def word_table() -> WordTable:
+def word_table() -> ProfanityTable:
     """The shipped words."""
-    return load("profanity.toml", WordTable)
+    return load("profanity.toml", ProfanityTable)
 
 
 def channel_stages(overrides: Mapping[str, bool | list[str]], setting: str) -> Mapping[Channel, tuple[Stage, ...]]:
     """The stages of every channel, in their order: the shipped ones, and what the user says instead.
 
     An override is true (all stages), false (none) or a list of stages. `setting` is the name of the setting, for the
-    message. Raises ConfigError for what is no channel or stage.
+    message. Raises ConfigError for an unknown channel or stage.
     """
     chosen: dict[Channel, tuple[Stage, ...]] = {
-        channel: tuple(stages) for channel, stages in redaction_table().channels.items()
+        channel: tuple(entry.redaction) for channel, entry in channel_table().items()
     }
     for channel, wanted in overrides.items():
-        if channel not in get_args(Channel):
-            raise ConfigError(f"{setting}.{channel}: {channel} is no channel; there are {', '.join(get_args(Channel))}")
+        if channel not in chosen:
+            raise ConfigError(f"{setting}.{channel}: {channel} is not a channel; use one of {', '.join(chosen)}")
         if not isinstance(wanted, bool) and (strange := [stage for stage in wanted if stage not in STAGES]):
             known = ", ".join(STAGES)
-            raise ConfigError(f"{setting}.{channel}: {', '.join(strange)} is no stage; write true, false or {known}")
+            raise ConfigError(f"{setting}.{channel}: {', '.join(strange)} is not a stage; write true, false or {known}")
         listed = (STAGES if wanted else ()) if isinstance(wanted, bool) else wanted
-        chosen[cast(Channel, channel)] = tuple(stage for stage in STAGES if stage in listed)
+        chosen[channel] = tuple(stage for stage in STAGES if stage in listed)
     return chosen
 
 
@@ -114,7 +112,7 @@ def check_settings(settings: RedactionSettings, setting: str) -> None:
                 )
     for region in settings.phone_regions:
         if not (len(region) == 2 and region.isascii() and region.isalpha() and region.isupper()):
-            raise ConfigError(f"{setting}.phone_regions: {region!r} is no country; write two letters such as 'US'")
+            raise ConfigError(f"{setting}.phone_regions: {region!r} is not a country; write two letters such as 'US'")
         if region not in known_regions():
             raise ConfigError(
                 f"{setting}.phone_regions: no country of {region!r} has phone numbers; write its ISO code, such as "

@@ -6,18 +6,28 @@ back (`LARGEST_WAIT` windows). Linear in the text.
 """
 
 import re
+import unicodedata
 from collections.abc import Collection
 
 import msgspec
 
-from router.redact.items import Finder, Item
-from router.redact.rules import RedactionRules
-from router.redact.settings import STAGES, Stage
-from router.redact.words import WordFinder
+from gaiad.base.channels import Stage
+from gaiad.base.text import IGNORABLE, JOINERS, fold
+from router.redact.rules import JOINED_SCRIPTS, RedactionRules
+from router.redact.settings import STAGES
+from router.redact.words import Finder, Item, WordFinder
 
 LARGEST_WAIT = 1.25
 _UNDECIDED = frozenset(["", *".!?:@&"])  # whether a tail goes on behind such a sign, the next character says
-_HIDDEN = re.compile("[\u00ad\u200b\u2060\ufeff\u202d\u202e]")
+_STROKE = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20df\u20e5-\u20ff\ufe20-\ufe2f]")
+_JOINER = re.compile(f"[{JOINERS}]")
+
+
+def _strikes(character: str, last: str) -> bool:
+    """Whether it is a line through, under or around the character before it, and no part of a letter."""
+    if not (last and last.isascii() and _STROKE.match(character)):
+        return False
+    return len(unicodedata.normalize("NFC", last + character)) == 2
 
 
 class Redaction(msgspec.Struct, frozen=True):
@@ -37,8 +47,9 @@ class Redacted(msgspec.Struct, frozen=True):
 class Redactor:
     """One stream on its way to one channel: feed its pieces, show what comes back, `finish` gives the rest.
 
-    Without stages every piece passes as it is. Signs that cannot be seen (zero-width spaces, turned writing
-    directions) are taken out before anything is looked for, so that they hide nothing.
+    Without stages every piece passes as it is. Characters that nobody sees are taken out before anything is looked for;
+    joiners stay in pictures, and in scripts that need them unless a name of such a script is listed. What looks like
+    another character is looked for as that one (`folding`).
     """
 
     def __init__(self, rules: RedactionRules, stages: Collection[Stage] = STAGES) -> None:
@@ -48,6 +59,7 @@ class Redactor:
         self._window = rules.window_characters
         self._step = int(self._window * (LARGEST_WAIT - 1))
         self._text = ""  # what was read: some that has left, for its context, and what is held back
+        self._folded = ""  # the same as it reads, character for character
         self._place = 0  # where the held back part begins
         self._break = -1  # the last break
         self._looked = 0  # no break between the place and here
@@ -64,11 +76,28 @@ class Redactor:
         """What can be shown by now."""
         if not self._finders:
             return piece
-        if not piece.isascii() and _HIDDEN.search(piece):
-            piece, count = _HIDDEN.subn("", piece)
-            self._count("hidden_character", count)
+        if not piece.isascii() and (IGNORABLE.search(piece) or _STROKE.search(piece)):
+            piece = self._without_ignorable(piece)
         self._text += piece
+        self._folded += fold(piece)
         return self._advance(final=False)
+
+    def _without_ignorable(self, piece: str) -> str:
+        kept, last = [], self._text[-1:]
+        for character in piece:
+            hides = IGNORABLE.match(character) and not (_JOINER.match(character) and self._joins(last))
+            if not hides and not _strikes(character, last):
+                kept.append(character)
+                last = character
+            else:
+                self._count("hidden_character", 1)
+        return "".join(kept)
+
+    def _joins(self, last: str) -> bool:
+        """Whether a joiner behind this character may belong there."""
+        if not last or unicodedata.category(last) in ("So", "Sk") or _JOINER.match(last):
+            return bool(last)
+        return ord(last) in JOINED_SCRIPTS and self._rules.keeps_joiners and not fold(last).isascii()
 
     def finish(self) -> str:
         """What was held back: no more text comes."""
@@ -83,7 +112,7 @@ class Redactor:
         end = len(self._text) if final else self._settled()
         if end <= self._place:
             return ""
-        begun = self._text[self._place : end if final or end == self._break else None]
+        begun = self._folded[self._place : end if final or end == self._break else None]
         if self._rules.may_hold_items(begun):
             finders = self._finders if self._rules.may_hold_words(begun) else self._wordless
             shown = self._scrub(finders, end, final=final)
@@ -94,7 +123,7 @@ class Redactor:
 
     def _settled(self) -> int:
         """Where the part ends in which all that begins can be decided."""
-        text = self._text
+        text = self._folded
         place, looked = self._place, self._looked
         self._break = self._rules.breaks.last(text, looked if looked > place else place)
         if self._break < 0:
@@ -104,12 +133,12 @@ class Redactor:
 
     def _scrub(self, finders: list[Finder], end: int, *, final: bool) -> str:
         """What is shown of the settled text, its items taken out."""
-        text, shown = self._text, []
-        ahead = [finder(text, self._place) for finder in finders]
+        text, folded, shown = self._text, self._folded, []
+        ahead = [finder(folded, self._place) for finder in finders]
         while True:
             for number, item in enumerate(ahead):
                 if item is not None and item.start < self._place:
-                    ahead[number] = finders[number](text, self._place)
+                    ahead[number] = finders[number](folded, self._place)
             first = min((item for item in ahead if item is not None), key=_start, default=None)
             if first is None or first.start >= end:
                 break
@@ -135,15 +164,16 @@ class Redactor:
 
     def _swallow(self, tail: re.Pattern[str], *, final: bool) -> None:
         """Pass over what belongs to the last item; the tail stays open while it may go on."""
-        found = tail.match(self._text, self._place)
+        found = tail.match(self._folded, self._place)
         self._place = found.end() if found else self._place
-        self._tail = tail if not final and self._text[self._place :] in _UNDECIDED else None
+        self._tail = tail if not final and self._folded[self._place :] in _UNDECIDED else None
 
     def _forget(self) -> None:
         """Keep no more of what has left than the context."""
         cut = self._place - self._rules.context_characters
         if cut > 0:
             self._text = self._text[cut:]
+            self._folded = self._folded[cut:]
             self._place -= cut
             self._looked = self._looked - cut if self._looked > cut else 0
 

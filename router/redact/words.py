@@ -2,13 +2,32 @@
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
-from router.redact.items import Finder, Item
+from gaiad.base.text import fold
+
+
+class Item(NamedTuple):
+    """text[start:end] is of this kind; what matches `tail` right behind it belongs to it too, however long.
+
+    A tail looks at most one character ahead, and that only behind one of `.!?:@&`.
+    """
+
+    start: int
+    end: int
+    kind: str
+    tail: re.Pattern[str] | None = None
+
+
+Finder = Callable[[str, int], Item | None]
+"""The first item of a text that begins at or behind a place."""
+
 
 _WORD = re.compile(r"[^\W_]+")
 _START = re.compile(r"\$?[^\W_]+")
 _WITH_SIGNS = re.compile(r"\$?[^\W_]{1,40}(?:[@$!][^\W_]{1,40}){1,3}(?![^\W_])")
+_BETWEEN = r"[\s._*`~-]{1,4}"  # of two words of a listed text: bold, joined, over two lines
 _SIGNS = frozenset("@$!")
 _LONGEST_WORD = 40
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -18,7 +37,7 @@ class WordFinder:
     """Words of a list as items of one kind, also with some letters written as digits or signs."""
 
     def __init__(self, words: Collection[str], kind: str, letters: Mapping[str, str]) -> None:
-        self.words = frozenset(map(str.casefold, words))
+        self.words = frozenset(fold(word.casefold()) for word in words)
         self._kind = kind
         self._letters = str.maketrans(dict(letters))
 
@@ -50,7 +69,7 @@ def words_in(text: str) -> list[str]:
 def spellings(texts: Iterable[str]) -> list[str]:
     """Listed texts with single spaces, composed and decomposed."""
     tidy = [" ".join(text.split()) for text in texts]
-    return [unicodedata.normalize(form, text) for text in tidy for form in ("NFC", "NFD")]
+    return [fold(unicodedata.normalize(form, text)) for text in tidy for form in ("NFC", "NFD")]
 
 
 def find_listed(texts: Iterable[str], kind: str, *, any_case: bool) -> Finder:
@@ -70,7 +89,7 @@ def find_listed(texts: Iterable[str], kind: str, *, any_case: bool) -> Finder:
 
 def _pattern(text: str, *, any_case: bool) -> str:
     words = [re.escape(word).replace("'", "['’]") for word in text.split()]
-    body = r"\s{1,2}".join(words)
+    body = _BETWEEN.join(words)
     if any_case:
         body = f"(?i:{body})"
     elif text.upper() != text:
@@ -83,3 +102,71 @@ def _pattern(text: str, *, any_case: bool) -> str:
 def _inside(text: str, place: int) -> bool:
     """Whether a word goes on from before the place."""
     return place > 0 and text[place - 1].isalnum()
+
+
+_UNSPACED_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff0f"
+_PLACE = re.compile(rf"\s+|[{_UNSPACED_SCRIPTS}]")
+_UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED_SCRIPTS}]")
+_IN_HOME = re.compile(r"(?:/home/|[/\\]Users[/\\]{1,2})[^/\\]{0,100}\Z")
+_LEFT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789)/–-:=")
+_RIGHT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789(+/–-:=")
+_ANYTHING = frozenset(":=")
+_NAMED_SECRETS = ("bearer", "password", "passwort", "passwd", "secret", "token", "key")
+_MOST_SPACES = 8
+_STEP = 64
+_LOOK_BACK = 128
+
+
+class Breaks:
+    """Breaks of texts in which the listed names and phrases may stand."""
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        self._open = _beginnings(listed) + tuple(word + quote for word in _NAMED_SECRETS for quote in ("", '"', "'"))
+        self._longest_open = max(map(len, self._open))
+
+    def last(self, text: str, start: int) -> int:
+        """The last break behind `start`, that is where the text behind it begins; -1 when there is none.
+
+        The text may go on: white space at its end is a break only if it is one whatever comes next.
+        """
+        end = len(text)
+        space = text.rfind(" ", start)
+        if space > start and not text[space - 1].isspace() and not _PLACE.search(text, space + 1):
+            if self._breaks(text, space, space + 1):  # as nearly always: one space before the last word
+                return space + 1
+            end = space
+        while end > start:
+            window = max(start, end - _STEP)
+            for found in reversed(list(_PLACE.finditer(text, window, end))):
+                if self._breaks(text, *found.span()):
+                    return found.end()
+            end = window
+        return -1
+
+    def _breaks(self, text: str, start: int, end: int) -> bool:
+        before = text[max(0, start - _LOOK_BACK) : start]
+        if not text[start].isspace():
+            return not self._goes_on(text[max(0, end - _LOOK_BACK) : end])
+        if not before or end - start > _MOST_SPACES:
+            return True
+        left, right = before[-1], text[end : end + 1]
+        if left.isspace():  # the rest of white space that was looked at from its middle
+            return False
+        if left in _ANYTHING or (left in _LEFT and (not right or right in _RIGHT)) or before.endswith("-----"):
+            return False
+        return not self._goes_on(before)
+
+    def _goes_on(self, before: str) -> bool:
+        if before[-self._longest_open :].casefold().endswith(self._open):
+            return True
+        return ("/home/" in before or "Users" in before) and _IN_HOME.search(before) is not None
+
+
+def _beginnings(listed: Iterable[str]) -> tuple[str, ...]:
+    """How listed texts begin, up to each place that were a break without them."""
+    found: set[str] = set()
+    for text in listed:
+        folded = text.casefold()
+        found.update(folded[: place.start()] for place in re.finditer(r"\s", folded))
+        found.update(folded[: place.end()] for place in _UNSPACED_CHARACTER.finditer(folded[:-1]))
+    return tuple(sorted(found))

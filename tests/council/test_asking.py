@@ -2,7 +2,7 @@
 
 import pytest
 
-from council.asking import what_is_asked
+from council.depth import what_is_asked
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from council.ballot_text import read_ballot_text
 from council.balloting import Balloting
+from council.ballots import read_ballot_text
 from council.limits import council_limits
 from council.quorum import council_rules
 from council.voting import Voting
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, WorkerDied
-from gaiad.ports import Call
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, WorkerDied
+from gaiad.base.ports import RequestContext
 from tests.makers.council import ROLES, MadeAudit, MadeFloor, MadeSpeaker, MadeTime, ballot
 
 LIMITS = council_limits().voting
@@ -34,7 +34,7 @@ class Council:
 
     def start(self, matter="execute", call=None, subject="Run it?"):
         return self.balloting.decide(
-            "local", matter, "prime", subject, call or Call(), turn_id="turn_1", session_id="ses_1"
+            "local", matter, "prime", subject, call or RequestContext(), turn_id="turn_1", session_id="ses_1"
         )
 
     async def decide(self, *args, **more):
@@ -95,7 +95,7 @@ async def test_a_role_that_fails_or_writes_no_ballot_is_silent_and_nobody_waits_
     assert decision.tally.silent == ("codemind", "lite")
     assert record.reason.startswith("no quorum: 2 ballots are needed and 1 came in, though the roles are there; ")
     assert "lite gave no ballot: lite: its worker ended" in record.reason
-    assert "codemind gave no ballot: what it wrote is no ballot" in record.reason
+    assert "codemind gave no ballot: what it wrote is not a ballot" in record.reason
     assert "JSON" not in record.reason
     assert council.time.monotonic() == 0
 
@@ -104,7 +104,7 @@ async def test_a_fault_in_the_speaker_itself_costs_only_that_role() -> None:
     council = Council(lite=KeyError("template"))
     decision, record = await council.decide()
     assert (decision.passed, decision.tally.silent) == (True, ("lite",))
-    assert "lite gave no ballot: a fault of ours, which stands in the log" in record.reason
+    assert "lite gave no ballot: an internal error; the log has it" in record.reason
 
 
 async def test_a_late_ballot_is_recorded_and_not_counted() -> None:
@@ -146,10 +146,10 @@ async def test_a_role_that_becomes_inactive_meanwhile_is_not_waited_for_nor_coun
 
 async def test_the_calls_deadline_closes_the_round_earlier() -> None:
     council = Council(lite=(30, ballot()))
-    decision, _ = await council.decide(call=Call(deadline=10.0))
+    decision, _ = await council.decide(call=RequestContext(deadline=10.0))
     assert (decision.closed_by, decision.at) == ("deadline", 10.0)
     with pytest.raises(DeadlineExceeded):
-        await council.decide(call=Call(deadline=10.0))
+        await council.decide(call=RequestContext(deadline=10.0))
     await council.balloting.close()
 
 
@@ -162,7 +162,7 @@ async def test_another_time_for_rounds_holds_from_the_next_one_on() -> None:
 
 
 async def test_a_caller_that_leaves_withdraws_the_proposal() -> None:
-    council, call = Council(lite=(30, ballot())), Call()
+    council, call = Council(lite=(30, ballot())), RequestContext()
 
     async def leave() -> None:
         await council.time.sleep(4)
@@ -257,7 +257,7 @@ async def test_sleeping_roles_are_woken_before_the_proposal() -> None:
     council = Council()
     council.floor.active = {"prime"}
 
-    async def rouse(call: Call):
+    async def rouse(call: RequestContext):
         council.floor.active = set(ROLES)
         return council.floor.seats()
 
@@ -265,7 +265,7 @@ async def test_sleeping_roles_are_woken_before_the_proposal() -> None:
         council.floor, council.speaker, council.voting, council.audit, council.time, LIMITS,
         sleep=council.time.sleep, rouse=rouse,
     )  # fmt: skip
-    decision, _ = await council.time.run(balloting.decide("local", "execute", "lite", "Run it?", Call()))
+    decision, _ = await council.time.run(balloting.decide("local", "execute", "lite", "Run it?", RequestContext()))
     assert (decision.passed, len(council.speaker.asks)) == (True, 3)
 
 

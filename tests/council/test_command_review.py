@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from council.command_review import argv_sha256, read_review
-from gaiad.errors import BadInput
+from council.execute_review import argv_sha256, read_review
+from gaiad.base.errors import BadInput
 
 ACCEPT = '{"verdict": "accept", "reason": "it only reads"}'
 REJECT = '{"verdict": "reject", "reason": "it deletes what nobody asked for"}'

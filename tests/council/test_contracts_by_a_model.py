@@ -6,20 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from council.ballot_text import read_ballot_text
-from council.ballots import ballot_schema, read_ballot
-from council.command_review import CommandReview, read_review
-from council.forms import fitted_schema
+from council.ballots import ballot_schema, read_ballot, read_ballot_text
+from council.execute_review import CommandReview, read_review
 from council.limits import council_limits
 from council.roles import STAGES
 from council.stage_output import read_output
-from council.stages import Form, stage_form
-from gaiad.clock import SystemClock
-from gaiad.generation import Generated, GenerateRequest, Segment
+from council.stages import Form, fitted_schema, stage_form
+from gaiad.base.clock import SystemClock
+from gaiad.base.ports import RequestContext
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
-from gaiad.models.gguf.made_gguf import write_tiny_llama
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Call
+from gaiad.wire.generation import Generated, GenerateRequest, Segment
+from tests.makers.llama_files import write_tiny_llama
 
 TOKENS = 64
 SEEDS = 6
@@ -45,7 +43,7 @@ async def replies(generator: WorkerGenerator, form: Form, tokens: int) -> list[G
         request = GenerateRequest(
             segments=[Segment("Now: ")], max_tokens=tokens, seed=seed, contract=form.contract, schema=form.schema
         )
-        events = [event async for event in generator.generate(request, Call())]
+        events = [event async for event in generator.generate(request, RequestContext())]
         assert isinstance(events[-1], Generated)
         return events[-1]
 

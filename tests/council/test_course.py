@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from council.course import Course, End, Rulebook, Task
 from council.limits import TurnCaps, council_limits
 from council.quorum import Seat, council_rules
 from council.roles import ROLES, Role, role_table
 from council.stage_output import Outcome
 from council.stage_steps import OUTCOMES, step_table
 from council.stages import Depth, stage_table
-from gaiad.errors import BadInput
+from council.state_machine import End, Rulebook, StageTask, TurnStateMachine
+from gaiad.base.errors import BadInput
 
 BOOK = Rulebook(
     roles=role_table(), stages=stage_table(), steps=step_table(), limits=council_limits(), quorum=council_rules()
@@ -23,19 +23,21 @@ ALL = [Seat(role=role) for role in ROLES]
 GOOD: dict[str, Outcome] = {"plan": "ok", "refine": "ok", "act": "ok", "verify": "success"}
 
 
-def take(*outcomes: Outcome, depth: Depth = "full", seats: list[Seat] = ALL) -> tuple[Course, list[Task], End | None]:
+def take(
+    *outcomes: Outcome, depth: Depth = "full", seats: list[Seat] = ALL
+) -> tuple[TurnStateMachine, list[StageTask], End | None]:
     """A turn whose stages end so one after the other, and well from there on; low confidence is 0.2."""
-    course, tasks, left = Course(depth, BOOK), list[Task](), [*outcomes]
-    found = course.begin(seats)
-    while isinstance(found, Task):
+    machine, tasks, left = TurnStateMachine(depth, BOOK), list[StageTask](), [*outcomes]
+    found = machine.begin(seats)
+    while isinstance(found, StageTask):
         tasks.append(found)
         outcome = left.pop(0) if left else GOOD[found.stage]
-        found = course.done(outcome, 64, seats, 0.2 if outcome == "low_confidence" else None)
-    assert found is course.end
-    return course, tasks, course.end
+        found = machine.done(outcome, 64, seats, 0.2 if outcome == "low_confidence" else None)
+    assert found is machine.end
+    return machine, tasks, machine.end
 
 
-def went(tasks: list[Task]) -> str:
+def went(tasks: list[StageTask]) -> str:
     return " ".join(f"{task.stage}:{task.role}" for task in tasks)
 
 
@@ -44,11 +46,11 @@ def seated(*active: Role) -> list[Seat]:
 
 
 def test_a_full_turn_goes_all_stages_by_their_roles() -> None:
-    course, tasks, end = take()
+    machine, tasks, end = take()
     assert went(tasks) == "plan:lite refine:prime act:prime verify:codemind"
     assert [task.task_instruction for task in tasks] == ["initial_planning", "refinement", "act", "verification"]
     assert end == End(ending="answered", why="the result was verified", reduced_quorum=False)
-    assert [entry.outcome for entry in course.log] == ["ok", "ok", "ok", "success"]
+    assert [entry.outcome for entry in machine.log] == ["ok", "ok", "ok", "success"]
 
 
 def test_a_fast_turn_acts_once() -> None:
@@ -131,10 +133,10 @@ def test_an_answer_that_nobody_is_left_to_verify_is_not_thrown_away() -> None:
     _, _, end = take("ok", "ok", "ok", "lost", seats=seated("lite"))
     assert end == End(ending="unverified", why="no role is there to verify", reduced_quorum=True)
     short = msgspec.structs.replace(BOOK.limits, turn=TurnCaps(max_rounds=3, max_tokens=1000))
-    course = Course("full", msgspec.structs.replace(BOOK, limits=short))
-    course.begin(ALL)
+    machine = TurnStateMachine("full", msgspec.structs.replace(BOOK, limits=short))
+    machine.begin(ALL)
     for _ in range(3):
-        found = course.done("ok", 10, ALL)
+        found = machine.done("ok", 10, ALL)
     assert isinstance(found, End)
     assert (found.ending, found.why) == ("unverified", "there is an answer, and the turn has had its 3 stage calls")
 
@@ -153,53 +155,53 @@ def test_two_roles_are_a_quorum() -> None:
 
 
 def test_who_acted_does_not_verify_while_another_is_there() -> None:
-    course = Course("full", BOOK)
+    machine = TurnStateMachine("full", BOOK)
     early, late = seated("lite", "codemind"), seated("prime", "lite")
-    course.begin(early)
+    machine.begin(early)
     for outcome, seats in (("ok", early), ("ok", early), ("ok", late)):
-        found = course.done(outcome, 10, seats)  # type: ignore[arg-type]
-    assert [entry.role for entry in course.log] == ["lite", "codemind", "lite"]
-    assert isinstance(found, Task)
+        found = machine.done(outcome, 10, seats)  # type: ignore[arg-type]
+    assert [entry.role for entry in machine.log] == ["lite", "codemind", "lite"]
+    assert isinstance(found, StageTask)
     assert (found.stage, found.role) == ("verify", "prime")
 
 
 def test_a_role_that_falls_silent_between_its_tries_is_replaced() -> None:
-    course = Course("full", BOOK)
-    course.begin(ALL)
-    task = course.done("missing", 10, seated("prime", "codemind"))
-    assert isinstance(task, Task)
+    machine = TurnStateMachine("full", BOOK)
+    machine.begin(ALL)
+    task = machine.done("missing", 10, seated("prime", "codemind"))
+    assert isinstance(task, StageTask)
     assert (task.stage, task.role, task.stands_in_for) == ("plan", "prime", "lite")
 
 
 def test_the_observer_stops_a_running_act_only_when_it_must() -> None:
-    course = Course("fast", BOOK)
+    machine = TurnStateMachine("fast", BOOK)
     with pytest.raises(BadInput, match="nothing is being written"):
-        course.observed("lite", "ok", 4)
-    course.begin(ALL)
-    assert not course.observed("lite", "ok", 4)
-    assert not course.observed("lite", "unreadable", 4)
-    assert course.observed("lite", "interrupt", 4)
-    repair = course.done("interrupted", 20, ALL)
-    assert isinstance(repair, Task)
+        machine.observed("lite", "ok", 4)
+    machine.begin(ALL)
+    assert not machine.observed("lite", "ok", 4)
+    assert not machine.observed("lite", "unreadable", 4)
+    assert machine.observed("lite", "interrupt", 4)
+    repair = machine.done("interrupted", 20, ALL)
+    assert isinstance(repair, StageTask)
     assert repair.task_instruction == "interruption_handling"
-    assert [entry.stage for entry in course.log] == ["observe", "observe", "observe", "act"]
+    assert [entry.stage for entry in machine.log] == ["observe", "observe", "observe", "act"]
 
 
 def test_what_comes_out_of_order_is_refused() -> None:
-    course = Course("fast", BOOK)
+    machine = TurnStateMachine("fast", BOOK)
     with pytest.raises(BadInput, match="no task is running"):
-        course.done("ok", 1, ALL)
-    course.begin(ALL)
+        machine.done("ok", 1, ALL)
+    machine.begin(ALL)
     with pytest.raises(BadInput, match="the turn has begun"):
-        course.begin(ALL)
-    course.done("ok", 1, ALL)
+        machine.begin(ALL)
+    machine.done("ok", 1, ALL)
     with pytest.raises(BadInput, match="no task is running"):
-        course.done("ok", 1, ALL)
+        machine.done("ok", 1, ALL)
 
 
 @given(st.data(), st.sampled_from(["fast", "full"]))
 def test_every_turn_ends_whatever_happens(data: st.DataObject, depth: Depth) -> None:
-    course = Course(depth, BOOK)
+    machine = TurnStateMachine(depth, BOOK)
     states = st.tuples(*[st.booleans()] * 6)
 
     def seats() -> list[Seat]:
@@ -207,21 +209,21 @@ def test_every_turn_ends_whatever_happens(data: st.DataObject, depth: Depth) -> 
         return [Seat(role=role, active=drawn[n], can_vote=drawn[n + 3]) for n, role in enumerate(ROLES)]
 
     now = seats()
-    found = course.begin(now)
+    found = machine.begin(now)
     calls = 0
-    while isinstance(found, Task):
+    while isinstance(found, StageTask):
         calls += 1
         role = found.role
         assert any(seat.role == role and seat.active for seat in now), "only who is there is asked"
-        assert role not in {entry.role for entry in course.log if entry.outcome == "lost"}
+        assert role not in {entry.role for entry in machine.log if entry.outcome == "lost"}
         outcome = data.draw(st.sampled_from(OUTCOMES[found.stage]))
         now = seats()
-        found = course.done(outcome, data.draw(st.sampled_from([0, 64, 800])), now, 0.1)
+        found = machine.done(outcome, data.draw(st.sampled_from([0, 64, 800])), now, 0.1)
     assert calls <= BOOK.limits.turn.max_rounds
     assert found.why
     assert (found.ending == "asks_person") == (found.escalation is not None)
-    assert sum(one.to == "prime" for one in course.escalations) <= 1
+    assert sum(one.to == "prime" for one in machine.escalations) <= 1
     if found.ending == "answered":
-        assert course.log[-1].outcome in ("ok", "success")
-    acted = [entry.outcome for entry in course.log if entry.stage == "act"]
+        assert machine.log[-1].outcome in ("ok", "success", "empty")
+    acted = [entry.outcome for entry in machine.log if entry.stage == "act"]
     assert not (found.ending == "refused" and acted[-1:] == ["ok"])

@@ -17,7 +17,7 @@ from council.depth import (
     length_of,
     presence,
 )
-from gaiad.errors import ConfigError
+from gaiad.base.errors import ConfigError
 from prompts.packet import RiskLevel
 
 TABLE = depth_table()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from council.envelope import MESSAGE_TYPES, Envelope, make_envelope, read_envelope, struct_content, write_envelope
-from gaiad.errors import BadInput
-from gaiad.ids import short
+from gaiad.base.errors import BadInput
+from gaiad.base.ids import short
 
 NAMES = st.sampled_from(["prime", "lite", "codemind", "gaiad", "person"])
 

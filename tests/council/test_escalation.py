@@ -2,9 +2,9 @@
 
 import pytest
 
-from council.escalation import Signals, escalate, triggers
 from council.limits import council_limits
 from council.quorum import Seat
+from council.state_machine import Signals, escalate, triggers
 
 LIMITS = council_limits().escalation
 ALL = [Seat(role="prime"), Seat(role="lite"), Seat(role="codemind")]

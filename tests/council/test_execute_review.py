@@ -4,15 +4,14 @@ import msgspec
 import pytest
 
 from council.balloting import Balloting
-from council.command_review import argv_sha256
-from council.execute_review import ExecuteReview
+from council.execute_review import ExecuteReview, argv_sha256
 from council.limits import council_limits
 from council.quorum import council_rules
 from council.roles import role_table
 from council.stages import Command
 from council.voting import Voting
-from gaiad.errors import Cancelled, Unavailable, WorkerDied
-from gaiad.ports import Call
+from gaiad.base.errors import Cancelled, Unavailable, WorkerDied
+from gaiad.base.ports import RequestContext
 from tests.makers.council import ROLES, MadeAudit, MadeFloor, MadeSpeaker, MadeTime, ballot
 
 LIMITS = council_limits()
@@ -45,7 +44,12 @@ class Council:
     async def consider(self, *commands, proposer="prime", call=None):
         return await self.time.run(
             self.review.consider(
-                commands, proposer, call or Call(), request="Show me the files.", turn_id="turn_1", session_id="ses_1"
+                commands,
+                proposer,
+                call or RequestContext(),
+                request="Show me the files.",
+                turn_id="turn_1",
+                session_id="ses_1",
             )
         )
 
@@ -110,12 +114,12 @@ async def test_a_reviewer_that_fails_is_stood_in_for_but_never_by_the_proposer()
     council = Council({"codemind": WorkerDied("codemind: its worker ended"), "lite": Unavailable("lite: busy")})
     (found,) = await council.consider(command("ls"))
     assert (found.may_ask, council.voters.asks, len(council.reviewers.asks)) == (False, [], 2)
-    assert "nobody but prime, who proposed it, could review it; codemind: codemind: its worker ended" in found.told
+    assert "only prime, who proposed it, could review it; codemind: codemind: its worker ended" in found.told
 
 
 async def test_a_reviewer_that_is_too_slow_is_given_up() -> None:
     council = Council({"codemind": (10_000, ACCEPT)}, limits=msgspec.structs.replace(LIMITS.execute, review_s=0.05))
-    found = await council.review.consider([command("ls")], "prime", Call(), request="", turn_id="turn_1")
+    found = await council.review.consider([command("ls")], "prime", RequestContext(), request="", turn_id="turn_1")
     assert (found[0].reviewer, found[0].may_ask) == ("lite", True)
 
 
@@ -153,12 +157,12 @@ async def test_equal_commands_are_one_and_too_many_are_refused() -> None:
 
 
 async def test_a_caller_that_leaves_ends_it_and_a_past_deadline_refuses() -> None:
-    council, call = Council(), Call()
+    council, call = Council(), RequestContext()
     call.cancel()
     with pytest.raises(Cancelled):
         await council.consider(command("ls"), call=call)
     council.time.advance(10)
-    (found,) = await council.consider(command("ls"), call=Call(deadline=5.0))
+    (found,) = await council.consider(command("ls"), call=RequestContext(deadline=5.0))
     assert (found.may_ask, "deadline" in found.told) == (False, True)
     assert (council.reviewers.asks, council.voters.asks) == ([], [])
 
@@ -179,6 +183,6 @@ async def test_impossible_arguments_are_refused() -> None:
 async def test_commands_leave_half_of_the_turns_time_to_what_comes_after() -> None:
     council = Council()
     commands = [command("ls", name) for name in "abc"]
-    await council.review.consider(commands, "prime", Call(deadline=60.0), request="", turn_id="turn_1")
+    await council.review.consider(commands, "prime", RequestContext(deadline=60.0), request="", turn_id="turn_1")
     deadlines = [call.deadline for call in council.reviewers.calls]
     assert deadlines == [5.0, 7.5, 15.0], "half of a third of 30 s for the first; what is not used is the others'"

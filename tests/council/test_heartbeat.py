@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from council.heartbeat import Heartbeat
 from council.limits import council_limits
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
 
 LIMITS = council_limits().heartbeat
 ROLES = ("prime", "lite", "codemind")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from council.limits import council_limits
 from council.observer import Observer, Windows
 from council.observer_rules import ObserverRules, observer_table
-from gaiad.errors import Unavailable
-from gaiad.ports import Call, Priority
+from gaiad.base.errors import Unavailable
+from gaiad.base.ports import Priority, RequestContext
 from tests.makers.council import MadeFloor, MadeSpeaker, MadeTime
 
 LIMITS = msgspec.structs.replace(council_limits().observer, every_characters=40, shown_characters=60)
@@ -30,7 +30,7 @@ class Watched:
     def __init__(self, words=FINE, limits=LIMITS, deadline=None):
         self.time = MadeTime()
         self.floor, self.speaker = MadeFloor(self.time), MadeSpeaker(self.time, lite=words)
-        self.call = Call("blue", deadline, turn_id="turn_1")
+        self.call = RequestContext("blue", deadline, turn_id="turn_1")
         self.observer = Observer(
             rules(),
             Windows(

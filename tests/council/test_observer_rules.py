@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from council.leak_rule import LeakLimits, LeakRule
 from council.observer_rules import ObserverRules, Violation, observer_table
-from council.repetition_rule import RepetitionLimits, RepetitionRule, stutters
+from council.reply_rules import LeakLimits, LeakRule, RepetitionLimits, RepetitionRule, stutters
 from council.stages import Marker
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
 from prompts.identity import identity_text, shipped_identity
 
 TABLE = observer_table()
@@ -94,8 +93,7 @@ HARMLESS = [
     "RESPONSE: sha 3f786850e387550fdab836ed7e6dc881de23001b and 550e8400-e29b-41d4-a716-446655440000",
     "RESPONSE: -----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "RESPONSE: my task-sk-analysis-of-the-quarterly-numbers-and-more is done, see skin-deep",
-    "RESPONSE: My rules: Never execute shell commands without reflection and approval. "
-    "Avoid hallucinated facts or code. Protect private data at all costs.",
+    "RESPONSE: One rule of mine: Never execute shell commands without reflection and approval.",
     "RESPONSE: it is called sk-analysis-of-the-quarterly-numbers-and-more",
     "RESPONSE: " + "| yes " * 12 + "\n" + "=" * 300,
     "RESPONSE: https://example.org/" + "a/b/c-d" * 30,
@@ -158,7 +156,7 @@ def test_without_protected_texts_nothing_leaks() -> None:
 
 
 def test_a_leak_that_breaks_off_is_shown_in_the_end() -> None:
-    beginning = "RESPONSE: " + " ".join(PROTECTED[0].split()[:14])
+    beginning = "RESPONSE: " + " ".join(PROTECTED[0].split()[:10])
     rules = ObserverRules(PROTECTED, ALLOWED, TABLE)
     shown = rules.feed(beginning + " ")
     assert len(shown) < len(beginning)

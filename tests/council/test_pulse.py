@@ -10,9 +10,9 @@ import pytest
 from council.heartbeat import StateChange
 from council.limits import HeartbeatLimits
 from council.pulse import Beat, Pulse
-from gaiad.clock import FrozenClock
-from gaiad.errors import DeadlineExceeded, Unavailable
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import DeadlineExceeded, Unavailable
+from gaiad.base.ports import RequestContext
 
 LIMITS = HeartbeatLimits(interval_s=30.0, inactive_after_s=90.0)
 HOUR = 3600
@@ -234,7 +234,7 @@ async def test_waking_for_a_vote_ends_with_the_callers_deadline(open_house):
     lite = house.models["lite"]
     lite.state, lite.alive = "sleeping", False
     with pytest.raises(DeadlineExceeded, match="lite: was not awake in time"):
-        await house.pulse.rouse("lite", Call(deadline=house.clock.monotonic() + 0.01))
+        await house.pulse.rouse("lite", RequestContext(deadline=house.clock.monotonic() + 0.01))
 
 
 async def test_what_cannot_be_told_keeps_the_pulse_going(open_house):

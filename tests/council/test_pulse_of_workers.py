@@ -10,13 +10,13 @@ import pytest
 
 from council.limits import HeartbeatLimits
 from council.pulse import Pulse
-from gaiad.clock import SystemClock
-from gaiad.config import ModelConfig, load_config
-from gaiad.models.pool.making import Workshop
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import ModelConfig, load_config
+from gaiad.base.ports import RequestContext
+from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import Pooled
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Call
 from tests.makers.llama_files import write_tiny_llama
 from tests.makers.waiting import until
 
@@ -28,15 +28,17 @@ ROLES = ("prime", "lite", "codemind")
 async def pool(tmp_path):
     settings = msgspec.structs.replace(load_config(environment={}).models, threads=1, flash_attention="off")
     clock = SystemClock("UTC")
-    shop = Workshop(settings=settings, clock=clock, words=TokenWorker(clock), environment={})
+    dependencies = ModelDependencies(
+        settings=settings, clock=clock, tokenizer_process=TokenWorker(clock), environment={}
+    )
     known = {
         name: ModelConfig(kind="gguf", path=str(write_tiny_llama(tmp_path / f"{name}.gguf"))) for name in ("one", "two")
     }
     roles = {"prime": "one", "lite": "two", "codemind": "one"}
-    one = ModelPool(roles, [Pooled(name, model) for name, model in known.items()], shop, 2**32)
+    one = ModelPool(roles, [Pooled(name, model) for name, model in known.items()], dependencies, 2**32)
     await one.start()
     for name in known:
-        await one.load(name, Call())
+        await one.load(name, RequestContext())
     yield one
     await one.close()
 
@@ -94,5 +96,5 @@ async def test_an_unloaded_model_sleeps_is_not_loaded_by_the_pulse_and_counts_on
     await until(lambda: watched.pulse.state("lite") == "sleeping")
     await asyncio.sleep(2 * LIMITS.interval_s)
     assert watched.members["lite"].status().pid == 0
-    await watched.pulse.rouse("lite", Call(deadline=time.monotonic() + 20.0))
+    await watched.pulse.rouse("lite", RequestContext(deadline=time.monotonic() + 20.0))
     assert watched.states() == ["ready"] * 3

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from council.quorum import Ballot, Matter, Seat, Tally, Vote, council_rules, may_proceed, tally
-from gaiad.errors import BadInput
+from council.quorum import Ballot, Matter, Seat, Vote, VoteTally, council_rules, may_proceed, tally
+from gaiad.base.errors import BadInput
 
 ROLES = ("prime", "lite", "codemind")
 STATES = {"able": (True, True), "mute": (True, False), "inactive": (False, True)}
@@ -13,7 +13,7 @@ VOTES: tuple[Vote | None, ...] = ("yes", "no", "abstain", None)
 MATTERS: tuple[Matter, ...] = ("answer", "execute", "governance")
 
 
-def count(states: tuple[str, ...], votes: tuple[Vote | None, ...], matter: Matter = "execute") -> Tally:
+def count(states: tuple[str, ...], votes: tuple[Vote | None, ...], matter: Matter = "execute") -> VoteTally:
     seats = [
         Seat(role=role, active=STATES[state][0], can_vote=STATES[state][1])
         for role, state in zip(ROLES, states, strict=True)

@@ -15,7 +15,7 @@ from council.roles import (
     voters,
     with_stages,
 )
-from gaiad.errors import BadInput, ConfigError
+from gaiad.base.errors import BadInput, ConfigError
 
 TABLE = role_table()
 ABLE = [Seat(role=role) for role in ROLES]

@@ -7,17 +7,18 @@ import msgspec
 import pytest
 
 from council.envelope import read_envelope
-from council.floor import Floor
 from council.limits import council_limits
+from council.ports import CouncilRoom
 from council.quorum import council_rules
 from council.roles import role_table, with_stages
 from council.room import Room
-from gaiad.clock import FrozenClock
-from gaiad.council_schemas import HOUSE, EscalationRecord, RunningTurn
-from gaiad.errors import BadInput, Unavailable
-from gaiad.events import EventHub
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, Unavailable
+from gaiad.base.events import EventHub
+from gaiad.base.ports import RequestContext
 from gaiad.ledger.council_log import CouncilLog
-from gaiad.ports import Call
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import HOUSE, EscalationRecord, RunningTurn
 
 
 class Model:
@@ -50,7 +51,7 @@ async def open_room(tmp_path, clock):
 
     async def start(**models):
         chosen = {role: models.get(role) or Model(role) for role in ("prime", "lite", "codemind")}
-        log, hub = CouncilLog(tmp_path / "council", clock), EventHub(clock)
+        log, hub = CouncilLog(HomeDatabases(tmp_path), clock), EventHub(clock)
         room = Room(chosen, log, hub, clock, table=role_table(), rules=council_rules(), limits=council_limits())
         opened.append((room, log))
         room.models, room.log, room.hub = chosen, log, hub
@@ -61,7 +62,7 @@ async def open_room(tmp_path, clock):
     yield start
     for room, log in opened:
         await room.close()
-        await log.close()
+        log._databases.close()
 
 
 async def beaten(room):
@@ -82,7 +83,7 @@ def proposal(room, **more):
 
 
 async def test_the_room_is_a_floor(open_room):
-    floor: Floor = await open_room()
+    floor: CouncilRoom = await open_room()
     assert [seat.role for seat in floor.seats()] == ["prime", "lite", "codemind"]
 
 
@@ -167,7 +168,7 @@ async def test_a_sleeper_does_not_count_until_it_is_woken_for_the_vote(open_room
     room = await open_room(lite=lite, codemind=Model("words", kind="extractive"))
     assert [one.state for one in room.role_states()] == ["ready", "sleeping", "ready"]
     assert not room.quorum
-    seats = await room.rouse(Call(deadline=clock.monotonic() + 5.0))
+    seats = await room.rouse(RequestContext(deadline=clock.monotonic() + 5.0))
     assert [seat.active for seat in seats] == [True, True, True]
     assert room.quorum
     assert lite.beats == 1
@@ -177,7 +178,7 @@ async def test_one_that_cannot_be_woken_keeps_nobody_else_asleep(open_room):
     lite, codemind = Model("small", state="sleeping"), Model("coder", state="sleeping")
     lite.wakes_to = "failed"
     room = await open_room(lite=lite, codemind=codemind)
-    assert [seat.active for seat in await room.rouse(Call())] == [True, False, True]
+    assert [seat.active for seat in await room.rouse(RequestContext())] == [True, False, True]
 
 
 async def test_a_model_that_was_woken_by_somebody_counts_after_its_next_beat(open_room):

@@ -17,7 +17,7 @@ from council.heartbeat import Heartbeat
 from council.limits import council_limits
 from council.quorum import Matter, Seat, Vote, council_rules
 from council.voting import Voting
-from gaiad.errors import Conflict
+from gaiad.base.errors import Conflict
 
 ROLES = ("prime", "lite", "codemind")
 VOTES: tuple[Vote, ...] = get_args(Vote)

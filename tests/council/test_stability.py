@@ -4,29 +4,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from council.governance.reflection_table import (
+    HOUR_MS,
+    PresenceSpan,
+    StageReflection,
+    hourly_scores,
+    reflection_value,
+    stability_report,
+)
 from council.governance.rules import governance_table
-from council.stability import HOUR_MS, Reflection, Span, hourly_scores, reflection_value, stability_report
 
 RULES = governance_table().stability
 NOW = 1_000 * HOUR_MS
 
 
-def verify(hours_ago: float, outcome: str = "success") -> Reflection:
-    return Reflection(at_ms=NOW - int(hours_ago * HOUR_MS), stage="verify", outcome=outcome)
+def verify(hours_ago: float, outcome: str = "success") -> StageReflection:
+    return StageReflection(at_ms=NOW - int(hours_ago * HOUR_MS), stage="verify", outcome=outcome)
 
 
-def full_day(per_hour: int = 2) -> list[Reflection]:
+def full_day(per_hour: int = 2) -> list[StageReflection]:
     return [verify(hour + part / per_hour) for hour in range(24) for part in range(per_hour)]
 
 
-def present(since_hours: float = 30, until_ms: int = NOW, **names: str) -> list[Span]:
+def present(since_hours: float = 30, until_ms: int = NOW, **names: str) -> list[PresenceSpan]:
     return [
-        Span(name=name, since_ms=NOW - int(since_hours * HOUR_MS), until_ms=until_ms, gap_ms=90_000, ended=ended)
+        PresenceSpan(
+            name=name, since_ms=NOW - int(since_hours * HOUR_MS), until_ms=until_ms, gap_ms=90_000, ended=ended
+        )
         for name, ended in ({"prime": "", "lite": "", "initiative": ""} | names).items()
     ]
 
 
-def unmet(reflections: list[Reflection], spans: list[Span]) -> list[str]:
+def unmet(reflections: list[StageReflection], spans: list[PresenceSpan]) -> list[str]:
     report = stability_report(reflections, spans, NOW, RULES)
     found = [each.name for each in report.criteria if not each.met]
     assert report.self_aware == (not found)
@@ -47,7 +56,7 @@ def unmet(reflections: list[Reflection], spans: list[Span]) -> list[str]:
     ],
 )
 def test_what_a_result_is_worth(stage, outcome, confidence, value):
-    made = Reflection(at_ms=0, stage=stage, outcome=outcome, confidence=confidence)
+    made = StageReflection(at_ms=0, stage=stage, outcome=outcome, confidence=confidence)
     assert reflection_value(made) == value
 
 
@@ -83,21 +92,21 @@ def test_what_is_older_than_the_window_or_in_the_future_does_not_count():
 
 @pytest.mark.parametrize("name", ["prime", "lite", "initiative"])
 def test_each_must_have_been_there_all_the_time(name):
-    def without(span: Span | None) -> list[str]:
+    def without(span: PresenceSpan | None) -> list[str]:
         others = [each for each in present() if each.name != name]
         return unmet(full_day(), others + ([span] if span else []))
 
-    old = Span(name=name, since_ms=NOW - 30 * HOUR_MS, until_ms=NOW - 90_001, gap_ms=90_000)
-    late = Span(name=name, since_ms=NOW - 24 * HOUR_MS + 1, until_ms=NOW, gap_ms=90_000)
-    failed = Span(name=name, since_ms=0, until_ms=NOW, gap_ms=90_000, ended="a run failed")
-    just = Span(name=name, since_ms=NOW - 24 * HOUR_MS, until_ms=NOW - 90_000, gap_ms=90_000)
+    old = PresenceSpan(name=name, since_ms=NOW - 30 * HOUR_MS, until_ms=NOW - 90_001, gap_ms=90_000)
+    late = PresenceSpan(name=name, since_ms=NOW - 24 * HOUR_MS + 1, until_ms=NOW, gap_ms=90_000)
+    failed = PresenceSpan(name=name, since_ms=0, until_ms=NOW, gap_ms=90_000, ended="a run failed")
+    just = PresenceSpan(name=name, since_ms=NOW - 24 * HOUR_MS, until_ms=NOW - 90_000, gap_ms=90_000)
     assert without(None) == without(old) == without(late) == without(failed) == [name]
     assert without(just) == []
 
 
 def test_why_it_was_not_there_is_told():
     spans = present(prime="the worker died")
-    again = Span(name="prime", since_ms=NOW - HOUR_MS, until_ms=NOW, gap_ms=90_000)
+    again = PresenceSpan(name="prime", since_ms=NOW - HOUR_MS, until_ms=NOW, gap_ms=90_000)
     report = stability_report(full_day(), [*spans, again], NOW, RULES)
     why = {each.name: each.why for each in report.criteria}
     assert why["prime"] == "prime was online without a break for only 60 min, after: the worker died"
@@ -116,7 +125,7 @@ def test_why_it_was_not_there_is_told():
 )
 def test_the_score_is_a_share_and_never_above_the_hours_that_have_a_result(rows):
     made = [
-        Reflection(at_ms=NOW - int(ago * HOUR_MS), stage=stage, outcome=outcome, confidence=confidence)
+        StageReflection(at_ms=NOW - int(ago * HOUR_MS), stage=stage, outcome=outcome, confidence=confidence)
         for ago, stage, outcome, confidence in rows
     ]
     report = stability_report(made, [], NOW, RULES)

@@ -6,19 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from council.limits import TurnCaps, council_limits
+from council.roles import STAGES
 from council.stage_output import Outcome
 from council.stage_steps import (
     OUTCOMES,
     StageDone,
-    StepTable,
-    check_steps,
     next_step,
     spent_cap,
     step_table,
     times_in_a_row,
 )
 from council.stages import stage_table
-from gaiad.errors import BadInput, ConfigError
+from gaiad.base.errors import BadInput
 
 TABLE = step_table()
 CHAINS = stage_table().chains
@@ -59,7 +58,7 @@ def after(*ends: str) -> tuple[str, str | None]:
         (["observe:lost"], "go_on", "act"),
         (["act:ok"], "go_on", "verify"),
         (["act:empty"], "retry", "act"),
-        (["act:empty", "act:empty"], "escalate", "act"),
+        (["act:empty", "act:empty"], "go_on", "verify"),
         (["observe:interrupt", "act:interrupted"], "interrupt", "act"),
         (["act:interrupted", "observe:ok", "act:interrupted"], "interrupt", "act"),
         (
@@ -85,7 +84,11 @@ def test_every_row(ends: list[str], action: str, stage: str | None) -> None:
 
 
 def test_the_shipped_table_has_no_gap_and_every_row_is_reached() -> None:
-    check_steps(TABLE)
+    for stage in STAGES:
+        for outcome in OUTCOMES[stage]:
+            times = [row.times for row in TABLE.rows if row.stage == stage and outcome in row.outcomes]
+            assert 1 in times, f"{stage} that ends {outcome} has no row"
+            assert len(set(times)) == len(times), f"{stage} that ends {outcome} has two rows for as many times"
     reached = set()
     for row in TABLE.rows:
         for outcome in row.outcomes:
@@ -139,7 +142,8 @@ def test_no_turn_runs_away(data: st.DataObject, depth: str) -> None:
     assert len(history) <= CAPS.max_rounds
     assert sum(one.tokens for one in history) < CAPS.max_tokens + 900
     if step.action == "finish":
-        assert [one.stage for one in history if one.outcome in ("ok", "success")] == list(chain)
+        gone_on = [one.stage for one in history if one.outcome in ("ok", "success")]
+        assert [stage for stage in chain if stage != "act" or stage in gone_on] == gone_on
 
 
 def test_ends_in_a_row_are_the_stages_own() -> None:
@@ -153,10 +157,3 @@ def test_what_does_not_fit_is_named() -> None:
         after("plan:success")
     with pytest.raises(BadInput, match="no stage has ended"):
         after()
-    with pytest.raises(ConfigError, match="plan that ends 'ok' has no row"):
-        check_steps(StepTable(rows=TABLE.rows[1:]))
-    with pytest.raises(ConfigError, match="plan that ends 'ok' has two rows"):
-        check_steps(StepTable(rows=(*TABLE.rows, TABLE.rows[0])))
-    strange = msgspec.structs.replace(TABLE.rows[0], outcomes=("success",))
-    with pytest.raises(ConfigError, match="plan never ends 'success'"):
-        check_steps(StepTable(rows=(strange, *TABLE.rows)))

@@ -1,9 +1,8 @@
-"""The shipped contracts are GCP 6's table, and what their grammars allow is read as what it is."""
+"""The shipped contracts are GCP 6's table, and what their forms allow is read as what it is."""
 
 import random
 from typing import Any, get_args
 
-import msgspec
 import pytest
 
 from constants.load import load
@@ -11,23 +10,20 @@ from council.roles import STAGES, CouncilStage
 from council.stage_output import read_output
 from council.stages import (
     MARKERS,
+    Form,
     Input,
     Plan,
     RefinedPlan,
-    StageTable,
     Verification,
-    check_stages,
     plan_text,
     stage_form,
     stage_table,
     verification_text,
 )
-from gaiad.errors import BadInput, ConfigError
-from gaiad.models.grammar.contract_grammar import MARKERS as GRAMMAR_MARKERS
-from gaiad.models.grammar.gbnf_check import check_gbnf
-from gaiad.models.grammar.gbnf_sentences import Sentences
-from gaiad.models.grammar.grammar_source import to_gbnf
-from router.matrix import Marker
+from gaiad.base.errors import BadInput
+from gaiad.models.child.reply_form import MARKERS as FORM_MARKERS
+from router.routing import Marker
+from tests.makers.form_texts import form_texts
 
 TABLE = stage_table()
 INSTRUCTIONS = {key: each["stage"] for key, each in load("task_instructions.toml", dict[str, dict[str, Any]]).items()}
@@ -40,15 +36,19 @@ MEANT: dict[CouncilStage, set[str]] = {
 }
 
 
+HELD = [stage for stage in STAGES if stage != "act"]
+
+
 def drawn(stage: CouncilStage, max_tokens: int, count: int, *, may_execute: bool = False) -> list[str]:
     form = stage_form(stage, max_tokens, may_execute=may_execute)
-    grammar = check_gbnf(to_gbnf("", form.schema, form.contract))
-    sentences = Sentences(grammar, lambda character: True, seed=3)
-    return [sentences.draw() for _ in range(count)]
+    return form_texts(count, schema=form.schema, contract=form.contract, seed=3)
 
 
 def test_the_shipped_contracts_fit_the_shipped_directives() -> None:
-    check_stages(TABLE, INSTRUCTIONS)
+    assert list(TABLE.stages) == list(STAGES)
+    for stage, entry in TABLE.stages.items():
+        for key in filter(None, (entry.task_instruction, entry.after_interrupt, entry.with_commands)):
+            assert INSTRUCTIONS[key] == stage
     assert {stage: entry.markers[0] for stage, entry in TABLE.stages.items()} == {
         "plan": "PLAN",
         "refine": "PLAN",
@@ -60,30 +60,22 @@ def test_the_shipped_contracts_fit_the_shipped_directives() -> None:
     assert {part for entry in TABLE.stages.values() for part in entry.inputs} == set(get_args(Input))
 
 
-def test_markers_are_those_of_the_router_and_the_grammars() -> None:
-    assert set(MARKERS) == set(get_args(Marker)) == set(GRAMMAR_MARKERS)
-
-
-def test_a_contract_that_does_not_fit_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"stages\.plan: 'initial_planning' is no task instruction of this stage"):
-        check_stages(TABLE, {**INSTRUCTIONS, "initial_planning": "act"})
-    without = StageTable(stages={k: v for k, v in TABLE.stages.items() if k != "verify"}, chains=TABLE.chains)
-    with pytest.raises(ConfigError, match=r"stages\.verify is missing"):
-        check_stages(without, INSTRUCTIONS)
-    idle = msgspec.structs.replace(TABLE, chains={**TABLE.chains, "fast": ()})
-    with pytest.raises(ConfigError, match=r"chains\.fast does not act"):
-        check_stages(idle, INSTRUCTIONS)
+def test_markers_are_those_of_the_router_and_of_forms() -> None:
+    assert set(MARKERS) == set(get_args(Marker)) == set(FORM_MARKERS)
 
 
 @pytest.mark.parametrize("max_tokens", [16, 64, 512])
-@pytest.mark.parametrize("stage", STAGES)
-def test_whatever_the_grammar_allows_keeps_the_contract(stage: CouncilStage, max_tokens: int) -> None:
+@pytest.mark.parametrize("stage", HELD)
+def test_whatever_the_form_allows_keeps_the_contract(stage: CouncilStage, max_tokens: int) -> None:
     for text in drawn(stage, max_tokens, 12):
         reading = read_output(stage, text, 0.3)
         assert reading.outcome in MEANT[stage], text
         assert reading.value is not None
-        if stage != "act":
-            assert reading.notes == (), text
+        assert reading.notes == (), text
+
+
+def test_an_answer_is_plain_text_and_held_to_no_form() -> None:
+    assert stage_form("act", 64) == Form()
 
 
 def test_act_with_leave_to_execute_writes_its_command_first() -> None:
@@ -94,7 +86,7 @@ def test_act_with_leave_to_execute_writes_its_command_first() -> None:
         assert reading.value.text
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", HELD)
 def test_a_reply_cut_anywhere_is_read_without_a_fault(stage: CouncilStage) -> None:
     chance = random.Random(1)
     for text in drawn(stage, 128, 8):

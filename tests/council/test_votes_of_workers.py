@@ -11,14 +11,14 @@ from council.balloting import Balloting
 from council.limits import council_limits
 from council.quorum import council_rules
 from council.voting import Voting
-from gaiad.clock import SystemClock
-from gaiad.config import ModelConfig, load_config
-from gaiad.generation import Generated, GenerateRequest, Segment
-from gaiad.models.pool.making import Workshop
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import ModelConfig, load_config
+from gaiad.base.ports import RequestContext
+from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import Pooled
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Call
+from gaiad.wire.generation import Generated, GenerateRequest, Segment
 from tests.makers.council import ROLES, MadeAudit, MadeFloor, said
 from tests.makers.llama_files import write_tiny_llama
 
@@ -46,11 +46,13 @@ class WorkersSpeak:
 async def pool(tmp_path):
     settings = msgspec.structs.replace(load_config(environment={}).models, threads=1, flash_attention="off")
     clock, path = SystemClock("UTC"), str(write_tiny_llama(tmp_path / "tiny.gguf"))
-    shop = Workshop(settings=settings, clock=clock, words=TokenWorker(clock), environment={})
+    dependencies = ModelDependencies(
+        settings=settings, clock=clock, tokenizer_process=TokenWorker(clock), environment={}
+    )
     known = [Pooled(role, ModelConfig(kind="gguf", path=path)) for role in ROLES]
-    one = ModelPool({role: role for role in ROLES}, known, shop, 2**32)
+    one = ModelPool({role: role for role in ROLES}, known, dependencies, 2**32)
     await one.start()
-    await asyncio.gather(*(one.load(role, Call()) for role in ROLES))
+    await asyncio.gather(*(one.load(role, RequestContext()) for role in ROLES))
     yield one
     await one.close()
 
@@ -62,7 +64,7 @@ async def council(pool):
     balloting = Balloting(floor, speaker, Voting(council_rules(), LIMITS), audit, clock, LIMITS)
 
     async def decide():
-        return await balloting.decide("local", "execute", "prime", "Run `ls`? ", Call())
+        return await balloting.decide("local", "execute", "prime", "Run `ls`? ", RequestContext())
 
     yield speaker, floor, decide
     await balloting.close()

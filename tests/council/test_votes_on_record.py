@@ -12,14 +12,15 @@ from council.limits import council_limits
 from council.quorum import council_rules
 from council.roles import role_table
 from council.room import Room
-from gaiad.clock import FrozenClock
-from gaiad.council_schemas import HOUSE
-from gaiad.errors import WorkerDied
-from gaiad.events import EventHub
-from gaiad.ledger.audit import AuditLog
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import WorkerDied
+from gaiad.base.events import EventHub
+from gaiad.base.ports import RequestContext
 from gaiad.ledger.audit_reading import verify_home
 from gaiad.ledger.council_log import CouncilLog
-from gaiad.ports import Call
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import HOUSE
+from tests.makers.audits import open_audit
 from tests.makers.council import ROLES, MadeSpeaker, ballot
 
 
@@ -38,7 +39,11 @@ class Model:
 @pytest.fixture
 async def house(tmp_path):
     clock, limits = FrozenClock(datetime(2025, 12, 1, 12, 0, tzinfo=UTC)), council_limits()
-    log, audit, hub = CouncilLog(tmp_path / "council", clock), AuditLog.open(tmp_path, clock), EventHub(clock)
+    log, audit, hub = (
+        CouncilLog(HomeDatabases(tmp_path), clock),
+        open_audit(tmp_path, clock),
+        EventHub(clock),
+    )
     room = Room(
         {role: Model(role) for role in ROLES}, log, hub, clock, table=role_table(), rules=council_rules(), limits=limits
     )
@@ -51,7 +56,7 @@ async def house(tmp_path):
     yield room, balloting, speaker, log, hub, tmp_path
     await balloting.close()
     await room.close()
-    await log.close()
+    log._databases.close()
     audit.close()
 
 
@@ -62,7 +67,9 @@ async def said(log, tenant):
 
 async def test_a_vote_stands_in_the_log_and_in_the_audit_as_it_was(house) -> None:
     room, balloting, _, log, hub, home = house
-    decision, record = await balloting.decide("local", "execute", "lite", "Run `ls`?", Call(), turn_id="turn_1")
+    decision, record = await balloting.decide(
+        "local", "execute", "lite", "Run `ls`?", RequestContext(), turn_id="turn_1"
+    )
     assert (decision.passed, decision.tally.ground) == (True, "prime"), "Prime decides the tie"
     paper, *votes = await said(log, "local")
     assert (paper.type, paper.full_id) == ("PROPOSAL", record.proposal_id)
@@ -90,7 +97,7 @@ async def test_an_open_proposal_is_seen_and_a_failing_role_costs_nothing(house) 
 
     speaker.say = slowly
     voting = asyncio.get_running_loop().create_task(
-        balloting.decide(HOUSE, "governance", "prime", "Another tone", Call())
+        balloting.decide(HOUSE, "governance", "prime", "Another tone", RequestContext())
     )
     await asked.wait()
     (seen,) = room.open_proposals("local")

@@ -20,14 +20,15 @@ import msgspec
 import pytest
 
 import gaiad
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, Conflict, NotFound, TokenBudgetError, Unavailable, WorkerDied
+from gaiad.base.ports import RequestContext
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.chat_schemas import ChatAnswer, ChatRequest
-from gaiad.client import Client
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, Conflict, NotFound, TokenBudgetError, Unavailable, WorkerDied
-from gaiad.generation import Segment
+from gaiad.client.client import Client
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Call
+from gaiad.research.responses import in_chat
+from gaiad.wire.chat import ChatAnswer, ChatRequest
+from gaiad.wire.generation import Segment
 from prompts.messages import messages_of
 from prompts.packet import CognitionPacket
 from tests.makers.chat_llama import write_chat_llama
@@ -40,28 +41,32 @@ LONG_STORY = " ".join(f"Sentence {number}." for number in range(400))
 # A message that is new is followed by an empty line and what the model is to do; in history it is not.
 SCRIPT = f"""
 [[reply]]
-match = 'cite something[^\\n]*\\n\\n'
-text = "RESPONSE: It is so [Packet: tp-made-up], and also [Packet: tp-20251127-033715]."
+match = 'cite wrongly[^\\n]*\\nassistant: $'
+text = "RESPONSE: It has three steps [Packet: tp-20251127-033715]. Napoleon invented it [Packet: tp-20251127-033715]."
 
 [[reply]]
-match = 'tell me slowly[^\\n]*\\n\\n'
+match = 'cite something[^\\n]*\\nassistant: $'
+text = "RESPONSE: It has three steps [Packet: tp-made-up], and noun bias is overcome [Packet: tp-20251127-033715]."
+
+[[reply]]
+match = 'tell me slowly[^\\n]*\\nassistant: $'
 text = "RESPONSE: {SLOW_STORY}"
 delay_ms = 60.0
 chunk_characters = 6
 
 [[reply]]
-match = 'tell me at length[^\\n]*\\n\\n'
+match = 'tell me at length[^\\n]*\\nassistant: $'
 text = "RESPONSE: {LONG_STORY}"
 delay_ms = 60.0
 chunk_characters = 6
 
 [[reply]]
-match = 'break off[^\\n]*\\n\\n'
+match = 'break off[^\\n]*\\nassistant: $'
 text = "RESPONSE: It began well"
 error = "worker_died"
 
 [[reply]]
-match = 'where is the cat[^\\n]*\\n\\n'
+match = 'where is the cat[^\\n]*\\nassistant: $'
 text = "RESPONSE: The cat Mirabell sleeps in the harbour office."
 
 [[reply]]
@@ -148,7 +153,8 @@ def shell(daemon: BenchDaemon) -> Callable[..., subprocess.CompletedProcess[str]
 
 
 def test_without_a_model_the_archive_is_quoted_with_sources_that_are_in_it(client: Client) -> None:
-    events = [*client.chat_events(ChatRequest(message="What was the enumeration protocol used on?"))]
+    asked = ChatRequest(message="Which answers did the enumeration protocol find that plain RAG had missed?")
+    events = [*client.chat_events(asked)]
     assert [events[0].event, events[-1].event] == ["turn", "done"]
     assert {"searching", "found", "packet", "delta"} <= {event.event for event in events}
     answer = msgspec.convert(events[-1].data, ChatAnswer)
@@ -164,21 +170,23 @@ def test_an_answer_that_nothing_was_found_is_shown_in_its_session_and_never_foun
     answer = say(client, "What did we say about the quokka hatchery?", "nothing")
     assert (answer.status, answer.sources) == ("NOT_FOUND", [])
     assert [message["role"] for message in turns(client, "nothing")[0]["messages"]] == ["user", "assistant"]
-    assert "No relevant Transmission Packets" in turns(client, "nothing")[0]["messages"][1]["content"]
-    hits = client.post("/search", {"query": "No relevant Transmission Packets quokka hatchery"})["hits"]
+    assert turns(client, "nothing")[0]["messages"][1]["content"].startswith("Nothing on file answers this.")
+    hits = client.post("/search", {"query": "Nothing on file answers this quokka hatchery"})["hits"]
     assert [hit["packet_id"] for hit in hits if "quokka" in hit["excerpt"]] == [answer.turn_id]  # what was asked
-    assert not any("No relevant" in hit["excerpt"] for hit in hits)
+    assert not any("Nothing on file" in hit["excerpt"] for hit in hits)
 
 
 def test_a_partial_answer_names_its_packets_beside_it_and_not_in_a_list_of_its_own(client: Client) -> None:
-    answer = say(client, "What was the enumeration protocol used on in the quokka hatchery?", "partial")
+    answer = say(client, "What was the enumeration protocol used on in the numbat sanctuary?", "partial")
     assert (answer.status, bool(answer.sources)) == ("PARTIAL", True)
-    assert "Research completed with PARTIAL status." in answer.answer
+    assert answer.answer.endswith("This may be only part of the answer.")
+    assert "PARTIAL" not in answer.answer
     assert "Sources:" not in answer.answer
 
 
 def test_asked_whole_the_same_turn_is_one_object(client: Client) -> None:
-    body = {"message": "What was the enumeration protocol used on?", "session_id": "whole"}
+    question = "Which answers did the enumeration protocol find that plain RAG had missed?"
+    body = {"message": question, "session_id": "whole"}
     answer = msgspec.convert(client.post("/chat", body), ChatAnswer)
     assert (answer.session_id, answer.sources) == ("whole", ["tp-20251130-154500"])
     assert [turn["turn_id"] for turn in turns(client, "whole")] == [answer.turn_id]
@@ -220,19 +228,19 @@ def test_the_same_question_again_quotes_the_packet_and_not_the_first_answer(clie
     other_words = say(client, "What did Gemini call the greatest advantage?", role="codemind")
     assert other_words.history.packets
     assert all(not source.startswith("turn_") for source in other_words.history.packets)
-    assert other_words.sources == [], "what stood in the context and is not cited is no source"
+    quoted = re.findall(r"\[Packet: ([^\]]+)\]", other_words.answer)
+    assert "reproducibility of RAG" in other_words.answer, "the reply says nothing of the page in hand: it is quoted"
+    assert other_words.sources == list(dict.fromkeys(quoted)), "what stood in the context and is not cited is no source"
 
 
 def test_that_nothing_was_found_of_the_time_asked_about_is_said_and_kept_with_the_run(client: Client) -> None:
     answer = say(client, "What did we decide last week about governance?")
-    assert "nothing was found last week; what was found is from another time" in answer.notes
+    assert "nothing was found last week; what was found is from a different time" in answer.notes
     kept = client.council.turn(answer.turn_id, "local")
     assert (kept.notes, kept.history) == (answer.notes, answer.history)
     run = client.runs.show(answer.history.research_id, "local")
     assert run.result.source_packets
-    sources = "\n\nSources: " + ", ".join(f"[Packet: {packet_id}]" for packet_id in run.result.source_packets)
-    assert run.result.answer.count(sources) == 1
-    assert run.result.answer.replace(sources, "") == answer.answer
+    assert in_chat(run.result.answer, run.result.source_packets) == answer.answer
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
@@ -313,7 +321,7 @@ def test_a_first_word_opens_a_tenant_and_nobody_elses_sessions_or_packets_are_se
             client.cognition_packet(name, "local")
         with pytest.raises(NotFound):
             client.replay_packet(name, "local", generate=False)
-    assert "xylotheque" not in say(client, "What is our secret word, xylotheque?", "secret").answer.replace("\n", "")
+    assert "xylotheque" not in say(client, "What is our secret word?", "secret").answer.replace("\n", "")
     names = {row["session_id"] for row in client.post("/sessions/list", {"tenant": "work"})["sessions"]}
     assert names == {"secret"}
 
@@ -382,7 +390,7 @@ def test_a_reply_that_fails_is_one_error_and_not_half_remembered(client: Client)
     (kept,) = packets(client, "broken")
     assert kept.reply == {}
     assert "worker_died" in kept.failure
-    with pytest.raises(Conflict, match="got no reply"):
+    with pytest.raises(Conflict, match="has no stored reply"):
         client.replay_packet(kept.packet["full_id"], "local", generate=True)
     assert say(client, "again?", "broken", role="codemind").answer == "I heard you."
     assert len(turns(client, "broken")) == 1
@@ -409,10 +417,22 @@ def test_a_worker_killed_in_the_middle_of_a_turn_is_a_clear_error_and_the_next_t
 def test_a_citation_of_a_packet_that_was_not_in_the_context_is_taken_out_and_noted(client: Client) -> None:
     request = "cite something about the enumeration protocol and noun bias"
     answer = say(client, request, "cites", role="codemind")
-    assert answer.answer == "It is so, and also [Packet: tp-20251127-033715]."
+    own = "It has three steps, and noun bias is overcome. [Packet: tp-20251127-033715]"
+    assert answer.answer.startswith(own)
+    assert "tp-made-up" not in answer.answer
     assert answer.sources == ["tp-20251127-033715"]
-    assert answer.notes[-1] == "citations of packets that were not in the context were removed: tp-made-up"
+    removed = "citations of packets that were not in the context were removed: tp-made-up"
+    assert removed in answer.notes
     assert turns(client, "cites")[0]["messages"][1]["content"] == answer.answer
+
+
+def test_a_cited_sentence_that_its_page_does_not_carry_is_cut_and_noted(client: Client) -> None:
+    request = "About the enumeration protocol and noun bias: cite wrongly"
+    answer = say(client, request, "cut", role="codemind")
+    assert "It has three steps. [Packet: tp-20251127-033715]" in answer.answer
+    assert "Napoleon" not in answer.answer
+    assert "Napoleon invented it" in "".join(answer.notes)
+    assert turns(client, "cut")[0]["messages"][1]["content"] == answer.answer
 
 
 # --------------------------------------------------------------------------------------------------- the packet itself
@@ -542,7 +562,7 @@ def test_on_a_terminal_the_footer_stands_under_the_answer(daemon: BenchDaemon) -
     assert (done.returncode, done.stderr) == (0, b"")
     shown = os.read(terminal, 4096).decode()
     os.close(terminal)
-    assert shown.index("Mirabell sleeps") < shown.index("Engine: script") < shown.index("Session: ")
+    assert shown.index("Mirabell sleeps") < shown.index("Engine: script") < shown.index("Session:")
 
 
 def test_an_empty_message_is_a_wrong_call(shell: Callable[..., Any]) -> None:
@@ -600,7 +620,7 @@ async def test_orders_in_packets_arrive_as_inert_text(daemon: BenchDaemon, clien
 
 async def _no_control_ids(packet: CognitionPacket, model: Path) -> None:
     """What a text gives no control id for when trusted gives none here, and the markers' literals do not survive."""
-    worker, call = TokenWorker(SystemClock("UTC")), Call()
+    worker, call = TokenWorker(SystemClock("UTC")), RequestContext()
     await worker.start()
     try:
         tokenizer = worker.tokenizer(model)

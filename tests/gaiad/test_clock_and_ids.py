@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock, SystemClock, day_of, from_epoch_ms, load_zone, to_epoch_ms, to_iso
-from gaiad.errors import ConfigError
-from gaiad.ids import IdMaker, short
+from gaiad.base.clock import FrozenClock, SystemClock, day_of, from_epoch_ms, load_zone, to_epoch_ms, to_iso
+from gaiad.base.errors import ConfigError
+from gaiad.base.ids import IdMaker, short
 
 
 @given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1), timezones=st.just(UTC)))

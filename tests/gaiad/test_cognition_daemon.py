@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.chat_schemas import ChatRequest
-from gaiad.client import Client
+from gaiad.client.client import Client
+from gaiad.wire.chat import ChatRequest
 from tests.makers.scripted_home import scripted_settings
 from tests.makers.waiting import wait_until
 

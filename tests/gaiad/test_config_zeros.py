@@ -2,8 +2,8 @@
 
 import pytest
 
-from gaiad.config import load_config
-from gaiad.errors import ConfigError
+from gaiad.base.config import load_config
+from gaiad.base.errors import ConfigError
 
 
 @pytest.mark.parametrize("key", ["parallel", "batch_tokens", "start_timeout_s", "remote_timeout_s", "heartbeat_s"])

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from gaiad.base.config import load_config
+from gaiad.base.errors import ConfigError, Unavailable
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.chat_schemas import ChatRequest
-from gaiad.config import load_config
-from gaiad.errors import ConfigError, Unavailable
-from gaiad.turn.company import rulebook
+from gaiad.turn.services import rulebook
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.generation import Sampling
 from tests.makers.scripted_home import scripted_settings
 
 SCRIPT = """
@@ -23,7 +24,7 @@ text = 'PLAN: {"steps": ["Look up the tram"]}'
 match = "errors, gaps and risks"
 text = 'PLAN: {"confidence": 0.8, "steps": ["Look up the tram"]}'
 [[reply]]
-match = "step by step. Write one VERIFY"
+match = "the plan, step by step"
 text = 'VERIFY: {"outcome": "success", "summary": "it says when"}'
 [[reply]]
 match = "Develop the thought for later"
@@ -37,7 +38,7 @@ text = "RESPONSE: The tram goes at nine.\\nTHOUGHT_SEED: Ask which tram is meant
 """
 WRONG = [
     ('stages={guest=["act"]}', "council.stages: there is no role 'guest'; roles are prime, lite, codemind"),
-    ('stages={prime=["dance"]}', "council.stages.prime: 'dance' is no stage; stages are plan, refine, observe, act"),
+    ('stages={prime=["dance"]}', "council.stages.prime: 'dance' is not a stage; stages are plan, refine, observe, act"),
     ('stages={prime=["act"]}', "the stage 'refine' belongs to no role; give it to one role"),
     ('stages={lite=["plan","observe","act"]}', "the stage 'act' belongs to prime and lite; give it to one role"),
     ('stages={lite=["plan","plan","observe"]}', "name each stage once"),
@@ -76,9 +77,11 @@ def test_what_makes_sense_is_taken() -> None:
     settings = ['stages={prime=["act"],lite=["plan","refine","observe"]}', "sampling={lite={top_k=7,temperature=0}}"]
     rules = rulebook(load_config(environment={}, assignments=[f"council.{one}" for one in settings]).council)
     assert rules.roles.roles["lite"].stages == ("plan", "refine", "observe")
-    sampling = rules.roles.roles["lite"].sampling
+    recommended = Sampling(top_p=0.5, top_k=40, temperature=0.9)
+    sampling = rules.roles.roles["lite"].sampled(recommended)
     assert (sampling.top_k, sampling.temperature, type(sampling.top_k)) == (7, 0.0, int)
-    assert sampling.top_p == rules.roles.roles["prime"].sampling.top_p
+    assert sampling.top_p == recommended.top_p
+    assert rules.roles.roles["prime"].sampled(recommended) == recommended
 
 
 def test_a_start_with_such_a_setting_ends_with_the_words(tmp_path: Path) -> None:

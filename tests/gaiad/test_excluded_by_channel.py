@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gaiad.base.errors import GaiadError
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.errors import GaiadError
 from tests.makers.page import Answered, Page
 from tests.makers.scripted_home import scripted_home
 
@@ -35,7 +35,7 @@ text = '{{"vote": "yes", "confidence": 0.9, "reason": "as asked"}}'
 match = 'Review the proposed command'
 text = '{{"verdict": "accept", "reason": "as asked"}}'
 [[reply]]
-match = 'step by step. Write one VERIFY'
+match = 'the plan, step by step'
 text = 'VERIFY: {{"outcome": "success", "summary": "It is done, {CANARY}."}}'
 [[reply]]
 match = 'think step by step'
@@ -44,7 +44,7 @@ text = 'PLAN: {{"steps": ["Look {CANARY}"]}}'
 match = 'errors, gaps and risks'
 text = 'PLAN: {{"confidence": 0.86, "steps": ["Look {CANARY}"]}}'
 [[reply]]
-match = 'delete the old log[\s\S]*Answer the user now'
+match = 'Answer the user now[\s\S]*delete the old log'
 text = '''EXECUTE: {{"argv": ["touch", "found.txt"], "why": "it was asked"}}
 RESPONSE: I would look {CANARY}.'''
 [[reply]]

@@ -8,13 +8,13 @@ from typing import get_args
 import pytest
 
 from council.governance.rules import prime_agrees
-from gaiad.errors import GaiadError
-from gaiad.governance_schemas import RfcKind, RfcProposal, RfcRecord, RfcSignature
-from gaiad.governing import Governing
+from gaiad.base.errors import GaiadError
+from gaiad.base.ports import RequestContext
+from gaiad.identity.rfc_signature import sign_rfc
+from gaiad.identity.trust import open_identity
 from gaiad.ledger.audit_reading import verify_home
-from gaiad.ports import Call
-from gaiad.sealing import sign_rfc
-from gaiad.trusting import open_identity
+from gaiad.service.governance import GovernanceService
+from gaiad.wire.governance import RfcKind, RfcProposal, RfcRecord, RfcSignature
 from tests.makers.governed import APPROVE, NO, OBJECT, YES, House
 
 ROLES = ("prime", "lite", "codemind")
@@ -32,7 +32,7 @@ def some_turn(chance: random.Random, open_now: list[str]) -> Turn:
     return step, (present, ballots, chance.choice((APPROVE, APPROVE, APPROVE, OBJECT, "no review")))
 
 
-async def take(governing: Governing, house: House, record: RfcRecord, turn: Turn) -> None:
+async def take(governing: GovernanceService, house: House, record: RfcRecord, turn: Turn) -> None:
     """Try one step with these roles present; a refusal is an answer too."""
     step, (present, ballots, review) = turn
     house.present = sorted(present)
@@ -44,9 +44,9 @@ async def take(governing: Governing, house: House, record: RfcRecord, turn: Turn
         signature = RfcSignature(key_id="0" * 16, signature="A" * 88)
     try:
         if step in ("merge", "forge"):
-            await governing.merge(record.rfc_id, signature, Call())
+            await governing.merge(record.rfc_id, signature, RequestContext())
         else:
-            await getattr(governing, step)(record.rfc_id, Call())
+            await getattr(governing, step)(record.rfc_id, RequestContext())
     except GaiadError:
         pass
 
@@ -79,7 +79,9 @@ async def whole(root: Path, kind: RfcKind, chance: random.Random) -> str:
         stack.callback(house.audit.close)
         governing = await house.open(stack)
         attached = house.identity() if kind == "identity" else ""
-        after = await governing.propose(RfcProposal(title="T", text="t", kind=kind, identity_toml=attached), Call())
+        after = await governing.propose(
+            RfcProposal(title="T", text="t", kind=kind, identity_toml=attached), RequestContext()
+        )
         for _ in range(TURNS):
             before, turn = after, some_turn(chance, after.next_steps)
             await take(governing, house, before, turn)

@@ -12,17 +12,17 @@ from typing import Any
 import aiohttp
 import pytest
 
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
+from gaiad.base.metrics import Metrics
 from gaiad.cli.main import program, run
-from gaiad.clock import SystemClock
-from gaiad.config import load_config
-from gaiad.intake.app import build_app, start_listener
-from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
+from gaiad.identity.trust import open_identity
+from gaiad.intake.application import build_app, start_listener
+from gaiad.intake.auth import PeerCheck, TokenCheck, TokenFile
 from gaiad.intake.doors import Door, TcpDoor, UnixDoor
-from gaiad.intake.http import table
+from gaiad.intake.routes import table
 from gaiad.intake.sockets import listen_tcp, listen_unix, url_of
 from gaiad.ledger.audit_reading import verify_home
-from gaiad.metrics import Metrics
-from gaiad.trusting import open_identity
 from tests.makers.governed import NO, House
 
 Shell = Callable[..., Awaitable[tuple[int, str, str]]]
@@ -41,7 +41,7 @@ async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 async def url(house: House) -> AsyncIterator[str]:
     """Governance on the home's socket, and the URL of its TCP side."""
     config = load_config((), {}, ())
-    tokens = Tokens(house.home / "token")
+    tokens = TokenFile(house.home / "token")
     tokens.load()
     (house.home / "token").write_text((house.home / "token").read_text() + "a-token-for-work work\n")
     tokens.load()
@@ -76,7 +76,7 @@ def last_line(out: str) -> Any:
 
 
 async def proposed(shell: Shell, *arguments: str) -> str:
-    code, out, err = await shell("rfc", "propose", "--json", "--title", "Patience", *arguments)
+    code, out, err = await shell("rfc", "propose", "--json", "--title", "RestartPolicy", *arguments)
     assert (code, err) == (0, "")
     return str(last_line(out)["rfc_id"])
 
@@ -89,7 +89,7 @@ async def test_a_process_is_proposed_reviewed_voted_on_and_merged(house: House, 
     shown = (await shell("rfc", "show", name))[1]
     assert "prime reviewed it: approve, confidence 0.9" in shown
     assert "merged 2025-12-01 00:00: the council passed it; adopted" in shown
-    assert "Patience" in (await shell("rfc", "list", "--state", "merged"))[1]
+    assert "RestartPolicy" in (await shell("rfc", "list", "--state", "merged"))[1]
     assert verify_home(house.home).ok
 
 
@@ -99,7 +99,7 @@ async def test_an_identity_is_merged_with_a_key_from_elsewhere_and_is_in_force_a
     file, stick = tmp_path / "new.toml", tmp_path / "stick.key"
     file.write_text(house.identity())
     house.folder.private.rename(stick)
-    name = await proposed(shell, "--kind", "identity", "--identity", str(file), "Patience first.")
+    name = await proposed(shell, "--kind", "identity", "--identity", str(file), "RestartPolicy first.")
     code, _, err = await shell("rfc", "merge", name)
     assert (code, "identity.key" in err) == (3, True)
     code, out, _ = await shell("rfc", "merge", name, "--key", str(stick))
@@ -137,4 +137,4 @@ async def test_the_score_is_told_over_http(house: House, url: str) -> None:
     ):
         found = await response.json()
     assert (response.status, found["sample"], found["self_aware"], len(found["hours"])) == (200, 0, False, 24)
-    assert (house.home / "governance.db").stat().st_mode & 0o777 == 0o600
+    assert (house.home / "state.db").stat().st_mode & 0o777 == 0o600

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gaiad.bench.corpus import write_packets
-from gaiad.client import Client
-from gaiad.errors import DaemonUnreachable
+from gaiad.base.errors import DaemonUnreachable
+from gaiad.bench.made_archive import write_packets
+from gaiad.client.client import Client
 
 FILES = 500
 ROUNDS = 20

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gaiad.base.errors import Unavailable
 from gaiad.bench.daemon_process import running_daemon
-from gaiad.errors import Unavailable
-from gaiad.status_schemas import ReloadReport
+from gaiad.wire.status import ReloadReport
 
 SESSION = {"tenantId": "work", "sessionId": "s", "turns": [{"role": "user", "content": "The gate code is 4711."}]}
 REQUEST = {"tenantId": "work", "request": "What is the gate code?"}

@@ -11,14 +11,15 @@ from typing import Any, cast
 import pytest
 
 from council.room import ID_PREFIX
+from gaiad.base.clock import FrozenClock
+from gaiad.base.ids import lowest
 from gaiad.bench.daemon_process import running_daemon
-from gaiad.clock import FrozenClock
-from gaiad.convening import Convened
-from gaiad.council_schemas import HOUSE, StoredMessage
-from gaiad.ids import lowest
+from gaiad.daemon.deliberation import CouncilParts
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.council_log import CouncilLog
 from gaiad.ledger.turn_log import TurnLog
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import HOUSE, StoredMessage
 
 
 def put_beats(file: Path, now: datetime) -> None:
@@ -28,13 +29,13 @@ def put_beats(file: Path, now: datetime) -> None:
             then = now - timedelta(days=days, minutes=1)
             for number, kind in enumerate(("HEARTBEAT", "INFO")):
                 full_id = f"{lowest(then, ID_PREFIX)[:-1]}{number}"
-                connection.execute("INSERT INTO messages VALUES (?, ?, '', '{}')", (full_id, kind))
+                connection.execute("INSERT INTO council_messages VALUES (?, ?, '', '{}')", (full_id, kind))
 
 
 def counts(file: Path) -> tuple[int, int]:
     """Old heartbeats, and words; a daemon that runs adds heartbeats of its own."""
     with closing(sqlite3.connect(file)) as connection:
-        words = "SELECT count(*) FROM messages WHERE body = '{}' AND type = "
+        words = "SELECT count(*) FROM council_messages WHERE body = '{}' AND type = "
         return tuple(connection.execute(words + f"'{kind}'").fetchone()[0] for kind in ("HEARTBEAT", "INFO"))  # type: ignore[return-value]
 
 
@@ -44,11 +45,11 @@ def clock() -> FrozenClock:
 
 
 async def test_a_change_of_the_setting_holds_at_the_next_run(tmp_path: Path, clock: FrozenClock) -> None:
-    log = CouncilLog(tmp_path / "council", clock)
+    log = CouncilLog(HomeDatabases(tmp_path), clock)
     await log.add(HOUSE, StoredMessage(full_id="msg_0", type="INFO", turn_id="", body=b""))
-    house = tmp_path / "council" / f"{HOUSE}.db"
+    house = tmp_path / "state.db"
     put_beats(house, clock.now())
-    convened = Convened(
+    convened = CouncilParts(
         room=cast(Any, SimpleNamespace()),
         log=log,
         turn_log=cast(TurnLog, None),
@@ -62,12 +63,12 @@ async def test_a_change_of_the_setting_holds_at_the_next_run(tmp_path: Path, clo
     days[0] = 3
     await forget()
     assert counts(house) == (3, 20)
-    await log.close()
+    log._databases.close()
 
 
 def test_a_daemon_forgets_them_when_it_starts(tmp_path: Path) -> None:
     home = tmp_path / "h"
-    file = home / "council" / f"{HOUSE}.db"
+    file = home / "state.db"
     with running_daemon("embedder.kind=none", home=home):
         deadline = time.monotonic() + 60
         while not file.exists():

@@ -61,7 +61,7 @@ async def test_a_request_a_turn_of_the_page_and_a_message_on_discord_share_one_t
 
 def said(server, home, thread):
     """On Discord, or kept for the next start."""
-    (path,) = (home / "deliveries").rglob("*.db")
+    path = home / "tenants" / "local" / "tenant.db"
     with sqlite3.connect(path) as file:
-        kept = file.execute("SELECT text FROM parcels").fetchall()
+        kept = file.execute("SELECT text FROM deliveries").fetchall()
     return " ".join(server.texts(thread)) + str(kept)

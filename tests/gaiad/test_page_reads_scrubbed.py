@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.connection import ServerEvent
-from gaiad.intake.http import table
+from gaiad.client.connection import ServerEvent
+from gaiad.intake.routes import table
 from tests.makers.page import Page, events_until
 from tests.makers.scripted_home import scripted_home
 
@@ -23,7 +23,7 @@ text = '{{"vote": "yes", "confidence": 0.9, "reason": "It is for\n{ADDRESS}"}}'
 match = 'Review the proposed command'
 text = '{{"verdict": "accept", "reason": "as {ADDRESS} asked"}}'
 [[reply]]
-match = 'step by step. Write one VERIFY'
+match = 'the plan, step by step'
 text = 'VERIFY: {{"outcome": "success", "summary": "It is done."}}'
 [[reply]]
 match = 'think step by step'
@@ -32,7 +32,7 @@ text = 'PLAN: {{"steps": ["Ask {ADDRESS}"]}}'
 match = 'errors, gaps and risks'
 text = 'PLAN: {{"confidence": 0.86, "steps": ["Ask {ADDRESS}"]}}'
 [[reply]]
-match = 'delete the old log[\s\S]*Answer the user now'
+match = 'Answer the user now[\s\S]*delete the old log'
 text = '''EXECUTE: {{"argv": ["touch", "{ADDRESS}.txt"], "why": "{ADDRESS} said so"}}
 RESPONSE: I would do that one thing.'''
 [[reply]]
@@ -41,7 +41,8 @@ text = "RESPONSE: {KEPT}"
 ROUTED = ("/chat", "/sessions/show", "/research")
 WITHOUT_STORED_WORDS = (
     "/status", "/metrics", "/backup", "/restore", "/config", "/config/reload", "/doctor",
-    "/models", "/models/load", "/models/unload", "/models/pin", "/feedback/given",
+    "/models", "/models/load", "/models/unload", "/models/pin", "/models/probe", "/models/catalogue", "/models/use",
+    "/forget/undo", "/feedback/given",
 )  # fmt: skip
 SIGNED = ("/rfc/propose", "/rfc/review", "/rfc/vote", "/rfc/merge", "/rfc/show", "/rfc/list", "/stability")
 
@@ -73,7 +74,7 @@ def test_only_these_answers_are_not_scrubbed_as_a_whole() -> None:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/search", {"query": "lantern keeper", "explain": True}),
+        ("/search", {"query": "lantern keeper", "explain": True, "include_chats": True}),
         ("/packets/show", {"packet_id": "{turn}"}),
         ("/sessions/pages", {"session_id": "s1"}),
         ("/cognition/show", {"packet": "{turn}"}),

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.chat_schemas import ChatAnswer
-from gaiad.client import Client
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput
-from gaiad.ledger.cognition_log import CognitionLog, Record
+from gaiad.client.client import Client
+from gaiad.ledger.cognition_log import CallRecord, CognitionLog
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.chat import ChatAnswer
 from tests.makers.scripted_home import scripted_home
 
 SCRIPT = """
@@ -188,16 +189,13 @@ def test_status_shows_a_suspicious_wording(client: Client, write: Write) -> None
 
 def test_a_packet_of_another_version_does_not_hide_the_others(daemon: BenchDaemon, client: Client) -> None:
     answer = say(client, "versions", tenant="later")
-    record = Record(
+    record = CallRecord(
         full_id="cog_Z", short_id="zzzzzzzz", turn_id="turn_Z", session_id="versions", body=b'{"packet": 7}'
     )
 
-    async def add() -> None:
-        log = CognitionLog(daemon.home / "cognition", SystemClock())
-        await log.add("later", record)
-        await log.close()
-
-    asyncio.run(add())
+    databases = HomeDatabases(daemon.home)
+    asyncio.run(CognitionLog(databases, SystemClock()).add("later", record))
+    databases.close()
     found = client.cognition_packets("later", 10, "versions")
     assert [each.packet["packet_id"] for each in found] == [answer.packet_id]
 

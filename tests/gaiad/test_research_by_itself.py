@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, NotFound
+from gaiad.base.ports import RequestContext
 from gaiad.bench.daemon_process import BenchDaemon
 from gaiad.cli.main import program, run
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, NotFound
-from gaiad.ingest_schemas import IngestDocument, IngestRequest
-from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.ports import Call
-from gaiad.research.payload.begun_runs import ATTEMPTS, BegunRuns
-from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS
-from gaiad.schemas import ResearchRequest
+from gaiad.research.payload.kept_runs import KIND, payload_of
+from gaiad.service.research import ATTEMPTS
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.jobs import Jobs
+from gaiad.wire.ingest import IngestDocument, IngestRequest
+from gaiad.wire.schemas import ResearchRequest
 
 QUESTION = "Where is the float switch wired?"
 IN_PART = "Where is the float switch wired and who paid the plumber?"
@@ -72,12 +73,14 @@ def shell(daemon: BenchDaemon, capsys: pytest.CaptureFixture[str]) -> Callable[.
 
 def as_a_crash_leaves_it(home: Path, research_id: str, attempts: int, query: str = QUESTION) -> None:
     async def write() -> None:
-        files = TenantFiles(home / "research", MIGRATIONS, APPLICATION_ID)
-        begun = BegunRuns(files, SystemClock())
-        await begun.begin(research_id, ResearchRequest(query=query), Call())
-        for _ in range(attempts - 1):
-            await begun.count_attempt(research_id, Call(), 1)
-        await files.close()
+        databases = HomeDatabases(home)
+        jobs = Jobs(databases, SystemClock())
+        job = await jobs.create(
+            KIND, "local", payload_of(ResearchRequest(query=query), RequestContext()), job_id=research_id
+        )
+        for _ in range(attempts):
+            await jobs.start(job)
+        databases.close()
 
     asyncio.run(write())
 
@@ -104,7 +107,7 @@ def test_a_run_that_was_promised_comes_to_its_end_though_the_daemon_is_killed(
         assert {rows[one].status for one in (*promised, "res_1")} == {"complete"}
         assert rows["res_2"].status == "failed"
         assert run(program, "gaiad", ["research", "show", "res_2", "--home", str(home)]) == 0
-        assert "It was failed: the daemon ended in the middle of it 3 times" in capsys.readouterr().out
+        assert "It was failed: the daemon ended during it 3 times" in capsys.readouterr().out
     finally:
         again.stop()
 
@@ -180,7 +183,7 @@ def test_what_no_run_can_be_made_of_is_refused_before_it_has_an_id(
     for path in ("/research", "/research/start"):
         with pytest.raises(error, match=words):
             daemon.client.post(path, asked)
-    assert not (daemon.home / "research" / "nosuch.db").exists()
+    assert not (daemon.home / "tenants" / "nosuch").exists()
 
 
 def test_what_nobody_may_look_at_is_not_there_to_forget(daemon: BenchDaemon) -> None:

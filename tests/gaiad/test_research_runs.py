@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from gaiad.base.errors import BadInput, NotFound
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.chat_schemas import ChatRequest
 from gaiad.cli.main import program, run
-from gaiad.errors import BadInput, NotFound
-from gaiad.ingest_schemas import IngestDocument, IngestRequest
-from gaiad.payload_schemas import ResearchAgentPayload
-from gaiad.researching import TOLD_AGAIN
-from gaiad.schemas import Filters, ResearchRequest, ResearchResult
+from gaiad.service.research import TOLD_AGAIN
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.ingest import IngestDocument, IngestRequest
+from gaiad.wire.research import ResearchAgentPayload
+from gaiad.wire.schemas import Filters, ResearchRequest, ResearchResult
 
 FOUNDED = "The council was founded on {} in the old mill."
 QUESTION = "When was the council founded?"

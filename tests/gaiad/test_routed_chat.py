@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gaiad.base.errors import ConfigError, Unavailable
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.chat_schemas import ChatRequest
-from gaiad.errors import ConfigError, Unavailable
+from gaiad.wire.chat import ChatRequest
 from tests.makers.scripted_home import scripted_settings
 
 CONFIG = """
@@ -27,7 +27,7 @@ text = 'PLAN: {"steps": ["Ask keeper@garden.org"]}'
 match = "errors, gaps and risks"
 text = 'PLAN: {"confidence": 0.8, "steps": ["Ask keeper@garden.org"]}'
 [[reply]]
-match = "step by step. Write one VERIFY"
+match = "the plan, step by step"
 text = 'VERIFY: {"outcome": "success", "summary": "it is keeper@garden.org"}'
 [[reply]]
 text = "RESPONSE: The keeper is Jane Doe, keeper@garden.org.\\nTHOUGHT_SEED: Ask what keeper@garden.org grows."
@@ -128,7 +128,7 @@ def test_a_browser_gets_it_scrubbed_whatever_it_says_it_is(house: House) -> None
     turn = browser.post("/sessions/show", {"session_id": "s"})["turns"][0]
     assert [message["content"] for message in turn["messages"]] == ["Who is the keeper?", SCRUBBED]
     assert [block["marker"] for block in turn["blocks"]] == ["RESPONSE"]
-    found = browser.post("/research", {"query": "Who is the keeper of the garden?"})
+    found = browser.post("/research", {"query": "Who did you say is the keeper?"})
     assert "keeper@garden.org" not in found["answer"]
     quoted = [one for one in found["citations"] if "[e-mail]" in one["quote"]]
     assert quoted
@@ -154,7 +154,7 @@ def test_other_routes_and_lists_take_force_at_once_and_faulty_ones_do_not(house:
     turns = house.client.post("/sessions/show", {"session_id": "cli_chat"})["turns"]
     assert [block["marker"] for block in turns[0]["blocks"]] == ["PLAN", "RESPONSE", "VERIFY"]
     house.write('[router]\noverrides = {cli_chat = {EXECUTE = "show"}}')
-    with pytest.raises(ConfigError, match=r"router\.overrides\.cli_chat\.EXECUTE: commands go to the shell alone"):
+    with pytest.raises(ConfigError, match=r"router\.overrides\.cli_chat\.EXECUTE: only commands go to the shell"):
         house.client.post("/config/reload", {})
     assert heard(house.say("cli_chat")) == "The keeper is [name], [e-mail]."
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.client import Client
-from gaiad.clock import SystemClock
-from gaiad.errors import DaemonUnreachable
-from gaiad.ledger.audit import AuditLog
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import DaemonUnreachable
+from gaiad.client.client import Client
+from gaiad.identity.keys import KeyFolder
+from gaiad.identity.signing import sign_file
 from gaiad.ledger.audit_reading import export_lines, verify_home
-from gaiad.ledger.identity_keys import KeyFolder
-from gaiad.signing import sign_file
 from prompts.identity import identity_bytes, shipped_identity
+from tests.makers.audits import open_audit
 
 Start = Callable[[], "subprocess.Popen[bytes]"]
 
@@ -103,7 +103,7 @@ def test_what_the_owner_signed_is_in_force(start: Start, home: Path, folder: Key
     stop(process)
     fresh = home.parent / "fresh.toml"
     fresh.write_bytes(identity_bytes(shipped_identity()).replace(b"1.0.0", b"1.1.0").replace(b"curiosity", b"patience"))
-    audit = AuditLog.open(home, SystemClock())
+    audit = open_audit(home, SystemClock())
     sign_file(home, folder, audit, fresh)
     audit.close()
     process = start()
@@ -142,11 +142,11 @@ def test_a_kill_at_any_moment_of_the_first_start_leaves_a_home_that_starts(
 
 
 def test_an_audit_whose_end_is_lost_is_told_in_the_status(start: Start, home: Path) -> None:
-    audit = AuditLog.open(home, SystemClock())
+    audit = open_audit(home, SystemClock())
     for number in range(3):
         audit.append_now("council.vote", "lite", {"n": number})
     audit.close()
-    (home / "audit.db").unlink()
+    (home / "state.db").unlink()
     process = start()
     with ready(home, process) as client:
         assert any("row 3 was noted as its last" in word for word in client.get("/status")["degraded"])

@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+import logging
 
 import pytest
 import structlog
 
-from gaiad.errors import BadInput, GaiadError, PacketRejected, Unavailable
-from gaiad.logs import configure_logs, hide_secrets
-from gaiad.metrics import Metrics
-from gaiad.tasks import TaskGroup
+from gaiad.base.errors import BadInput, GaiadError, PacketRejected, Unavailable
+from gaiad.base.logs import RateLimit, configure_logs, hide_secrets
+from gaiad.base.metrics import Metrics
+from gaiad.base.tasks import TaskGroup
 
 
 async def test_a_failed_task_is_reported_by_name() -> None:
@@ -23,6 +24,22 @@ async def test_a_failed_task_is_reported_by_name() -> None:
         for _ in range(3):
             await asyncio.sleep(0)
     assert heard == [("watch/rescan", "no such folder")]
+
+
+async def test_a_task_that_fails_as_foreseen_is_one_line_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", "console")
+    async with TaskGroup("council") as tasks:
+
+        async def fail(error: Exception) -> None:
+            raise error
+
+        tasks.start("beat", fail(Unavailable("state.db: the disk is full")))
+        tasks.start("other", fail(ValueError("a fault")))
+        await tasks.wait()
+    structlog.reset_defaults()
+    written = capsys.readouterr().err
+    assert ("council/beat" in written, written.count("the disk is full")) == (True, 1)
+    assert written.count("Traceback") == 1
 
 
 async def test_leaving_the_group_cancels_what_still_runs() -> None:
@@ -47,7 +64,6 @@ def test_logs_are_json_with_context_and_without_secrets(capsys: pytest.CaptureFi
         log = structlog.get_logger("test")
         log.debug("unseen")
         log.info("asked", token="abcdef", header="Bearer abcdefgh12345678", question="what?")
-    structlog.reset_defaults()
     (line,) = capsys.readouterr().err.splitlines()
     entry = json.loads(line)
     assert (entry["turn_id"], entry["tenant"], entry["event"], entry["question"]) == (
@@ -58,6 +74,34 @@ def test_logs_are_json_with_context_and_without_secrets(capsys: pytest.CaptureFi
     )
     assert entry["token"] == "[hidden]"
     assert entry["header"] == "Bearer [hidden]"
+
+
+def test_an_event_that_repeats_is_cut_off_and_counted() -> None:
+    now = [0.0]
+    limit = RateLimit(lambda: now[0])
+
+    def logged(method: str = "warning") -> int:
+        lines = 0
+        for _ in range(1000):
+            try:
+                limit(None, method, {"event": "flood"})
+                lines += 1
+            except structlog.DropEvent:
+                continue
+        return lines
+
+    assert logged() == 50
+    assert limit(None, "warning", {"event": "other"}) == {"event": "other"}
+    assert logged("debug") == 1000
+    now[0] = 10.0
+    assert limit(None, "warning", {"event": "flood"})["lines_dropped"] == 950
+
+
+def test_what_libraries_log_is_an_event_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", "json")
+    logging.getLogger("asyncio").error("no more %s", "files")
+    entry = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert (entry["event"], entry["level"], entry["message"]) == ("asyncio", "error", "no more files")
 
 
 def test_counts_of_tokens_are_not_secrets() -> None:

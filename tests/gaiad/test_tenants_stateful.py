@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from gaiad.bench.daemon_process import running_daemon
-from gaiad.intake.http import table
+from gaiad.intake.routes import table
 from tests.makers.tenants_house import PACKETS, RULES, SESSIONS, TENANTS, Follower, House
 
 OWNERS = {f"{route.method} {route.path}" for route in table() if route.owner}

@@ -13,37 +13,37 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gaiad.base.errors import Conflict
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.client import Client
-from gaiad.connection import Connection, ServerEvent, parse_events
-from gaiad.errors import Conflict
+from gaiad.client.client import Client
+from gaiad.client.connection import DaemonConnection, ServerEvent, parse_events
 
 SLOW = "One. Two. Three. Four. Five. Six. Seven. Eight. Nine. Ten."
 SCRIPT = f"""
 [[reply]]
-match = 'tell me slowly[^\\n]*\\n\\n'
+match = 'tell me slowly[^\\n]*\\nassistant: $'
 text = "RESPONSE: {SLOW}"
 delay_ms = 60.0
 chunk_characters = 6
 [[reply]]
-match = 'tell me at leisure[^\\n]*\\n\\n'
+match = 'tell me at leisure[^\\n]*\\nassistant: $'
 text = "RESPONSE: {SLOW}"
 delay_ms = 400.0
 chunk_characters = 6
 [[reply]]
-match = 'tell me for ever[^\\n]*\\n\\n'
+match = 'tell me for ever[^\\n]*\\nassistant: $'
 text = "RESPONSE: {" ".join(f"Number {number} comes." for number in range(400))}"
 delay_ms = 60.0
 [[reply]]
-match = 'where is the cat[^\\n]*\\n\\n'
+match = 'where is the cat[^\\n]*\\nassistant: $'
 text = "RESPONSE: The cat Mirabell sleeps in the harbour office."
 [[reply]]
-match = 'where is the owl[^\\n]*\\n\\n'
+match = 'where is the owl[^\\n]*\\nassistant: $'
 text = "RESPONSE: The owl Zephyrine sits on the boathouse roof."
 delay_ms = 30.0
 chunk_characters = 4
 [[reply]]
-match = 'how do I write to her[^\\n]*\\n\\n'
+match = 'how do I write to her[^\\n]*\\nassistant: $'
 text = "RESPONSE: Write to zephyrine@example.org about it."
 [[reply]]
 text = "RESPONSE: I heard you."
@@ -75,7 +75,7 @@ def start(home: Path, message: str, session: str = "s", **more: Any) -> str:
 
 def follow(home: Path, turn_id: str) -> Iterator[ServerEvent]:
     """To the last event, or as far as it is read."""
-    connection = Connection(str(home), os.environ)
+    connection = DaemonConnection(str(home), os.environ)
     try:
         yield from connection.stream("GET", f"/turns/events?turn={turn_id}", None)
     finally:

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from prompts.budget import BuildRequest
 from prompts.packet import CognitionPacket, ContextItem, HistoryEntry
-from prompts.request import BuildRequest
 
 
 def packet(**changes: object) -> CognitionPacket:

@@ -1,5 +1,7 @@
 """A scripted council that wants a command, agrees to it, and says a verdict of what it did."""
 
+import json
+
 import msgspec
 
 from gaiad.models.plain.scripted import ScriptedReply
@@ -21,7 +23,19 @@ def commanding(argv=("rm", "old.log"), verdict=GOOD, text="I would remove old.lo
     said = {
         **_SAYS,
         "Answer the user now": f"EXECUTE: {command}\nRESPONSE: {text}",
-        "step by step. Write one VERIFY": f"VERIFY: {verdict}",
+        "the plan, step by step": f"VERIFY: {verdict}",
     }
     replies = [ScriptedReply(text=words, match=match) for match, words in said.items()]
     return {role: [*replies, ScriptedReply(text="RESPONSE: I heard you.")] for role in ("prime", "lite", "codemind")}
+
+
+def as_script(argv=("rm", "old.log")):
+    """The same for a scripted model's file; see `scripted_home`."""
+    command = msgspec.json.encode({"argv": list(argv), "why": "you asked for it"}).decode()
+    said = {
+        **_SAYS,
+        "the plan, step by step": f"VERIFY: {GOOD}",
+        "Answer the user now(?s:.*)Please": f"EXECUTE: {command}\nRESPONSE: I would.",
+    }
+    replies = [f"[[reply]]\nmatch = {json.dumps(match)}\ntext = {json.dumps(text)}" for match, text in said.items()]
+    return "\n".join([*replies, "[[reply]]\ntext = 'RESPONSE: I heard you.'"])

@@ -6,11 +6,11 @@ import itertools
 from datetime import UTC, datetime
 
 from council.envelope import make_envelope
-from council.floor import Said
+from council.ports import RoleReply
 from council.quorum import Seat
-from gaiad.clock import FrozenClock, to_iso
-from gaiad.errors import Unavailable
-from gaiad.ids import IdMaker
+from gaiad.base.clock import FrozenClock, to_iso
+from gaiad.base.errors import Unavailable
+from gaiad.base.ids import IdMaker
 
 ROLES = ("prime", "lite", "codemind")
 _SETTLED = 40
@@ -125,7 +125,7 @@ class MadeSpeaker:
 
 
 def said(text, tokens=7):
-    return Said(
+    return RoleReply(
         text=text, packet_id="pkt_1", prompt_sha256="0" * 64, model="made", fingerprint="made:1", seed=1,
         prompt_tokens=100, cached_tokens=90, tokens=tokens, queue_ms=0.0, prefill_ms=1.0, decode_ms=2.0,
     )  # fmt: skip

@@ -7,12 +7,13 @@ from council.limits import council_limits
 from council.quorum import council_rules
 from council.roles import role_table
 from council.room import Room
-from gaiad.convening import Convened
-from gaiad.counsel import Counsel
-from gaiad.errors import Unavailable
-from gaiad.events import EventHub
+from gaiad.base.errors import Unavailable
+from gaiad.base.events import EventHub
+from gaiad.daemon.deliberation import CouncilParts
 from gaiad.ledger.council_log import CouncilLog
 from gaiad.ledger.turn_log import TurnLog
+from gaiad.service.council import CouncilService
+from gaiad.store.home_databases import HomeDatabases
 
 
 class Beating:
@@ -40,17 +41,18 @@ class Desk:
 
     async def open(self, **members):
         chosen = {role: members.get(role) or Beating(role) for role in ("prime", "lite", "codemind")}
-        log = CouncilLog(self.root / "council", self.clock)
-        self.stack.push_async_callback(log.close)
-        self.turn_log = TurnLog(self.root / "turns", self.clock)
-        self.stack.push_async_callback(self.turn_log.close)
+        databases = HomeDatabases(self.root)
+        self.stack.callback(databases.close)
+        log, self.turn_log = CouncilLog(databases, self.clock), TurnLog(databases, self.clock)
         rules, limits = council_rules(), council_limits()
         self.room = Room(chosen, log, self.hub, self.clock, table=role_table(), rules=rules, limits=limits)
         self.stack.push_async_callback(self.room.close)
         await self.room.start()
         await self.beat()
-        convened = Convened(room=self.room, log=log, turn_log=self.turn_log, audit=None, clock=self.clock)
-        self.counsel = Counsel(convened, self.hub, lambda tenant: {"enabled": True, "open_seeds": len(tenant)})
+        self.convened = convened = CouncilParts(
+            room=self.room, log=log, turn_log=self.turn_log, audit=None, clock=self.clock
+        )
+        self.counsel = CouncilService(convened, self.hub, lambda tenant: {"enabled": True, "open_seeds": len(tenant)})
         return self
 
     async def beat(self):

@@ -7,11 +7,10 @@ from council.execute_review import ExecuteReview
 from council.limits import council_limits
 from council.quorum import council_rules
 from council.room import Room
-from gaiad.approving import Approving
-from gaiad.chat_schemas import ChatAnswer, ChatRequest
-from gaiad.config import CognitionConfig, CouncilConfig
-from gaiad.events import EventHub
-from gaiad.ids import IdMaker
+from gaiad.base.config import CognitionConfig, CouncilConfig
+from gaiad.base.events import EventHub
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext
 from gaiad.ledger.approvals import ApprovalLog
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.cognition_log import CognitionLog
@@ -19,14 +18,17 @@ from gaiad.ledger.council_log import CouncilLog
 from gaiad.ledger.turn_log import TurnLog
 from gaiad.models.plain.extractive import ExtractiveModel
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
-from gaiad.ports import Call
 from gaiad.research.loop import Researcher
+from gaiad.service.approvals import ApprovalService
+from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.company import Company, rulebook
-from gaiad.turn.reading_ahead import ReadAhead
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.prefix_warmup import PrefixWarmup
+from gaiad.turn.services import TurnServices, rulebook
 from gaiad.turn.speaking import RoleSpeaker
 from gaiad.turn.taker import TurnTaker
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.chat import ChatAnswer, ChatRequest
+from gaiad.wire.generation import Sampling
 from prompts.registry import RegistryWatch
 from tests.makers.stand_in_shell import StandInShell
 
@@ -46,7 +48,7 @@ COUNCIL = CouncilConfig(
 class RoleModel(ScriptedModel):
     """A role's model by itself. `state` can be set, also to what a dead or sleeping one has."""
 
-    kind, window, state, has_room = "scripted", 0, "ready", True
+    kind, window, state, has_room, sampling = "scripted", 0, "ready", True, Sampling()
 
     def __init__(self, name, replies, clock):
         super().__init__(name, replies, clock)
@@ -83,10 +85,10 @@ class House:
     """`says` are the replies by role; a text stands for a reply that is always given. Open, then `say`."""
 
     def __init__(
-        self, home, archive, clock, config, says, *, keeper=Keeper, history_turns=50, proactive=False, **settings
+        self, home, archive, clock, config, says, *, turn_store=TurnStore, history_turns=50, proactive=False, **settings
     ):
         self.proactive = proactive
-        self._keeper, self._history_turns = keeper, history_turns
+        self._turn_store, self._history_turns = turn_store, history_turns
         self.home, self.archive, self.clock = home, archive, clock
         self.models = {
             role: RoleModel(role, _replies(says.get(role, "RESPONSE: I heard you.")), clock) for role in ROLES
@@ -99,17 +101,18 @@ class House:
 
     async def open(self):
         home, clock, ids = self.home, self.clock, IdMaker(self.clock)
-        self.log, self.turn_log = CouncilLog(home / "council", clock), TurnLog(home / "turns", clock)
-        self.cognition, self.audit = CognitionLog(home / "cognition", clock), AuditLog.open(home, clock)
+        self.databases = databases = HomeDatabases(home)
+        self.log, self.turn_log, self.cognition = (log(databases, clock) for log in (CouncilLog, TurnLog, CognitionLog))
+        self.audit = AuditLog.open(databases.state, clock)
         roles = rulebook(self.council).roles
         limits = self.limits
         self.room = Room(
             self.models, self.log, self.hub, clock, table=roles, rules=council_rules(), limits=limits, depth="auto"
         )
         await self.room.start()
-        await self.room.settled(Call())
+        await self.room.settled(RequestContext())
         registry = RegistryWatch(home)
-        self.keeper = self._keeper(self.archive, self.cognition, clock)
+        self.turn_store = self._turn_store(self.archive, self.cognition, clock)
         self.assembler = assembler = Assembler(
             config=CognitionConfig(
                 mtu=4096, reserve_tokens=256, history_turns=50, context_pages=4, proactive_context=self.proactive
@@ -120,16 +123,16 @@ class House:
             pool=Pool(self.models),
             embedder=None,
             clock=clock,
-            keeper=self.keeper,
+            turn_store=self.turn_store,
             report=lambda _: None,
         )
-        speaker = RoleSpeaker(assembler, self.keeper, ids, roles)
+        speaker = RoleSpeaker(assembler, self.turn_store, ids, roles)
         self.balloting = Balloting(
             self.room, speaker, self.room.voting, self.audit, clock, limits.voting, self.council.vote_s
         )
-        self.queue = ApprovalLog(home / "approvals")
-        self.approvals = Approving(home, self.queue, self.audit, self.shell, self.hub, clock, self._shell_config)
-        self.company = Company(
+        self.queue = ApprovalLog(databases)
+        self.approvals = ApprovalService(home, self.queue, self.audit, self.shell, self.hub, clock, self._shell_config)
+        self.services = TurnServices(
             room=self.room,
             turn_log=self.turn_log,
             audit=self.audit,
@@ -144,20 +147,18 @@ class House:
             approvals=self.approvals,
         )
         self.taker = TurnTaker(
-            assembler, self.archive, self.keeper, self.company, ids, clock, self._history_turns, ReadAhead()
+            assembler, self.archive, self.turn_store, self.services, ids, clock, self._history_turns, PrefixWarmup()
         )
         await self.approvals.start(self.taker.verify)
         return self
 
     async def close(self):
         await self.approvals.stop()
-        await self.queue.close()
         await self.balloting.close()
         await self.room.close()
-        await self.keeper.close()
-        for one in (self.log, self.turn_log, self.cognition):
-            await one.close()
+        await self.turn_store.close()
         self.audit.close()
+        self.databases.close()
 
     async def _add_seed(self, tenant, text, turn_id):
         self.seeds.append(text)
@@ -168,7 +169,7 @@ class House:
     async def events(self, message, **more):
         """All events of a turn; depth full unless it is given."""
         request = ChatRequest(message=message, **{"session_id": "s", "depth": "full", **more})
-        return [event async for event in self.taker.take(request, Call())]
+        return [event async for event in self.taker.take(request, RequestContext())]
 
     async def say(self, message, **more):
         """The answer, and the turn as the log has it."""

@@ -6,13 +6,14 @@ from contextlib import aclosing, asynccontextmanager
 
 import msgspec
 
-from gaiad.config import ModelConfig, load_config
-from gaiad.models.pool.making import Workshop
+from gaiad.base.config import ModelConfig, load_config
+from gaiad.base.ports import RequestContext
+from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import Pooled
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.models.tokens.word_tokenizer import joined, role_lines
-from gaiad.ports import Call
+from gaiad.wire.generation import Generated
 from tests.makers.council_house import RoleModel
 
 
@@ -20,12 +21,14 @@ from tests.makers.council_house import RoleModel
 async def workers(clock, paths):
     """A pool with a worker for each role, all loaded; `paths` is role -> GGUF."""
     settings = msgspec.structs.replace(load_config(environment={}).models, threads=1, flash_attention="off")
-    shop = Workshop(settings=settings, clock=clock, words=TokenWorker(clock), environment={})
+    dependencies = ModelDependencies(
+        settings=settings, clock=clock, tokenizer_process=TokenWorker(clock), environment={}
+    )
     known = [Pooled(role, ModelConfig(kind="gguf", path=str(path))) for role, path in paths.items()]
-    pool = ModelPool({role: role for role in paths}, known, shop, 2**32)
+    pool = ModelPool({role: role for role in paths}, known, dependencies, 2**32)
     await pool.start()
     try:
-        await asyncio.gather(*(pool.load(role, Call()) for role in paths))
+        await asyncio.gather(*(pool.load(role, RequestContext()) for role in paths))
         yield pool
     finally:
         await pool.close()
@@ -34,7 +37,8 @@ async def workers(clock, paths):
 class StruckRole(RoleModel):
     """A role that says what its script has, but where `match` stands in the prompt its real worker writes.
 
-    `strike` is done with the worker's pid, once for each: when it is asked, or when it has written so many `pieces`.
+    `strike` is done with the worker's pid, once for each: when it is asked, or when it has written so many `pieces`,
+    or all it had to say when those are fewer.
     """
 
     kind = "gguf"
@@ -68,13 +72,13 @@ class StruckRole(RoleModel):
                 async for piece in pieces:
                     yield piece
             return
-        await self.worker.compile(request, call)  # or it would be struck before the request is with it
+        await self.worker.tokenizer.compile(request, call)  # or it would be struck before the request is with it
         self._struck(0)
         async with aclosing(self.worker.generate(request, call)) as pieces:
             number = 0
             async for piece in pieces:
                 number += 1
-                if self._struck(number):
+                if self._struck(self._pieces if isinstance(piece, Generated) else number):
                     break  # what was on its way already is not heard
                 yield piece
             else:
@@ -87,7 +91,7 @@ class StruckRole(RoleModel):
 
     def _struck(self, number):
         pid = self.worker.status().pid
-        strikes = pid and number == self._pieces and pid not in self.pids  # 0 while it is being started anew
+        strikes = pid and number == self._pieces and pid not in self.pids  # 0 while it restarts
         if strikes:
             self.pids.append(pid)
             self._strike(pid)

@@ -8,21 +8,22 @@ from pathlib import Path
 
 from council.balloting import Balloting
 from council.envelope import Envelope, make_envelope
-from council.floor import Ask, Said
-from council.governance.ports import Fits
+from council.governance.workflow import Fits
 from council.limits import council_limits
+from council.ports import Ask, RoleReply
 from council.quorum import Seat, council_rules
 from council.voting import Voting
-from gaiad.clock import FrozenClock, to_iso
-from gaiad.events import EventHub
-from gaiad.governance_schemas import RfcProposal
-from gaiad.governing import Governing, open_governance
-from gaiad.ids import IdMaker
+from gaiad.base.clock import FrozenClock, to_iso
+from gaiad.base.events import EventHub
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext
+from gaiad.identity.keys import KeyFolder
+from gaiad.identity.trust import open_identity
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.audit_reading import export_lines
-from gaiad.ledger.identity_keys import KeyFolder
-from gaiad.ports import Call
-from gaiad.trusting import open_identity
+from gaiad.service.governance import GovernanceService, open_governance
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.governance import RfcProposal
 from prompts.identity import identity_bytes, shipped_identity
 
 YES = '{"vote": "yes", "confidence": 0.9, "reason": "it helps"}'
@@ -41,7 +42,8 @@ class House:
         self.folder = KeyFolder(root / "config" / "gaiad")
         self.clock = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))
         self.hub = EventHub(self.clock)
-        self.audit = AuditLog.open(self.home, self.clock)
+        self.databases = HomeDatabases(self.home)
+        self.audit = AuditLog.open(self.databases.state, self.clock)
         open_identity(self.home, self.folder, self.audit)
         self.present = ["prime", "lite", "codemind"]
         self.mute: list[str] = []
@@ -69,13 +71,13 @@ class House:
         self.posted.append((tenant, made))
         return made
 
-    async def say(self, ask: Ask, call: Call) -> Said:
+    async def say(self, ask: Ask, call: RequestContext) -> RoleReply:
         self.asked.append(ask)
         await asyncio.sleep(0)
         found = self.says[(ask.role, ask.task_instruction)]
         if isinstance(found, Exception):
             raise found
-        return Said(
+        return RoleReply(
             text=found, packet_id=f"pkt_{len(self.asked)}", prompt_sha256="", model=f"{ask.role}-model",
             fingerprint="", seed=0, prompt_tokens=0, cached_tokens=0, tokens=0, queue_ms=0, prefill_ms=0, decode_ms=0,
         )  # fmt: skip
@@ -91,17 +93,22 @@ class House:
         return identity_bytes(shipped_identity()).decode().replace("1.0.0", version).replace("curiosity", word)
 
     def governed(self, **more: str) -> RfcProposal:
-        fields = {"kind": "identity", "title": "Patience", "text": "Patience first.", "identity_toml": self.identity()}
+        fields = {
+            "kind": "identity",
+            "title": "Patience",
+            "text": "Patience first.",
+            "identity_toml": self.identity(),
+        }
         return RfcProposal(**{**fields, **more})  # type: ignore[arg-type]
 
-    async def open(self, stack: AsyncExitStack, fits: Fits | None = None) -> Governing:
+    async def open(self, stack: AsyncExitStack, fits: Fits | None = None) -> GovernanceService:
         """Governance as the daemon opens it, closed by `stack`."""
         limits = council_limits().voting
         balloting = Balloting(self, self, Voting(council_rules(), limits), self.audit, self.clock, limits)
         stack.push_async_callback(balloting.close)
         return await open_governance(
             stack,
-            self.home,
+            self.databases,
             self.clock,
             self.environment,
             audit=self.audit,

@@ -10,7 +10,7 @@ from typing import Any
 _BEFORE = """
 import json, sys
 from pathlib import Path
-from gaiad.models.child.bindings import library
+from gaiad.models.child.llama import library
 from gaiad.models.child.llama import Log, load_model
 from gaiad.models.child.vocabulary import Vocabulary
 

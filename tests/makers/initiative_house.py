@@ -5,20 +5,18 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from council.balloting import Balloting, Sleep
-from council.floor import Ask
-from council.initiative.initiative import Initiative
-from council.initiative.opening import open_initiative
-from council.initiative.seed import Seed
-from council.initiative.seed_store import APPLICATION_ID, MIGRATIONS
+from council.initiative.initiative import Initiative, open_initiative
+from council.initiative.seed_store import Seed
 from council.limits import council_limits
+from council.ports import Ask
 from council.quorum import council_rules
 from council.voting import Voting
-from gaiad.clock import FrozenClock
-from gaiad.config import InitiativeConfig
-from gaiad.council_schemas import SeedRecord
-from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Call, Work
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import InitiativeConfig
+from gaiad.base.ports import RequestContext, Work
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import SeedRecord
+from gaiad.wire.memory import SessionTurn
 from tests.makers.scripted_council import ScriptedAudit, ScriptedFloor, ScriptedSpeaker
 
 PROPOSAL = '{"proposal": "Ask which tram was meant.", "why": "Two are named."}'
@@ -60,17 +58,17 @@ class House:
         self.looked: list[str] = []
         self.settings = InitiativeConfig(enabled=True, every_s=900.0, daily_tokens=20_000)
         self.sleep: Sleep = asyncio.sleep
-        self.files = TenantFiles(home / "seeds", MIGRATIONS, APPLICATION_ID)
+        self.files = HomeDatabases(home)
         self.stack = AsyncExitStack()
         self.initiative: Initiative
 
     async def open(self) -> "House":
-        self.stack.push_async_callback(self.files.close)
+        self.stack.callback(self.files.close)
         limits = council_limits().voting
         voting = Voting(council_rules(), limits)
         self.initiative = await open_initiative(
             self.stack,
-            files=self.files,
+            databases=self.files,
             floor=self.floor,
             speaker=self.speaker,
             deciding_with=lambda speaker: Balloting(
@@ -95,7 +93,7 @@ class House:
         """The newest thought as it is now."""
         return (await self.initiative.seeds(tenant))[0]
 
-    async def remember_turn(self, turn: SessionTurn, call: Call) -> str:
+    async def remember_turn(self, turn: SessionTurn, call: RequestContext) -> str:
         self.remembered.append((call.tenant, turn))
         return turn.turn_id
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gaiad.ports import Call
+from gaiad.base.ports import RequestContext
 from gaiad.research.trail import Trail
 
 
@@ -15,6 +15,6 @@ class LastTrail:
     def new_id(self) -> str:
         return "res_1"
 
-    async def keep(self, trail: Trail, call: Call) -> str:
+    async def keep(self, trail: Trail, call: RequestContext) -> str:
         self.trail = trail
         return ""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from gaiad.bench.daemon_process import BenchDaemon
-from gaiad.connection import ServerEvent, parse_events
+from gaiad.client.connection import ServerEvent, parse_events
 
 
 class Answered(NamedTuple):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gaiad.chat_schemas import ChatAnswer, ChatBlock, HistoryNote, RedactionCount
-from router.matrix import Channel
+from gaiad.base.channels import Channel
+from gaiad.wire.chat import ChatAnswer, ChatBlock, HistoryNote, RedactionCount
 from router.redact import RedactionSettings
 from router.routed import Event, RoutedTurn
 from router.routing import Routing, make_routing

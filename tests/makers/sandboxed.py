@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.config import load_config
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
 from router.channels.shell import Shell
 
 

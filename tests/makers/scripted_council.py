@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from council.envelope import Envelope, MessageType, make_envelope
-from council.floor import Ask, Said
+from council.ports import Ask, RoleReply
 from council.quorum import Seat
 from council.roles import ROLES, Role
-from gaiad.clock import Clock, to_iso
-from gaiad.errors import Cancelled, GaiadError
-from gaiad.ids import IdMaker
-from gaiad.ports import Call
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import Cancelled, GaiadError
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import RequestContext
 from prompts.packet import RiskLevel
 
 Script = Callable[[Ask], "str | GaiadError | Exception | None"]
@@ -67,7 +67,7 @@ class ScriptedFloor:
 
 
 class ScriptedSpeaker:
-    """`asks` has every Ask with its Call; a reply costs `tokens` and takes `delay_s`.
+    """`asks` has every Ask with its RequestContext; a reply costs `tokens` and takes `delay_s`.
 
     `running` is how many write now, `cancelled` how many were cut off.
     """
@@ -75,13 +75,13 @@ class ScriptedSpeaker:
     def __init__(self, script: Script, tokens: int = 40) -> None:
         self.script = script
         self.tokens = tokens
-        self.asks: list[tuple[Ask, Call]] = []
+        self.asks: list[tuple[Ask, RequestContext]] = []
         self.cancelled = 0
         self.running = 0
         self.delay_s = 0.0
         self.begun = asyncio.Event()
 
-    async def say(self, ask: Ask, call: Call) -> Said:
+    async def say(self, ask: Ask, call: RequestContext) -> RoleReply:
         self.asks.append((ask, call))
         self.begun.set()
         self.running += 1
@@ -93,7 +93,7 @@ class ScriptedSpeaker:
         finally:
             self.running -= 1
 
-    async def _reply(self, ask: Ask) -> Said:
+    async def _reply(self, ask: Ask) -> RoleReply:
         reply = self.script(ask)
         if isinstance(reply, Exception):
             raise reply
@@ -111,13 +111,13 @@ class ScriptedAudit:
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, dict[str, Any], str]] = []
 
-    async def append(self, kind: str, actor: str, body: Mapping[str, Any], call: Call) -> int:
+    async def append(self, kind: str, actor: str, body: Mapping[str, Any], call: RequestContext) -> int:
         self.rows.append((kind, actor, dict(body), call.tenant))
         return len(self.rows)
 
 
-def said(text: str, tokens: int) -> Said:
-    return Said(
+def said(text: str, tokens: int) -> RoleReply:
+    return RoleReply(
         text=text,
         packet_id="cog_1",
         prompt_sha256="0" * 64,

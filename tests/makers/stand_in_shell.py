@@ -1,6 +1,6 @@
 """An Executor without a sandbox: notes what it is asked to run, and does what a test tells it to."""
 
-from gaiad.approval_schemas import Execution
+from gaiad.wire.governance import Execution
 
 
 class StandInShell:

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from gaiad.chat_schemas import ChatAnswer, ChatRequest, HistoryNote
-from gaiad.errors import BadInput, NotFound
-from gaiad.ports import Call
+from gaiad.base.errors import BadInput, NotFound
+from gaiad.base.ports import RequestContext
+from gaiad.wire.chat import ChatAnswer, ChatRequest, HistoryNote
 
 
 def answer(turn_id: str, text: str) -> ChatAnswer:
@@ -24,7 +24,7 @@ class Talk:
     def __init__(self) -> None:
         self.words: dict[str, asyncio.Queue[Any]] = {}
         self.remembered: dict[str, ChatAnswer | Exception] = {}
-        self.taken: list[Call] = []
+        self.taken: list[RequestContext] = []
         self._made = 0
 
     def say(self, turn_id: str, *words: object) -> None:
@@ -32,14 +32,14 @@ class Talk:
         for word in words:
             self.words.setdefault(turn_id, asyncio.Queue()).put_nowait(word)
 
-    async def name(self, request: ChatRequest, call: Call) -> tuple[ChatRequest, str]:
+    async def name(self, request: ChatRequest, call: RequestContext) -> tuple[ChatRequest, str]:
         if not request.message:
             raise BadInput("the message is empty; say something")
         await asyncio.sleep(0)
         self._made += 1
         return request, request.idempotency_key or f"turn_{self._made}"
 
-    async def chat(self, request: ChatRequest, call: Call) -> AsyncGenerator[tuple[str, object], None]:
+    async def chat(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[tuple[str, object], None]:
         self.taken.append(call)
         words = self.words.setdefault(call.turn_id, asyncio.Queue())
         said = ""
@@ -54,7 +54,7 @@ class Talk:
         finally:
             self.remembered[call.turn_id] = answer(call.turn_id, said)
 
-    async def again(self, turn_id: str, channel: str, call: Call) -> ChatAnswer:
+    async def again(self, turn_id: str, channel: str, call: RequestContext) -> ChatAnswer:
         found = self.remembered.get(turn_id, NotFound(f"no turn is called {turn_id!r}"))
         if isinstance(found, Exception):
             raise found

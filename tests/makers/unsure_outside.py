@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Collection
 
-from gaiad.delivery_schemas import Parcel
-from gaiad.errors import BadInput, Unavailable
+from gaiad.base.errors import BadInput, Unavailable
+from gaiad.wire.council import Parcel
 
 
 class UnsureOutside:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.ports import Call
-from gaiad.status_schemas import ModelStatus
+from gaiad.base.ports import RequestContext
+from gaiad.wire.status import ModelStatus
 
 DIMENSION = 256
 
@@ -23,7 +23,7 @@ class WordEmbedder:
         self.calls = 0
         self.failure: Exception | None = None
 
-    async def embed(self, texts: Sequence[str], call: Call) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], call: RequestContext) -> NDArray[np.float32]:
         self.calls += 1
         if self.failure is not None:
             raise self.failure

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.models.gguf.made_gguf import CHAT_TEMPLATE
+from gaiad.base.clock import SystemClock
+from gaiad.base.ports import Tokenizer
 from gaiad.models.provision import default_model_path, is_provisioned
 from gaiad.models.tokens.json_tokenizer import JsonTokenizer
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Tokenizer
-from tests.makers.llama_files import write_tiny_llama
+from tests.makers.llama_files import CHAT_TEMPLATE, write_tiny_llama
 from tests.makers.word_files import write_bpe_json
 
 

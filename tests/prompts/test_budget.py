@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.errors import TokenBudgetError
+from gaiad.base.errors import TokenBudgetError
 from prompts.budget import check_identity, identity_limit, payload_limit, persona_limit, share, smallest_mtu, too_long
 from prompts.packet import FieldReport
 

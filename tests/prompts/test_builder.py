@@ -5,15 +5,15 @@ import hashlib
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import BadInput, TokenBudgetError
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, TokenBudgetError
 from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordTokenizer, count_words
+from prompts.budget import Built
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.counting import PromptCounter
-from prompts.messages import messages_of
+from prompts.messages import messages_of, notice_segments
 from prompts.packet import SUMMARY_TAG, FieldReport, WorkItem
-from prompts.request import Built
 from tests.makers.cognition import build_request, pages, session
 from tests.makers.word_embedder import WordEmbedder
 
@@ -102,7 +102,9 @@ async def test_history_and_context_give_way_and_the_manifest_names_what_left(wor
     assert table["history"].limit + table["context"].limit <= room * 60 // 100
     assert table["context"].limit >= (room * 60 // 100) / 3
     assert table["history"].method == table["context"].method == "trimmed"
-    assert (table["history"].original_tokens, table["context"].original_tokens) == (60 * 32, 20 * 61)
+    notice = count_words("".join(segment.text for segment in notice_segments()))
+    assert notice > 0
+    assert (table["history"].original_tokens, table["context"].original_tokens) == (60 * 32, notice + 20 * 61)
     stayed = {entry.turn_id for entry in built.packet.history} | {item.page_id for item in built.packet.context}
     assert "t59" in stayed
     assert "page0" in stayed
@@ -192,8 +194,9 @@ async def test_turns_that_left_are_summarised_once_and_the_summary_is_carried_al
     assert second.packet.history[0] == summary
     assert rows(second)["history"].method == "carried"
     assert len(heard) == 1
-    before = prompt(first)[: prompt(first).index("What now?")]
-    assert prompt(second).startswith(before.removesuffix("user: "))
+    before = prompt(first).partition("system: You plan.")[0]
+    assert len(before) > 500
+    assert prompt(second).startswith(before)
 
 
 async def test_one_turn_larger_than_all_the_room_is_made_shorter(words, call, compressor) -> None:

@@ -7,16 +7,15 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gaiad.errors import TokenBudgetError
-from gaiad.generation import Segment
-from gaiad.ports import Call, Tokenizer
-from prompts.budget import smallest_mtu
+from gaiad.base.errors import TokenBudgetError
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.wire.generation import Segment
+from prompts.budget import BuildRequest, Built, smallest_mtu
 from prompts.builder import build
 from prompts.compress import Compressor
 from prompts.counting import PromptCounter
 from prompts.messages import work_segments
 from prompts.packet import SUMMARY_TAG, ContextItem, HistoryEntry, WorkItem
-from prompts.request import BuildRequest, Built
 from tests.makers.cognition import build_request
 from tests.makers.word_embedder import WordEmbedder
 
@@ -81,7 +80,7 @@ async def attempt(building: Awaitable[Built]) -> tuple[Built | None, TokenBudget
         return None, error
 
 
-async def check(built: Built, request: BuildRequest, tokenizer: Tokenizer, call: Call) -> None:
+async def check(built: Built, request: BuildRequest, tokenizer: Tokenizer, call: RequestContext) -> None:
     """What must hold of every packet that was built."""
     rows = {row.field: row for row in built.manifest.fields}
     total = built.manifest.total_tokens
@@ -121,7 +120,7 @@ def check_shares(built: Built, has_previous: bool) -> None:
         assert (history.method, built.manifest.dropped) == ("whole", [])
 
 
-async def check_work(built: Built, request: BuildRequest, tokenizer: Tokenizer, call: Call) -> None:
+async def check_work(built: Built, request: BuildRequest, tokenizer: Tokenizer, call: RequestContext) -> None:
     """Work is whole or says that it is not, in order; and room that is held stays free of history and context."""
     rows = {row.field: row for row in built.manifest.fields}
     work = built.packet.work

@@ -1,14 +1,17 @@
 """The ladder of GCP 4.2: own sentences, then Lite, then Prime, then an error; and what is told of each pass."""
 
+import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import DeadlineExceeded, TokenBudgetError, Unavailable
-from gaiad.generation import Segment, TextDelta
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import DeadlineExceeded, TokenBudgetError, Unavailable
+from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
-from gaiad.ports import Call
-from prompts.compress import BudgetOverrun, Compressor
+from gaiad.wire.generation import Segment, TextDelta
+from prompts.compress import BudgetOverrun, Compressor, choose_sentences, most_telling, split_sentences
 from prompts.packet import SUMMARY_TAG
 from tests.makers.word_embedder import WordEmbedder
 
@@ -121,7 +124,7 @@ async def test_an_embedder_that_is_away_is_a_reason_too(clock, call, tokenizer) 
 async def test_a_model_too_slow_for_its_share_of_the_time_is_a_reason_and_the_next_is_asked(clock, tokenizer) -> None:
     slow, prime = SlowModel(clock), scripted(clock, text="Short.")
     compressor, heard = ladder(clock, None, slow, prime)
-    call = Call(deadline=clock.monotonic() + 40)
+    call = RequestContext(deadline=clock.monotonic() + 40)
     found = await compressor.summarize_field("persona", ONE_SENTENCE, 9, tokenizer, call)
     assert (found.method, slow.closed) == ("prime", True)
     assert heard[0].failures[1] == "lite: too slow by 10 s"
@@ -140,7 +143,7 @@ async def test_a_passed_deadline_of_the_whole_call_ends_it(clock, tokenizer) -> 
     compressor, _ = ladder(clock, None, scripted(clock, error="deadline_exceeded"), prime)
     with pytest.raises(DeadlineExceeded, match="the call's deadline passed"):
         await compressor.summarize_field(
-            "persona", ONE_SENTENCE, 9, tokenizer, Call(deadline=clock.monotonic() - 0.5), original_tokens=19
+            "persona", ONE_SENTENCE, 9, tokenizer, RequestContext(deadline=clock.monotonic() - 0.5), original_tokens=19
         )
     assert prime.seen == []
 
@@ -151,7 +154,7 @@ async def test_the_end_of_the_ladder_is_an_error_with_numbers_and_reasons(clock,
         await compressor.summarize_field("persona", ONE_SENTENCE, 9, tokenizer, call)
     assert caught.value.message == (
         "persona has 19 tokens, at most 9 fit, and it could not be made shorter (extractive: no sentence has 7 tokens "
-        "or fewer; lite: wrote nothing, or no end; prime: no model that writes); "
+        "or fewer; lite: wrote nothing, or did not finish; prime: no model that writes); "
         "shorten it by 10 tokens or raise the MTU"
     )
     assert caught.value.fields == (("persona", 19, 9),)
@@ -166,3 +169,58 @@ async def test_the_event_has_its_name_and_its_milliseconds(clock, call, tokenize
     event = msgspec.to_builtins(heard[0])
     assert event["event"] == "TOKEN_BUDGET_OVERRUN"
     assert event["ms"] == 0.0
+
+
+def test_sentences_end_at_stops_and_lines_and_keep_their_quotes() -> None:
+    text = 'He said "Go." Then he left!\n- one item\n\nVersion 2.5 is out. Last'
+    assert split_sentences(text) == ['He said "Go."', "Then he left!", "- one item", "Version 2.5 is out.", "Last"]
+
+
+@given(st.text())
+@example("word " * 300 + "x" * 900 + "\u3000\t" + "y-" * 500)
+def test_nothing_but_white_space_is_lost(text: str) -> None:
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+def test_of_a_long_text_every_part_has_its_say_with_the_sentence_that_tells_most() -> None:
+    sentences = [f"well then again {'so' * number}." for number in range(40)]
+    sentences[7], sentences[33] = "Maria flies to Oslo on 3 May.", "The budget is 4200 Euro."
+    chosen = most_telling(sentences, 4)
+    assert len(chosen) == 4
+    assert (chosen[0], chosen[3]) == (sentences[7], sentences[33])
+    assert most_telling(["a", "b", "a"], 4) == ["a", "b"]
+
+
+def test_long_sentences_are_fewer_and_none_is_longer_than_can_be_embedded_quickly() -> None:
+    sentences = split_sentences("no stop in this text " * 2000)
+    assert max(map(len, sentences)) <= 400
+    lines = [f"{number} {'word ' * 60}" for number in range(100)]
+    assert sum(map(len, most_telling(lines))) <= 6_500
+
+
+async def test_what_repeats_is_not_chosen_twice(call) -> None:
+    sentences = [
+        "The harbour lantern keeps its light.",
+        "The harbour lantern keeps its light now.",
+        "Bread costs three coins at the harbour.",
+        "The harbour lantern keeps light.",
+    ]
+    vectors = await WordEmbedder().embed(sentences, call)
+    assert choose_sentences(vectors, [5, 5, 5, 5], 10)[1] == 2
+
+
+async def test_a_sentence_that_does_not_fit_leaves_room_for_others(call) -> None:
+    vectors = await WordEmbedder().embed(["one two three", "one two", "four"], call)
+    assert sorted(choose_sentences(vectors, [50, 6, 4], 10)) == [1, 2]
+    assert choose_sentences(vectors, [50, 60, 40], 10) == []
+
+
+def test_noise_in_the_last_digits_changes_nothing_and_ties_go_to_the_first() -> None:
+    random = np.random.default_rng(5)
+    vectors = random.standard_normal((12, 16)).astype(np.float32)
+    vectors = np.vstack([vectors, vectors])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    noisy = vectors + random.uniform(-1e-7, 1e-7, vectors.shape).astype(np.float32)
+    chosen = choose_sentences(vectors, [1] * 24, 6)
+    assert chosen == choose_sentences(noisy, [1] * 24, 6)
+    assert chosen[0] < 12

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gaiad.generation import ChatMessage, Segment
 from gaiad.models.tokens.json_tokenizer import JsonTokenizer
 from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordTokenizer
+from gaiad.wire.generation import ChatMessage, Segment
 from prompts.counting import PromptCounter
 from tests.makers.word_files import write_bpe_json
 

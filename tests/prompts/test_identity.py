@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaiad.errors import ConfigError
+from gaiad.base.errors import ConfigError
 from prompts.identity import (
     Identity,
     Rule,
@@ -65,7 +65,7 @@ def test_the_text_fits_the_default_packet_even_at_a_token_a_byte() -> None:
 def test_the_text_has_every_trait_and_rule_word_for_word() -> None:
     identity = shipped_identity()
     text = identity_text(identity)
-    assert text.startswith("You are GAIA: truthfulness, empathy, ")
+    assert text.startswith("You are GAIA, an AI: truthfulness, empathy, ")
     assert all(rule.text in text for rule in identity.rules())
     assert text == text.strip()
 
@@ -107,11 +107,11 @@ def test_another_word_is_another_digest(identity: Identity, name: str) -> None:
     [
         ('version = "1.0.0"', 'version = "1.0"', r"mine\.toml:2: version: Expected `str` matching regex"),
         ('name = "GAIA"', 'name = "GAIA"\nmood = "good"', r"mine\.toml:4: .*unknown field `mood`"),
-        ("traits = [", "traits = ", r"mine\.toml:4: is not TOML: .*; mend this line"),
+        ("traits = [", "traits = ", r"mine\.toml:4: is not TOML: .*; correct this line"),
         (
             '"network_send", ',
             '"telepathy", ',
-            r"mine\.toml:19: denies 'telepathy', which is no grant; known: .*research",
+            r"mine\.toml:19: denies 'telepathy', which is not a grant; known: .*research",
         ),
         ('"no_privacy_leaks"', '"no_hallucinations"', r"mine\.toml:17: two rules are called 'no_hallucinations'"),
         (

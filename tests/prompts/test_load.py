@@ -2,9 +2,21 @@
 
 import pytest
 
-from gaiad.errors import GaiadError
-from prompts.load import check_all, check_uses, fill, load_prompt, parse_prompt, prompt_names, render
-from prompts.uses import CompressorWords
+from gaiad.base.errors import GaiadError
+from prompts.load import (
+    CompressorWords,
+    changed_prompts,
+    check_all,
+    check_uses,
+    fill,
+    load_prompt,
+    parse_prompt,
+    prompt_mark,
+    prompt_names,
+    prompts_in,
+    render,
+)
+from tests.makers.cognition import packet
 
 
 def head(variables: str) -> str:
@@ -60,9 +72,9 @@ def test_a_prompt_whose_variables_are_not_those_its_callers_give_is_refused_at_s
         (
             "persona",
             "{tone}{style_notes}{constraints}{layers}{mood}",
-            "variable mood is given by nobody; there are: co",
+            "variable mood is never given; the variables are: co",
         ),
-        ("role_lite", "{name}", "variable name is given by nobody; there are: none"),
+        ("role_lite", "{name}", "variable name is never given; the variables are: none"),
     ]
     for name, body, message in changed:
         text = head(", ".join(sorted(part.strip("{") for part in body.split("}") if part))) + body
@@ -77,3 +89,33 @@ def test_a_use_fills_the_prompt_that_is_its_own() -> None:
     text = fill(CompressorWords(target_tokens="40", section="The lantern {target_tokens}."))
     assert "in ≤ 40 tokens" in text
     assert "START>> The lantern {target_tokens}. <<END" in text
+
+
+def body(name: str) -> str:
+    return load_prompt(name).body.rstrip("\n")
+
+
+def test_every_shipped_text_behind_a_packet_is_recorded_and_no_other() -> None:
+    shipped = packet(role_text=body("role_lite"), task_instruction=body("stage_initial_planning"))
+    found = prompts_in(shipped, ["whole", "trimmed", "extractive"])
+    assert list(found) == ["identity", "persona", "quoted_memory", "role_lite", "stage_initial_planning"]
+    judged = packet(persona="", task_instruction_key="ballot", task_instruction=body("judge_ballot"))
+    assert list(prompts_in(judged, ["whole", "lite"])) == ["compressor", "identity", "judge_ballot", "quoted_memory"]
+
+
+def test_a_users_own_directive_is_not_the_shipped_one() -> None:
+    assert "stage_initial_planning" not in prompts_in(packet(task_instruction="Plan as I like it."), ["whole"])
+
+
+@pytest.mark.parametrize(("name", "changed"), [("quoted_memory", ["quoted_memory"]), ("gone", ["gone"])])
+def test_a_replay_names_what_changed_or_went(name: str, changed: list[str]) -> None:
+    recorded = prompts_in(packet(), ["whole"])
+    assert changed_prompts(recorded) == []
+    assert changed_prompts(recorded | {name: "0-0123456789abcdef"}) == changed
+
+
+def test_a_mark_tells_version_and_words_apart() -> None:
+    version, _, digest = prompt_mark("role_lite").partition("-")
+    assert version == str(load_prompt("role_lite").version)
+    assert len(digest) == 16
+    assert digest != prompt_mark("role_prime").partition("-")[2]

@@ -20,7 +20,7 @@ def test_a_packet_comes_back_from_its_json_as_it_was() -> None:
         assert msgspec.json.decode(msgspec.json.encode(one), type=CognitionPacket) == one
 
 
-def test_a_packet_from_before_stages_wrote_work_reads_and_renders_as_it_did() -> None:
+def test_what_is_empty_stands_in_neither_json_nor_prompt() -> None:
     stored = (
         b'{"packet_id":"1ab94c2f","full_id":"cog_1","turn_id":"t2","parent_id":null,"timestamp":"2025-07-11T19:22:00Z",'
         b'"mtu":4096,"identity":"truthful","persona":"","role":"lite","role_text":"Plan.","task_instruction_key":"",'
@@ -29,7 +29,7 @@ def test_a_packet_from_before_stages_wrote_work_reads_and_renders_as_it_did() ->
     old = msgspec.json.decode(stored, type=CognitionPacket)
     assert msgspec.json.encode(old) == stored
     system, user = messages_of(old)
-    assert [part.text for part in user.content] == ["What now?", "\n\n", "Plan.", "\n\n", "Plan."]
+    assert [part.text for part in user.content] == ["What now?"]
     assert system.content[0].text == "truthful"
     new = packet(work=[WorkItem("PLAN", "1. Look.", "lite"), WorkItem("RESPONSE", "⚠SUMMARY In.", "prime", True)])
     assert msgspec.json.decode(msgspec.json.encode(new), type=CognitionPacket) == new

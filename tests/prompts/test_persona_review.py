@@ -6,15 +6,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock, SystemClock
-from gaiad.errors import Unavailable
+from gaiad.base.clock import FrozenClock, SystemClock
+from gaiad.base.errors import Unavailable
+from gaiad.base.ports import RequestContext
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Call
 from prompts.identity import known_grants, shipped_identity
 from prompts.persona import Layer, Persona
-from prompts.persona_review import Finding, free_text, judge_persona, refusal, review_persona, verdict_request
+from prompts.persona_review import PersonaFinding, free_text, judge_persona, refusal, review_persona, verdict_request
 from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 
 HARMLESS = Persona(tone="dry", style_notes="short")
@@ -62,9 +62,9 @@ def test_all_free_text_is_looked_at() -> None:
     assert free_text(persona) == list("abcdefgh")
 
 
-async def judged(persona: Persona, reply: str, clock: FrozenClock) -> list[Finding]:
+async def judged(persona: Persona, reply: str, clock: FrozenClock) -> list[PersonaFinding]:
     model = ScriptedModel("prime", [ScriptedReply(text=reply)], clock)
-    return await judge_persona(persona, shipped_identity(), "Decide.", model, Call())
+    return await judge_persona(persona, shipped_identity(), "Decide.", model, RequestContext())
 
 
 async def test_a_models_word_refuses_what_no_wording_shows(clock: FrozenClock) -> None:
@@ -90,7 +90,7 @@ async def test_a_doubtful_verdict_warns(clock: FrozenClock) -> None:
     assert (finding.rule, finding.severity) == ("no_privacy_leaks", "warning")
 
 
-async def test_without_a_model_a_warning_says_that_nobody_read_it(call: Call) -> None:
+async def test_without_a_model_a_warning_says_that_nobody_read_it(call: RequestContext) -> None:
     (finding,) = await judge_persona(SLY, shipped_identity(), "Decide.", None, call)
     assert (finding.rule, finding.severity, finding.judge) == ("identity_above_persona", "warning", "nobody")
     assert "no model read its free text" in finding.reason
@@ -106,7 +106,7 @@ def test_only_refusals_refuse_and_say_by_which_rule() -> None:
 
 @pytest.mark.parametrize("reply", ["", "It is fine.", '{"overrules": false, "rule": "none"}', HONEST[:-3]])
 async def test_a_reply_that_is_no_verdict_is_an_error_not_a_pass(reply: str, clock: FrozenClock) -> None:
-    with pytest.raises(Unavailable, match=r"scripted:\w+: its reply is no verdict"):
+    with pytest.raises(Unavailable, match=r"scripted:\w+: its reply is not a verdict"):
         await judged(HARMLESS, reply, clock)
 
 
@@ -144,7 +144,7 @@ async def test_a_real_model_that_knows_nothing_still_writes_a_verdict(tmp_path: 
     try:
         await model.start()
         await model.wait_ready(30.0)
-        findings = await judge_persona(HARMLESS, shipped_identity(), "Decide.", model, Call())
+        findings = await judge_persona(HARMLESS, shipped_identity(), "Decide.", model, RequestContext())
     finally:
         await model.close()
         await tokens.close()

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import GaiadError, NotFound, Unavailable
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import GaiadError, NotFound, Unavailable
+from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
-from gaiad.ports import Call
 from prompts.identity import identity_bytes, parse_identity, shipped_identity
 from prompts.persona_verdicts import TRY_AGAIN_S, PersonaVerdicts
 from prompts.registry import Registry
@@ -28,7 +28,7 @@ def prime(clock: FrozenClock) -> ScriptedModel:
 
 
 async def test_the_model_is_asked_once_with_the_registrys_directive(
-    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: Call
+    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: RequestContext
 ) -> None:
     verdicts = PersonaVerdicts(clock)
     first = await verdicts.findings(registry(tmp_path), "mine", prime, call)
@@ -40,7 +40,7 @@ async def test_the_model_is_asked_once_with_the_registrys_directive(
 
 
 async def test_shipped_personas_are_not_judged(
-    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: Call
+    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: RequestContext
 ) -> None:
     for name in Registry.load(tmp_path).personas:
         assert await PersonaVerdicts(clock).findings(Registry.load(tmp_path), name, prime, call) == []
@@ -48,7 +48,7 @@ async def test_shipped_personas_are_not_judged(
 
 
 async def test_other_words_another_identity_or_another_model_ask_again(
-    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: Call
+    tmp_path: Path, prime: ScriptedModel, clock: FrozenClock, call: RequestContext
 ) -> None:
     verdicts = PersonaVerdicts(clock)
     await verdicts.findings(registry(tmp_path), "mine", prime, call)
@@ -66,7 +66,7 @@ async def test_other_words_another_identity_or_another_model_ask_again(
 
 @pytest.mark.parametrize("error", ["unavailable", "bad_input", "deadline_exceeded"])
 async def test_a_failure_is_not_tried_again_at_every_turn_but_after_a_while(
-    tmp_path: Path, clock: FrozenClock, call: Call, error: str
+    tmp_path: Path, clock: FrozenClock, call: RequestContext, error: str
 ) -> None:
     prime = ScriptedModel("prime", [ScriptedReply(error=error, times=1), ScriptedReply(text=REFUSES)], clock)
     verdicts = PersonaVerdicts(clock)
@@ -81,7 +81,7 @@ async def test_a_failure_is_not_tried_again_at_every_turn_but_after_a_while(
     assert len(prime.seen) == 2
 
 
-async def test_a_dry_run_keeps_nobody_from_asking(tmp_path: Path, clock: FrozenClock, call: Call) -> None:
+async def test_a_dry_run_keeps_nobody_from_asking(tmp_path: Path, clock: FrozenClock, call: RequestContext) -> None:
     prime = ScriptedModel("prime", [ScriptedReply(error="unavailable", times=1), ScriptedReply(text=REFUSES)], clock)
     verdicts = PersonaVerdicts(clock)
     with pytest.raises(Unavailable):
@@ -89,6 +89,6 @@ async def test_a_dry_run_keeps_nobody_from_asking(tmp_path: Path, clock: FrozenC
     assert len(await verdicts.findings(registry(tmp_path), "mine", prime, call)) == 1
 
 
-async def test_an_unknown_persona_is_named(tmp_path: Path, clock: FrozenClock, call: Call) -> None:
+async def test_an_unknown_persona_is_named(tmp_path: Path, clock: FrozenClock, call: RequestContext) -> None:
     with pytest.raises(NotFound, match="'mien'; did you mean 'mine'"):
         await PersonaVerdicts(clock).findings(registry(tmp_path), "mien", None, call)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.errors import BadInput, ConfigError, NotFound
+from gaiad.base.errors import BadInput, ConfigError, NotFound
 from gaiad.models.tokens.word_tokenizer import count_words
 from prompts.identity import identity_bytes, parse_identity, shipped_identity
 from prompts.persona_review import review_persona
@@ -84,10 +84,10 @@ FAULTS = [
     ("personas", '[pirate]\ntone = 3\nstyle_notes = "c"\n', r":2: pirate\.tone: Expected `str`, got `int`"),
     ("personas", PIRATE + "constraints = [\n  1\n]\n", r":4: pirate\.constraints\.0: Expected `str`, got `int`"),
     ("personas", PIRATE + '[[pirate.roleplay_layers]]\nname = "x"\n', r":4: pirate\.roleplay_layers\.0: .*`text`"),
-    ("personas", PIRATE + PIRATE, r":4: is not TOML: .*mend this line"),
+    ("personas", PIRATE + PIRATE, r":4: is not TOML: .*correct this line"),
     ("personas", PIRATE + "tools = [research]\n", r":4: is not TOML"),
     ("personas", '[plain]\ntone = "a"\nstyle_notes = "b"\n', r":1: the name 'plain' is taken by constants/persona.*:4"),
-    ("personas", 'tone = "a"\n', r":1: tone stands in no table"),
+    ("personas", 'tone = "a"\n', r":1: tone is not inside a table"),
     ("personas", '["Big Name"]\ntone = "a"\nstyle_notes = "b"\n', r":1: the name 'Big Name' must be of a to z"),
     ("personas", PIRATE + 'tools = ["reserch"]\n', r":4: pirate: no tool is called 'reserch'; did you mean 'research'"),
     ("personas", PIRATE + 'tools = ["network_send"]\n', r":4: pirate: identity denies .*no_privacy_leaks"),
@@ -147,7 +147,7 @@ def test_all_problems_are_said_at_once(tmp_path: Path, write: Write) -> None:
         Registry.load(tmp_path)
     said = str(raised.value)
     for words in (
-        "a.toml:1: a:", "b.toml:1: is not TOML", "stray.toml: is not read", "pipe.toml: is no regular file",
+        "a.toml:1: a:", "b.toml:1: is not TOML", "stray.toml: is not read", "pipe.toml: is not a regular file",
         "nowhere.toml: cannot be read", "huge.toml: is longer than 65536 bytes",
     ):  # fmt: skip
         assert words in said

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import TokenBudgetError
-from gaiad.generation import Segment
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import TokenBudgetError
 from gaiad.models.tokens.word_tokenizer import WordTokenizer, count_words
+from gaiad.wire.generation import Segment
+from prompts.budget import Built
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressed, Compressor
 from prompts.counting import PromptCounter
 from prompts.messages import messages_of
 from prompts.packet import SUMMARY_TAG, CognitionPacket, FieldReport, WorkItem
-from prompts.request import Built
 from prompts.stage_packet import retarget
 from prompts.work import equal_share, work_room
 from tests.makers.cognition import build_request, pages, session
@@ -169,7 +169,7 @@ async def test_a_ladder_that_fails_is_climbed_once_and_the_text_cut(words, call,
 
 async def test_history_yields_to_work_that_has_no_room_at_all(words, call) -> None:
     first = await build(build_request(mtu=300, history=session(20)), words, None, call)
-    work = [WorkItem("PLAN", f"{number}. Look it up and say where it is.", "lite") for number in range(5)]
+    work = [WorkItem("PLAN", f"{number}. Look it up and say where it is.", "lite") for number in range(6)]
     built = await stage(first, words, call, work=work)
     assert built.packet.work == work
     assert len(built.packet.history) < len(first.packet.history)
@@ -229,6 +229,8 @@ async def test_any_stage_fits_or_says_so(tokenizer, clock, call, request, work, 
     wanted = [item for item in work if takes_all or item.marker not in ("RESPONSE", "EXECUTE")]
     assert [item.marker for item in built.packet.work] == [item.marker for item in wanted]
     if built.packet.history == first.packet.history and built.packet.context == first.packet.context:
-        asked = content(msgspec.structs.replace(first.packet, role_text="", task_instruction="", work=[]))
+        asked = content(
+            msgspec.structs.replace(first.packet, role_text="", task_instruction="", work=[], user_prompt="")
+        )
         assert content(built.packet)[: len(asked)] == asked == content(first.packet)[: len(asked)]
     assert built == await stage(first, tokenizer, call, **changes)

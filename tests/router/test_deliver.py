@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock
-from gaiad.delivery_schemas import Parcel
-from gaiad.errors import Unavailable
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import Unavailable
 from gaiad.ledger.delivery_log import DeliveryLog
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import Parcel
 from router.deliver import Deliverer, DeliveryLimits
 from tests.makers.unsure_outside import UnsureOutside
 from tests.makers.waiting import until
@@ -47,9 +48,9 @@ async def until_settled(deliverer, log):
 
 @pytest.fixture
 async def log(tmp_path):
-    opened = DeliveryLog(tmp_path / "deliveries", CLOCK)
+    opened = DeliveryLog(HomeDatabases(tmp_path), CLOCK)
     yield opened
-    await opened.close()
+    opened._databases.close()
 
 
 @pytest.fixture
@@ -216,7 +217,7 @@ async def test_what_an_earlier_life_left_is_sent_at_the_start_and_its_text_goes_
     await deliverer.start()
     await until_settled(deliverer, log)
     assert sorted(outside.texts()) == ["from before", "other"]
-    rows = await log._rows("local", "SELECT text FROM parcels", ())
+    rows = await log._rows("local", "SELECT text FROM deliveries", ())
     assert rows == [("",)]
     await deliverer.stop()
 
@@ -230,12 +231,12 @@ async def test_what_comes_at_the_moment_a_line_runs_empty_is_sent(tmp_path):
             return found
 
     outside, late = UnsureOutside(), [parcel("late", turn="turn_2")]
-    log = Late(tmp_path / "deliveries", CLOCK)
+    log = Late(HomeDatabases(tmp_path), CLOCK)
     deliverer = Deliverer(outside, log, LIMITS, lambda words: None)
     await deliverer.put([parcel("one")])
     await until(lambda: outside.texts() == ["one", "late"])
     await deliverer.stop()
-    await log.close()
+    log._databases.close()
 
 
 MOVES = st.lists(
@@ -260,7 +261,7 @@ def test_any_order_of_failures_restarts_and_reconnects_delivers_each_block_once_
 
 async def _live(folder, moves):
     outside, wanted, turns = UnsureOutside(), {"a": [], "b": []}, 0
-    log = DeliveryLog(folder / "deliveries", CLOCK)
+    log = DeliveryLog(HomeDatabases(folder), CLOCK)
     deliverer = Deliverer(outside, log, LIMITS, lambda words: None)
     for kind, what, address in moves:
         if kind == "put":
@@ -279,8 +280,8 @@ async def _live(folder, moves):
             for _ in range(what):
                 await asyncio.sleep(0)
             await deliverer.stop()
-            await log.close()
-            log = DeliveryLog(folder / "deliveries", CLOCK)
+            log._databases.close()
+            log = DeliveryLog(HomeDatabases(folder), CLOCK)
             deliverer = Deliverer(outside, log, LIMITS, lambda words: None)
             await deliverer.start()
     await until_settled(deliverer, log)
@@ -288,4 +289,4 @@ async def _live(folder, moves):
     states = {receipt.state for n in range(turns) for receipt in await log.receipts("local", f"turn_{n + 1}")}
     assert states <= {"delivered"}
     await deliverer.stop()
-    await log.close()
+    log._databases.close()

@@ -1,8 +1,8 @@
 """Where marked text would go, and what would be read there."""
 
-from router.dry_run import RoutedText, route_text
-from router.matrix import Channel
+from gaiad.base.channels import Channel
 from router.redact import RedactionSettings
+from router.routed import RoutedText, route_text
 from router.routing import make_routing
 
 TEXT = """Hm, let me see.

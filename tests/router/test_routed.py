@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaiad.chat_schemas import Also, ChatBlock, RedactionCount
-from gaiad.council_schemas import BallotRecord, VoteRecord
-from gaiad.memory_schemas import SessionTurn, TurnBlock, TurnMessage
-from gaiad.schemas import Citation, ResearchResult
-from router.matrix import Channel
+from gaiad.base.channels import Channel
+from gaiad.wire.chat import Also, ChatBlock, RedactionCount
+from gaiad.wire.council import BallotRecord, VoteRecord
+from gaiad.wire.memory import SessionTurn, TurnBlock, TurnMessage
+from gaiad.wire.schemas import Citation, ResearchResult
 from router.redact import RedactionSettings, redact
 from router.routed import Event, RoutedTurn
 from router.routing import make_routing

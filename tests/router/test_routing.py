@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from gaiad.errors import ConfigError
-from router.matrix import kept
+from gaiad.base.errors import ConfigError
 from router.redact import RedactionSettings
-from router.routing import make_routing
+from router.routing import kept, make_routing
 
 
 def test_shipped_only_channels_that_others_may_read_are_scrubbed() -> None:
@@ -39,25 +38,30 @@ def test_the_memory_keeps_pages_and_events_but_what_the_user_does_not_want() -> 
             {"web": {"PLAN": "show"}},
             {},
             {},
-            "router.overrides.web: web is no channel; remove it, or name one of cli_chat",
+            "router.overrides.web: web is not a channel; remove it, or name one of cli_chat",
         ),
-        ({"web_chat": {"PLANS": "show"}}, {}, {}, "router.overrides.web_chat.PLANS: PLANS is no marker"),
+        ({"web_chat": {"PLANS": "show"}}, {}, {}, "router.overrides.web_chat.PLANS: PLANS is not a marker"),
         ({"web_chat": {"PLAN": "page"}}, {}, {}, "router.overrides.web_chat.PLAN is 'page'; write one of 'show'"),
-        ({"cli_chat": {"EXECUTE": "show"}}, {}, {}, "commands go to the shell alone"),
+        ({"cli_chat": {"EXECUTE": "show"}}, {}, {}, "only commands go to the shell"),
         (
             {"memory": {"RESPONSE": "off"}},
             {},
             {},
-            "router.overrides.memory.RESPONSE: a session goes on from its answers",
+            "router.overrides.memory.RESPONSE: a session continues from its answers",
         ),
         ({"memory": {"PLAN": "event"}}, {}, {}, "router.overrides.memory.PLAN is 'event'; write 'page' or 'off'"),
-        ({"memory": {"EXECUTE": "page"}}, {}, {}, "commands go to the shell alone"),
-        ({"council_chat": {"PLAN": "off"}}, {}, {}, "router.overrides.council_chat: the council hears all"),
-        ({}, {"memory": True}, {}, "redaction.channels.memory: memory, council and shell get what was said, whole"),
-        ({}, {"chat": True}, {}, "redaction.channels.chat: chat is no channel"),
-        ({}, {"web_chat": ["pi"]}, {}, "redaction.channels.web_chat: pi is no stage"),
+        ({"memory": {"EXECUTE": "page"}}, {}, {}, "only commands go to the shell"),
+        ({"council_chat": {"PLAN": "off"}}, {}, {}, "router.overrides.council_chat: the council receives all"),
+        (
+            {},
+            {"memory": True},
+            {},
+            "redaction.channels.memory: memory, council and shell get the full, unredacted text",
+        ),
+        ({}, {"chat": True}, {}, "redaction.channels.chat: chat is not a channel"),
+        ({}, {"web_chat": ["pi"]}, {}, "redaction.channels.web_chat: pi is not a stage"),
         ({}, {}, {"names": ["--"]}, "redaction.names: '--' has no letter or digit"),
-        ({}, {}, {"phone_regions": ["Germany"]}, "redaction.phone_regions: 'Germany' is no country"),
+        ({}, {}, {"phone_regions": ["Germany"]}, "redaction.phone_regions: 'Germany' is not a country"),
     ],
 )
 def test_what_cannot_be_set_is_named(overrides: Any, channels: Any, lists: Any, expected: str) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from router.redact import STAGES, RedactionSettings, redaction_rules
-from router.scrubbing import Scrubber
-from router.stored import stored_as_shown
+from router.stored import Scrubber, stored_as_shown
 
 MAIL = "jane.doe@example.org"
 RULES = redaction_rules(RedactionSettings(names=["Jane"]))
@@ -59,9 +58,9 @@ def test_a_waiting_command_is_exact_only_beside_its_hash() -> None:
 
 
 def test_a_message_that_holds_json_is_scrubbed_behind_its_escapes_and_stays_json() -> None:
-    content = json.dumps({"vote": "yes", "reason": "Call me:\n+49 30 901820, or\n" + MAIL})
+    content = json.dumps({"vote": "yes", "reason": "RequestContext me:\n+49 30 901820, or\n" + MAIL})
     found = shown({"full_id": "m1", "content": content})
-    assert json.loads(found["content"]) == {"vote": "yes", "reason": "Call me:\n[phone number], or\n[e-mail]"}
+    assert json.loads(found["content"]) == {"vote": "yes", "reason": "RequestContext me:\n[phone number], or\n[e-mail]"}
     assert found["redacted"]
     untouched = {"full_id": "m2", "content": '{"vote":  "yes"}'}
     assert shown(untouched) == untouched

@@ -36,7 +36,7 @@ class ExactRows:
         return ExactRows(self.matrix, self.ids, self.alive, total)
 
     def with_room(self, more: int) -> "ExactRows":
-        """The same rows with room for `more`: whoever appends many by and by spares himself a copy of all, and the
+        """The same rows with room for `more`: whoever appends many gradually spares himself a copy of all, and the
         memory for it."""
         capacity = self.count + more
         if capacity <= len(self.ids):

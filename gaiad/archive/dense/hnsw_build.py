@@ -9,8 +9,8 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import hnswlib
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from gaiad.archive.dense import vector_file, vectors
 from gaiad.archive.dense.exact_rows import nearest
 from gaiad.archive.storing.catalogue import read_version
 from gaiad.store.database import connect
+
+if TYPE_CHECKING:
+    import hnswlib
 
 SHAPES = ((16, 200), (32, 400))
 """(links, build width) of a graph; the denser one costs two to four times as much and is built when the first fails."""
@@ -35,11 +38,15 @@ Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
 
-def build(connection: sqlite3.Connection, space: int, fingerprint: str, folder: Path) -> vector_file.Manifest | None:
+def build(
+    connection: sqlite3.Connection, space: int, fingerprint: str, folder: Path
+) -> vector_file.VectorManifest | None:
     """Index every live vector of the space; None when recall stays below the floor. Writes no manifest.
 
     The graph's own copy of the vectors is the only one: a million of 384 numbers are 1.7 GiB.
     """
+    import hnswlib  # the daemon reads this module's constants, also before hnswlib is compiled
+
     connection.execute("BEGIN")
     (dimension,) = connection.execute("SELECT dimension FROM vector_spaces WHERE id = ?", (space,)).fetchone()
     change = read_version(connection).pages
@@ -59,7 +66,7 @@ def build(connection: sqlite3.Connection, space: int, fingerprint: str, folder: 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = vector_file.new_name(folder, "hnsw")
     index.save_index(str(path))
-    return vector_file.Manifest(
+    return vector_file.VectorManifest(
         kind="hnsw",
         fingerprint=fingerprint,
         dimension=dimension,

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.errors import GaiadError
+from gaiad.base.errors import GaiadError
 
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -33,7 +33,7 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class VectorManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the base part holds. `ids` lists the covered pages (int64, rising); `rows` vectors, or hnswlib's own file.
 
     `pages_change` is the archive's counter of pages rewritten or deleted: at another count, ids may mean other pages.
@@ -51,10 +51,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     recall: float = 1.0
 
 
-def write_exact(folder: Path, ids: Ids, matrix: Vectors, fingerprint: str, pages_change: int) -> Manifest:
+def write_exact(folder: Path, ids: Ids, matrix: Vectors, fingerprint: str, pages_change: int) -> VectorManifest:
     """Write an exact index of `matrix` (len(ids), dimension) and make it the folder's index."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    manifest = Manifest(
+    manifest = VectorManifest(
         kind="exact",
         fingerprint=fingerprint,
         dimension=matrix.shape[1],
@@ -90,7 +90,7 @@ def describe(path: Path) -> DataFile:
     return DataFile(path.name, path.stat().st_size, _digest(path))
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: VectorManifest) -> None:
     """Make `manifest` the folder's index, then remove what it does not name."""
     temporary = folder / f"{MANIFEST}.new"
     with temporary.open("wb") as file:
@@ -109,11 +109,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
             path.unlink(missing_ok=True)
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> VectorManifest | None:
     """The folder's manifest, None when there is none. Raises BrokenIndex when it cannot be read."""
     path = folder / MANIFEST
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=VectorManifest)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
@@ -141,12 +141,12 @@ def verify(folder: Path, file: DataFile) -> Path:
     return path
 
 
-def read_ids(folder: Path, manifest: Manifest) -> Ids:
+def read_ids(folder: Path, manifest: VectorManifest) -> Ids:
     """The covered pages' ids. Raises BrokenIndex."""
     return np.frombuffer(verify(folder, manifest.ids).read_bytes(), "<i8").astype(np.int64)
 
 
-def read_exact(folder: Path, manifest: Manifest) -> Vectors:
+def read_exact(folder: Path, manifest: VectorManifest) -> Vectors:
     """The vectors of an exact index, (count, dimension). Raises BrokenIndex."""
     path = verify(folder, manifest.rows)
     return np.fromfile(path, "<f4").reshape(manifest.count, manifest.dimension).astype(np.float32, copy=False)

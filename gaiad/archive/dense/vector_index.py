@@ -6,22 +6,84 @@ and swapped in. The database is the truth: what a file does not cover, or covers
 
 import hashlib
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from gaiad.archive.dense import vector_file, vectors
-from gaiad.archive.dense.base_build import BaseBuild, LowRecall, NotBuilt
 from gaiad.archive.dense.exact_rows import ExactRows
-from gaiad.archive.dense.hnsw_base import HnswBase
-from gaiad.archive.dense.parts import Comparison, Ids, Parts, Vectors
+from gaiad.archive.dense.hnsw_base import HnswBase, Ids, IndexParts, QueryScores, Vectors
+from gaiad.archive.dense.hnsw_build import EXIT_LOW_RECALL, RECALL_FLOOR
 from gaiad.archive.storing.catalogue import Version, read_version
 from gaiad.archive.storing.tenant import Tenant
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
+
+_TIMEOUT_S = 6 * 3600.0
+
+
+class NotBuilt(Exception):
+    """There is no new base; the message says why, as the end of a sentence about it."""
+
+
+class LowRecall(NotBuilt):
+    """Another build of the same vectors would find as little."""
+
+
+class BaseBuild:
+    """One build at a time. `run` blocks for minutes; `stop` may come from another thread, and holds for good."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
+        self._stopped = False
+
+    def run(self, database: Path, space: int, fingerprint: str, folder: Path) -> vector_file.VectorManifest:
+        """The manifest of the base that the child wrote into `folder`. Raises NotBuilt."""
+        arguments = [str(database), str(space), fingerprint, str(folder)]
+        try:
+            child = self._start([sys.executable, "-m", "gaiad.archive.dense.hnsw_build", *arguments])
+            output, errors = child.communicate(timeout=_TIMEOUT_S)
+            status = child.returncode
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self._end()
+            raise NotBuilt(f"could not be built ({error})") from error
+        finally:
+            self._child = None
+        if status == EXIT_LOW_RECALL:
+            raise LowRecall(f"an hnswlib index would find less than {RECALL_FLOOR:.0%} of what a scan finds")
+        if status:
+            last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+            raise NotBuilt(f"building ended with status {status} ({last[0]})")
+        return msgspec.json.decode(output, type=vector_file.VectorManifest)
+
+    def stop(self) -> None:
+        """End a running build, or one about to run; what it wrote is removed with the next index."""
+        with self._starting:
+            self._stopped = True
+        self._end()
+
+    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
+        """The child, which `stop` finds from now on. Raises NotBuilt after it."""
+        with self._starting:
+            if self._stopped:
+                raise NotBuilt("was not built, for the archive closes")
+            self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            return self._child
+
+    def _end(self) -> None:
+        child = self._child
+        if child is not None:
+            child.kill()
+            child.wait()
+
 
 _REBUILD_SHARE = 0.25
-"""An hnswlib base is built anew once this share of all vectors is fresh or dead, and before those outgrow a scan."""
+"""An hnswlib base is built again once this share of all vectors is fresh or dead, and before those outgrow a scan."""
 
 
 _DEAD_SHARE = 0.1
@@ -41,7 +103,7 @@ class VectorIndex:
         self._writing = threading.RLock()
         self._notes: list[str] = []
         self._space = 0
-        self._parts = Parts.empty(dimension)
+        self._parts = IndexParts.empty(dimension)
         self._build = BaseBuild()
         self._count = 0
         self._unwritten = 0
@@ -91,7 +153,7 @@ class VectorIndex:
     def _load(self, connection: sqlite3.Connection) -> None:
         version = read_version(connection)
         live = vectors.live_pages(connection, self._space)
-        parts, covered = Parts.empty(self.dimension), np.zeros(0, np.int64)
+        parts, covered = IndexParts.empty(self.dimension), np.zeros(0, np.int64)
         try:
             parts, covered = self._load_file(connection, version)
         except (vector_file.BrokenIndex, OSError) as error:
@@ -100,18 +162,18 @@ class VectorIndex:
         rows = parts.rows.with_room(len(missing))
         for ids, matrix in vectors.read_vectors(connection, self._space, missing, self.dimension):
             rows = rows.appended(ids, matrix)
-        self._parts = Parts(rows, parts.base)
+        self._parts = IndexParts(rows, parts.base)
         gone = np.setdiff1d(covered, live, assume_unique=True)
         self._parts.bury(gone)
         self._count, self._unwritten = len(live), len(missing) + len(gone)
 
-    def _load_file(self, connection: sqlite3.Connection, version: Version) -> tuple[Parts, Ids]:
+    def _load_file(self, connection: sqlite3.Connection, version: Version) -> tuple[IndexParts, Ids]:
         """The base part as its file has it, and the pages it covers. Raises BrokenIndex, OSError.
 
         A file that this space did not write counts for nothing: the folder is named by the fingerprint, and a space
         that had the same one before left it there.
         """
-        nothing = Parts.empty(self.dimension), np.zeros(0, np.int64)
+        nothing = IndexParts.empty(self.dimension), np.zeros(0, np.int64)
         written = "SELECT value FROM changes WHERE name = ?"
         if connection.execute(written, (vectors.written_mark(self._space),)).fetchone() is None:
             return nothing
@@ -126,9 +188,9 @@ class VectorIndex:
             return nothing
         if manifest.kind == "hnsw":
             base = HnswBase(self.folder, manifest)
-            return Parts(nothing[0].rows, base), base.ids
+            return IndexParts(nothing[0].rows, base), base.ids
         ids = vector_file.read_ids(self.folder, manifest)
-        return Parts(ExactRows.of(ids, vector_file.read_exact(self.folder, manifest)), None), ids
+        return IndexParts(ExactRows.of(ids, vector_file.read_exact(self.folder, manifest)), None), ids
 
     def pending(self, limit: int, aside: Sequence[int] = ()) -> list[tuple[int, str]]:
         """(page id, text to embed) of pages that wait for a vector, oldest first, without those set `aside`."""
@@ -171,14 +233,16 @@ class VectorIndex:
             raise BadInput("a vector holds NaN or infinity; check the embedding model")
         bodies = vectors.to_stored(new)
         with self._writing:
-            stored = self._tenant.file.write(lambda c: vectors.store_vectors(c, self._space, pages, bodies, texts))
+            stored = self._tenant.file.write(
+                lambda c: vectors.store_vectors(c, self._space, pages, bodies, texts), background=True
+            )
             wanted = np.isin(np.array(pages, np.int64), np.array(stored, np.int64))
             ids = np.array(pages, np.int64)[wanted]
             rows = vectors.from_stored(
                 [body for body, keep in zip(bodies, wanted, strict=True) if keep], self.dimension
             )
             self._count += len(ids) - self._parts.bury(ids)
-            self._parts = Parts(self._parts.rows.appended(ids, rows), self._parts.base)
+            self._parts = IndexParts(self._parts.rows.appended(ids, rows), self._parts.base)
             self._unwritten += len(ids)
 
     def forget(self, pages: Sequence[int]) -> None:
@@ -188,7 +252,7 @@ class VectorIndex:
             self._count -= buried
             self._unwritten += buried
 
-    def compare(self, query: Vectors, count: int, allowed: Ids | None = None) -> Comparison:
+    def compare(self, query: Vectors, count: int, allowed: Ids | None = None) -> QueryScores:
         """The `count` pages nearest to `query` (dimension,), only of `allowed` when given."""
         return self._parts.compare(query, count, allowed)
 
@@ -209,7 +273,7 @@ class VectorIndex:
             ids, matrix = self._parts.rows.live()
             vector_file.write_exact(self.folder, ids, matrix, self.fingerprint, version.pages)
             if len(ids) < (1 - _DEAD_SHARE) * self._parts.rows.count:
-                self._parts = Parts(ExactRows.of(ids, matrix), None)
+                self._parts = IndexParts(ExactRows.of(ids, matrix), None)
             self._mark_written(len(ids))
             self._unwritten = 0
             return True
@@ -251,7 +315,7 @@ class VectorIndex:
         """End a running build; what it wrote is removed with the next index."""
         self._build.stop()
 
-    def _swap_in(self, manifest: vector_file.Manifest, base: HnswBase) -> bool:
+    def _swap_in(self, manifest: vector_file.VectorManifest, base: HnswBase) -> bool:
         """Search `base` beside the vectors that came after it; False when pages were rewritten meanwhile."""
         with self._writing:
             if self._tenant.file.read(read_version).pages != manifest.pages_change:
@@ -261,7 +325,7 @@ class VectorIndex:
             base.bury(np.setdiff1d(base.ids, ids))
             vector_file.write_manifest(self.folder, manifest)
             self._mark_written(manifest.count)
-            self._parts = Parts(ExactRows.of(fresh, matrix), base)
+            self._parts = IndexParts(ExactRows.of(fresh, matrix), base)
             self._unwritten, self._refused_at = len(fresh) + int((~base.alive).sum()), 0
             self.refusal = ""
             return True
@@ -271,9 +335,9 @@ class VectorIndex:
         return False
 
     def check(self) -> list[str]:
-        """Hold index, file and database against each other; what does not agree, one line each. `load` mends it.
+        """Hold index, file and database against each other; what does not agree, one line each. `load` repairs it.
 
-        What does not agree at first is looked at again while nobody writes: vectors on their way are no damage.
+        What does not agree at first is looked at again while nobody writes: vectors on their way are not damage.
         """
         if not self._disagreements():
             return []

@@ -13,10 +13,10 @@ import numpy as np
 from gaiad.archive.dense import vectors
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.storing.tenant import Tenant
-from gaiad.clock import Clock, to_epoch_ms
-from gaiad.errors import BadInput
-from gaiad.ports import Call, Embedder
-from gaiad.tasks import TaskGroup
+from gaiad.base.clock import Clock, to_epoch_ms
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import Embedder, RequestContext
+from gaiad.base.tasks import TaskGroup
 
 _SNAPSHOT_EVERY = 4_096
 """New vectors after which the index file is written even while the queue goes on."""
@@ -104,7 +104,7 @@ class VectorSpaces:
             index.snapshot()
         self._since_snapshot = 0
 
-    async def drain(self, embedder: Embedder, call: Call, limit: int) -> int:
+    async def drain(self, embedder: Embedder, call: RequestContext, limit: int) -> int:
         """Embed one slice of at most `limit` pending pages; the number done, 0 when none waits.
 
         Raises what the embedder raises; the slice then waits for the next call.
@@ -138,7 +138,7 @@ class VectorSpaces:
         self._aside |= self._tenant.file.read(lambda connection: vectors.page_names(connection, unfit))
 
     async def close(self) -> None:
-        """End a running build, start none any more, and write the index files that have changed."""
+        """End a running build, start none any longer, and write the index files that have changed."""
         self._closing = True
         for index in self.indexes():
             index.stop_build()

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.errors import NotFound
-from gaiad.store.chunks import chunks, marks
+from gaiad.base.errors import NotFound
+from gaiad.store.database import chunks, marks
 
 Vectors = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -37,7 +37,7 @@ def space_called(connection: sqlite3.Connection, fingerprint: str) -> int:
     """The id of the space called `fingerprint`. Raises NotFound."""
     row = connection.execute("SELECT id FROM vector_spaces WHERE fingerprint = ?", (fingerprint,)).fetchone()
     if row is None:
-        raise NotFound(f"no vector space is called {fingerprint!r}; its embedder has embedded nothing here yet")
+        raise NotFound(f"there is no vector space called {fingerprint!r}; its embedder has embedded nothing here yet")
     return int(row[0])
 
 

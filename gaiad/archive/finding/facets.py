@@ -8,10 +8,10 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from gaiad.archive.finding.hidden import not_hidden
+from gaiad.archive.finding.filters import add_functions, check_filters, not_hidden, packet_conditions
 from gaiad.archive.storing.catalogue import Version, read_version
-from gaiad.clock import from_epoch_ms, to_iso
-from gaiad.schemas import Facets
+from gaiad.base.clock import from_epoch_ms, to_iso
+from gaiad.wire.schemas import Facets, Filters, Timeline
 
 
 def load_facets(connection: sqlite3.Connection, after: int = 0, hidden: Collection[str] = ()) -> Facets:
@@ -145,3 +145,40 @@ def _moment(text: str) -> str:
 
 def _ranked(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+MOST = 40  # names per facet
+
+
+def timeline(connection: sqlite3.Connection, filters: Filters) -> Timeline:
+    """Current revisions that pass `filters`. Raises BadInput for a filter that cannot be read."""
+    check_filters(filters)
+    add_functions(connection)
+    condition, values = packet_conditions(filters)
+    chosen = f"FROM packets WHERE packets.current = 1 AND {condition}"
+
+    def counts(sql: str) -> dict[str, int]:
+        return dict(connection.execute(sql, values).fetchall())
+
+    def by_column(column: str) -> dict[str, int]:
+        return counts(
+            f"SELECT {column}, count(*) AS n {chosen} AND {column} <> '' GROUP BY 1 ORDER BY n DESC, 1 LIMIT {MOST}"
+        )
+
+    def by_metadata(key: str) -> dict[str, int]:
+        return counts(
+            f"SELECT min(value), count(DISTINCT packet) AS n FROM metadata WHERE key = '{key}' AND value <> ''"
+            f" AND packet IN (SELECT packets.id {chosen}) GROUP BY value ORDER BY n DESC, 1 LIMIT {MOST}"
+        )
+
+    months = counts(
+        f"SELECT strftime('%Y-%m', timestamp_ms / 1000, 'unixepoch') AS month, count(*) {chosen} GROUP BY 1"
+    )
+    return Timeline(
+        packets=sum(months.values()),
+        months=dict(sorted(months.items())),
+        dialects=by_column("dialect"),
+        models=by_column("original_model"),
+        tags=by_metadata("tag"),
+        people=by_metadata("person"),
+    )

@@ -24,7 +24,7 @@ ELSEWHERE = 0.25
 """What a verdict for a question counts where none of its words is asked for."""
 
 
-class Verdict(NamedTuple):
+class FeedbackVote(NamedTuple):
     """One verdict: the words (stems) of the question it was given for, None without one, and +1 or -1."""
 
     stems: frozenset[str] | None
@@ -41,7 +41,7 @@ class Opinions(NamedTuple):
 NO_OPINIONS = Opinions(0.0, {})
 
 
-def strength(verdict: Verdict, asked: frozenset[str]) -> float:
+def strength(verdict: FeedbackVote, asked: frozenset[str]) -> float:
     """How much a verdict counts for a search for these words, from 0 to 1."""
     if verdict.stems is None:
         return GENERAL
@@ -50,7 +50,7 @@ def strength(verdict: Verdict, asked: frozenset[str]) -> float:
     return ELSEWHERE + (1.0 - ELSEWHERE) * similar
 
 
-def opinion(verdicts: Iterable[Verdict], asked: frozenset[str]) -> float:
+def opinion(verdicts: Iterable[FeedbackVote], asked: frozenset[str]) -> float:
     """All verdicts on a packet together, from -1 to 1."""
     return max(-1.0, min(1.0, sum(verdict.sign * strength(verdict, asked) for verdict in verdicts)))
 
@@ -76,8 +76,8 @@ class FeedbackShelf:
         self._lock = threading.Lock()
         self._version = -1
         self._packets: tuple[int, int] = (-1, -1)
-        self._said: dict[str, list[Verdict]] = {}
-        self._verdicts: dict[int, list[Verdict]] = {}
+        self._said: dict[str, list[FeedbackVote]] = {}
+        self._verdicts: dict[int, list[FeedbackVote]] = {}
 
     def opinions(self, connection: sqlite3.Connection, catalogue: Catalogue, terms: Sequence[QueryTerm]) -> Opinions:
         """What is thought of packets for a search for `terms`."""
@@ -87,7 +87,7 @@ class FeedbackShelf:
         asked = frozenset(stem for term in terms for stem in term.stems)
         return Opinions(self._share, {packet: opinion(said, asked) for packet, said in verdicts.items()})
 
-    def _current(self, connection: sqlite3.Connection, catalogue: Catalogue) -> dict[int, list[Verdict]]:
+    def _current(self, connection: sqlite3.Connection, catalogue: Catalogue) -> dict[int, list[FeedbackVote]]:
         version = feedback.version(connection)
         packets = (catalogue.version.last_packet, catalogue.version.packets)
         with self._lock:
@@ -99,10 +99,10 @@ class FeedbackShelf:
                 self._version, self._packets = version, packets
             return self._verdicts
 
-    def _read(self, connection: sqlite3.Connection) -> dict[str, list[Verdict]]:
-        found: dict[str, list[Verdict]] = {}
+    def _read(self, connection: sqlite3.Connection) -> dict[str, list[FeedbackVote]]:
+        found: dict[str, list[FeedbackVote]] = {}
         for packet_id, query, useful in feedback.stored(connection):
             terms = parse_query(query, self._stemmer)
             stems = frozenset(stem for term in terms for stem in term.stems) if terms else None
-            found.setdefault(packet_id, []).append(Verdict(stems, 1 if useful else -1))
+            found.setdefault(packet_id, []).append(FeedbackVote(stems, 1 if useful else -1))
         return found

@@ -55,7 +55,7 @@ class LexicalScores:
     terms: list[TermPages] = field(default_factory=list)
 
 
-class Held:
+class IndexState:
     """Postings and document frequencies of one state of the index; readers of another state hold another one."""
 
     def __init__(self, state: tuple[bytes, ...]) -> None:
@@ -95,7 +95,7 @@ class LexicalIndex:
 
     def __init__(self, postings_budget: int) -> None:
         self._budget = postings_budget
-        self._held = Held(())
+        self._held = IndexState(())
 
     def score(self, connection: sqlite3.Connection, terms: Sequence[QueryTerm], catalogue: Catalogue) -> LexicalScores:
         """BM25 of all terms over the pages that the rarest terms, within the budget, stand on."""
@@ -125,7 +125,14 @@ class LexicalIndex:
         return result
 
     def _postings(
-        self, connection: sqlite3.Connection, held: Held, stem: str, text: str, chosen: Sequence[str], *, within: bool
+        self,
+        connection: sqlite3.Connection,
+        held: IndexState,
+        stem: str,
+        text: str,
+        chosen: Sequence[str],
+        *,
+        within: bool,
     ) -> Postings:
         known = held.known(stem)
         if known is not None:
@@ -139,15 +146,15 @@ class LexicalIndex:
 
     def forget(self) -> None:
         """Let everything held go; it is read again when needed."""
-        self._held = Held(())
+        self._held = IndexState(())
 
-    def _current(self, connection: sqlite3.Connection) -> Held:
+    def _current(self, connection: sqlite3.Connection) -> IndexState:
         """What is held for the connection's snapshot: any change to the index rewrites FTS5's averages or structure."""
         rows = connection.execute("SELECT block FROM pages_text_data WHERE id IN (1, 10) ORDER BY id").fetchall()
         state = tuple(bytes(row[0]) for row in rows)
         held = self._held
         if held.state != state:
-            held = self._held = Held(state)
+            held = self._held = IndexState(state)
         return held
 
     def _add(
@@ -174,7 +181,7 @@ class LexicalIndex:
         result.terms.append(TermPages(word, positions, counts, weight))
 
 
-def _frequency(connection: sqlite3.Connection, held: Held, stem: str) -> int:
+def _frequency(connection: sqlite3.Connection, held: IndexState, stem: str) -> int:
     known = held.frequencies.get(stem)
     if known is None:
         row = connection.execute("SELECT doc FROM pages_terms WHERE term = ?", (stem,)).fetchone()
@@ -183,7 +190,7 @@ def _frequency(connection: sqlite3.Connection, held: Held, stem: str) -> int:
     return known
 
 
-def _read_postings(connection: sqlite3.Connection, held: Held, stem: str) -> Postings:
+def _read_postings(connection: sqlite3.Connection, held: IndexState, stem: str) -> Postings:
     (listed,) = connection.execute(
         "SELECT group_concat(doc * 4 + (col = 'speaker') + 2 * (col = 'heading')) FROM pages_postings WHERE term = ?",
         (stem,),

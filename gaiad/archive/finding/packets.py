@@ -6,16 +6,22 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gaiad.archive.finding.filters import FOCUS_SECTIONS, add_functions, check_filters, packet_conditions
-from gaiad.archive.finding.hidden import Labels, not_hidden
-from gaiad.archive.finding.labels import Labels as PacketLabels
-from gaiad.archive.finding.labels import labels_of
+from gaiad.archive.finding.filters import (
+    FOCUS_SECTIONS,
+    Labels,
+    PacketLabels,
+    add_functions,
+    check_filters,
+    labels_of,
+    not_hidden,
+    packet_conditions,
+)
 from gaiad.archive.reading.derive import decode_canonical
 from gaiad.archive.storing.records import expand
-from gaiad.clock import iso_of_ms, to_iso
-from gaiad.errors import Conflict, NotFound
-from gaiad.schemas import Focus, PacketDetail, PacketFilter, PacketSummary, Page
-from gaiad.store.chunks import chunks, marks
+from gaiad.base.clock import iso_of_ms, to_iso
+from gaiad.base.errors import Conflict, NotFound
+from gaiad.store.database import chunks, marks
+from gaiad.wire.schemas import Focus, PacketDetail, PacketFilter, PacketSummary, Page
 
 T = TypeVar("T")
 _SUMMARY = (
@@ -104,6 +110,17 @@ def detail(connection: sqlite3.Connection, packet_id: str, hidden: Labels = ()) 
         received_at=iso_of_ms(received_ms),
         revisions=revisions,
     )
+
+
+def revisions_without(connection: sqlite3.Connection, packet_id: str, quote: str, hidden: Labels = ()) -> list[int]:
+    """The superseded revisions of a packet in which the quote does not occur, oldest first."""
+    rows = connection.execute(
+        "SELECT revision FROM packets WHERE packet_id = ? AND current = 0 AND NOT EXISTS"
+        " (SELECT 1 FROM pages WHERE pages.packet = packets.id AND instr(pages.text, ?))"
+        f"{not_hidden('packets.id', hidden)} ORDER BY revision",
+        (packet_id, quote),
+    )
+    return [int(revision) for (revision,) in rows]
 
 
 def original(

@@ -4,11 +4,13 @@ The stems come from FTS5 itself, over a table in memory: any other stemmer would
 postings of that word would never be found. Query text never reaches FTS5's query language unquoted.
 """
 
+import functools
 import re
 import sqlite3
 import threading
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -21,7 +23,7 @@ _MAX_QUERY_CHARS = 20_000
 _MAX_WORD_CHARS = 200
 _CACHE_WORDS = 50_000
 _APOSTROPHE = re.compile("['’]")
-_LETTERS = r"[^\W_]++(?:[\u0300-\u036f]++[^\W_]*+)*+"  # an accent that no letter composes with is no end of a word
+_LETTERS = r"[^\W_]++(?:[\u0300-\u036f]++[^\W_]*+)*+"  # an accent that no letter composes with is not the end of a word
 _WORD = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})*")
 
 _STOP_WORDS = """
@@ -86,7 +88,7 @@ class Stemmer:
         return self._forms.get(stem, ())
 
     def spelled(self, word: str, terms: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """What to match for those of a word's terms (its stems, its forms) that are no stems of themselves."""
+        """What to match for those of a word's terms (its stems, its forms) that are not stems of themselves."""
         moved = [term for term, again in zip(terms, self.stems(terms), strict=True) if again != (term,)]
         own = self._by_stem(_APOSTROPHE.split(word)) if moved else {}
         known = ((term, own.get(term) or self._family_words.get(term, "")) for term in moved)
@@ -139,3 +141,84 @@ def parse_query(query: str, stemmer: Stemmer) -> list[QueryTerm]:
 def quote(text: str) -> str:
     """`text` as one FTS5 string: a phrase of its words, whatever characters it holds."""
     return '"' + text.replace("\0", " ").replace('"', '""') + '"'
+
+
+_WHEN = re.compile(r"^when\b|\bhow long\b|\b(?:which|what) (?:day|date|month|year)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\bhow (?:many|much|often|long)\b", re.IGNORECASE)
+_NAMED_THINGS = (
+    "city|cities|country|countries|state|states|place|places|location|locations|book|books|game|games|movie|movies"
+    "|film|films|band|bands|artist|artists|song|songs|company|companies|school|schools"
+)
+_NAME = re.compile(rf"\b(?:who|whom|whose|where|which|names?|what (?:{_NAMED_THINGS}))\b", re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"^(?:in |on |at |with |for )?(?:what|which|who|where)\b[^?]*\b(?:has|have)\b|\bhow many\b", re.IGNORECASE
+)
+"""What has been done until now, or how many there are: several pages hold a part of it."""
+_BETWEEN_NAMES = "a about an and at by during for from in into of on or the to with"
+"""Stop words that join the names of things; any other one makes a sentence."""
+_TIMES = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|this (?:week|month|year|morning|weekend)|week(?:end)?s?"
+    r"|months?|years?|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|may|june|july"
+    r"|august|september|october|november|december|recently|since|just|(?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+_NUMBERS = re.compile(
+    r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twice|once|couple|few|several|dozen|first|second|third"
+    r"|another)\b",
+    re.IGNORECASE,
+)
+_NAMES = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+|\"[^\"]+\"")
+_OWN = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|we're|we've|us|our)\b", re.IGNORECASE)
+_ENOUGH = 2
+"""Times or names of which a page has all that counts; one is half of it."""
+_KEPT_TEXTS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFeatures:
+    """Which kinds of things a question asks for."""
+
+    when: bool
+    number: bool
+    names: bool
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageFeatures:
+    """What a page's text holds: times (0 to 1), a number (0 or 1), names, and whether it speaks of its speaker."""
+
+    when: float
+    number: float
+    names: frozenset[str]
+    own: float
+
+    def named(self, known: Collection[str]) -> float:
+        """How many names besides those `known` it holds, 0 to 1."""
+        return min(1.0, len(self.names.difference(known)) / _ENOUGH)
+
+
+def wanted(question: str) -> QuestionFeatures:
+    """What the words of a question ask for."""
+    return QuestionFeatures(
+        when=bool(_WHEN.search(question.strip())),
+        number=bool(_NUMBER.search(question)),
+        names=bool(_NAME.search(question)),
+        several=bool(_SEVERAL.search(question.strip())),
+    )
+
+
+def bare_words(query: str) -> bool:
+    """Whether a query only names things ("oak door", "notes on the harbour"): no question and no sentence."""
+    return "?" not in query and STOP_WORDS.isdisjoint(set(split_words(query)).difference(_BETWEEN_NAMES.split()))
+
+
+@functools.lru_cache(maxsize=_KEPT_TEXTS)
+def held(text: str) -> PageFeatures:
+    """What a page holds. A capital that begins a sentence makes no name."""
+    return PageFeatures(
+        when=min(1.0, len(_TIMES.findall(text)) / _ENOUGH),
+        number=float(bool(_NUMBERS.search(text))),
+        names=frozenset(_NAMES.findall(text)),
+        own=float(bool(_OWN.search(text))),
+    )

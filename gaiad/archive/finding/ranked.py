@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.archive.dense.parts import Comparison
-from gaiad.archive.finding import cues, ranking, searching, surroundings
+from gaiad.archive.dense.hnsw_base import QueryScores
 from gaiad.archive.finding import filters as exact
+from gaiad.archive.finding import query_terms, ranking, searching, surroundings
 from gaiad.archive.finding.feedback import Opinions, added
 from gaiad.archive.finding.lexical import LexicalScores, TermPages
 from gaiad.archive.finding.query_terms import QueryTerm
 from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
-from gaiad.schemas import SearchRequest
+from gaiad.wire.schemas import SearchRequest
 
 Scores = NDArray[np.float32]
 _BARE = [section_code(name) for name in ("header", "behavior", "integrity")]
@@ -65,7 +65,7 @@ class Contest:
     connection: sqlite3.Connection
     request: SearchRequest
     found: Candidates
-    comparison: Comparison | None
+    comparison: QueryScores | None
     weights: ranking.Weights
     candidates: int
     opinions: Opinions
@@ -143,7 +143,7 @@ class Contest:
         if comparison is not None:
             cosines, dense, dense_smoothed = _dense_parts(catalogue, comparison, positions, links)
         terms = found.lexical.terms
-        pool = ranking.Pool(
+        pool = ranking.CandidatePool(
             positions=positions,
             lexical=lexical[positions],
             words=_bare_words(request, terms, positions),
@@ -159,7 +159,7 @@ class Contest:
             matched=_preferred(self.connection, request, catalogue, positions),
         )
         fused = self._with_cues(ranking.fuse(pool, weights), pool)
-        if cues.wanted(request.query).several:
+        if query_terms.wanted(request.query).several:
             part = ranking.spread(fused.total, positions, pool.session, weights.spread)
             fused = ranking.with_parts(fused, {"spread": part})
         fused = self._with_feedback(fused, catalogue.packet[positions])
@@ -167,14 +167,17 @@ class Contest:
         views = {"bm25": _view(pool.lexical), "dense": _view(cosines)}
         return Ranked(positions, fused.total, fused.parts, views).take(order)
 
-    def _with_cues(self, fused: ranking.Fused, pool: ranking.Pool) -> ranking.Fused:
+    def _with_cues(self, fused: ranking.Fused, pool: ranking.CandidatePool) -> ranking.Fused:
         """What the best pages hold of the kind that the question asks for."""
-        wanted, speaks = cues.wanted(self.request.query), pool.named == 1.0
+        wanted, speaks = query_terms.wanted(self.request.query), pool.named == 1.0
         if not (wanted.when or wanted.number or wanted.names or speaks.any()):
             return fused
         best = ranking.order_by_score(fused.total, pool.positions)[:_CUED]
         places = pool.positions[best]
-        held = [cues.held(text) for text in searching.texts(self.connection, self.found.catalogue.ids[places].tolist())]
+        held = [
+            query_terms.held(text)
+            for text in searching.texts(self.connection, self.found.catalogue.ids[places].tolist())
+        ]
         speakers = self.found.catalogue.speakers
         known = {word for code in set(self.found.catalogue.speaker[places].tolist()) for word in speakers[code].split()}
         shares = {
@@ -209,7 +212,7 @@ def _view(scores: Scores) -> tuple[Positions, Scores]:
 
 
 def _dense_parts(
-    catalogue: Catalogue, comparison: Comparison, positions: Positions, links: tuple[Scores, Scores, float, float]
+    catalogue: Catalogue, comparison: QueryScores, positions: Positions, links: tuple[Scores, Scores, float, float]
 ) -> tuple[Scores, Scores, Scores]:
     """Raw cosines of the pool, their place above the pool's mean, and that smoothed over neighbours in the pool."""
     cosines = comparison.of(catalogue.ids[positions])
@@ -221,7 +224,7 @@ def _dense_parts(
 
 def _bare_words(request: SearchRequest, terms: Sequence[TermPages], positions: Positions) -> Scores:
     """For a query of bare words what each page has of them; a question may be answered in other words."""
-    if not cues.bare_words(request.query):
+    if not query_terms.bare_words(request.query):
         return np.zeros(len(positions), np.float32)
     return surroundings.own_shares(terms, positions)
 

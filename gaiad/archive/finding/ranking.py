@@ -45,7 +45,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class CandidatePool:
     """The candidate pages: positions and, aligned with them, what each part has to say (0 to 1 unless said).
 
     Scores of words are BM25 on any scale: of the page, of the pages before it, of its session. `words` are the shares
@@ -154,7 +154,7 @@ def substance(length: Scores, asks: NDArray[np.uint8]) -> Scores:
     return told
 
 
-def fuse(pool: Pool, weights: Weights) -> Fused:
+def fuse(pool: CandidatePool, weights: Weights) -> Fused:
     """The weighted sum of all parts, each on its own 0 to 1 scale."""
     session_dense = best_of_session(pool.dense, pool.session)
     parts = {

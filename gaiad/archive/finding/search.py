@@ -9,29 +9,75 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.archive.dense.parts import Comparison
+from gaiad.archive.dense.hnsw_base import QueryScores
 from gaiad.archive.dense.vector_index import VectorIndex
 from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding import ranking
 from gaiad.archive.finding.facets import FacetCache
 from gaiad.archive.finding.feedback import FeedbackShelf
-from gaiad.archive.finding.hidden import hidden_frequency
+from gaiad.archive.finding.filters import check_filters, has_filters, hidden_frequency
 from gaiad.archive.finding.hits import hits_of
 from gaiad.archive.finding.lexical import LexicalIndex
 from gaiad.archive.finding.query_terms import Stemmer, parse_query
 from gaiad.archive.finding.ranked import Candidates, Contest
-from gaiad.archive.finding.search_request import check_request
 from gaiad.archive.storing.catalogue import CatalogueReader
 from gaiad.archive.storing.tenant import Tenant
-from gaiad.clock import Clock
-from gaiad.config import Config
-from gaiad.errors import Cancelled, DeadlineExceeded, GaiadError, Unavailable
-from gaiad.ports import Call, Embedder
-from gaiad.schemas import Facets, Hit, SearchRequest, SearchResponse
+from gaiad.base.clock import Clock
+from gaiad.base.config import Config
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
+from gaiad.base.ports import Embedder, RequestContext
+from gaiad.wire.schemas import Facets, Hit, SearchRequest, SearchResponse
 
+MAX_LIMIT = 1000
+MAX_ADJACENT = 20
+MAX_QUERY_CHARS = 1_000_000
+MAX_PHRASES = 100
+
+
+def check_request(request: SearchRequest) -> None:
+    """Raise BadInput, naming value and remedy, for a request that cannot be meant."""
+    if not 1 <= request.limit <= MAX_LIMIT:
+        raise BadInput(f"limit = {request.limit}: ask for 1 to {MAX_LIMIT} hits")
+    if not 0 <= request.adjacent <= MAX_ADJACENT:
+        raise BadInput(f"adjacent = {request.adjacent}: ask for 0 to {MAX_ADJACENT} neighbours on either side")
+    try:
+        msgspec.json.encode(request)
+    except UnicodeEncodeError as error:
+        raise BadInput(f"the request holds half a character ({error.reason}); send valid Unicode") from error
+    _check_length(request)
+    check_filters(request.filters)
+    check_filters(request.boosts)
+    if len(request.page_ids) > MAX_LIMIT:
+        raise BadInput(f"{len(request.page_ids)} page_ids: ask for at most {MAX_LIMIT} at once")
+    if request.mode == "page_id":
+        if not request.page_ids:
+            raise BadInput("mode page_id without page_ids; give the ids that search hits show")
+        return
+    if request.mode == "dense" and not request.query.strip():
+        raise BadInput("mode dense without a query; give the text to compare pages with, or use mode metadata")
+    blank = not request.query.strip() and not any(phrase.strip() for phrase in request.phrases)
+    if blank and not has_filters(request.filters):
+        raise BadInput("the query is empty and there are no filters; give words to look for, or a filter")
+
+
+def _check_length(request: SearchRequest) -> None:
+    """Raise BadInput for texts and lists that are larger than anybody means."""
+    if len(request.query) > MAX_QUERY_CHARS:
+        raise BadInput(f"the query has {len(request.query)} characters; search with at most {MAX_QUERY_CHARS}")
+    for name in ("phrases", "people"):
+        values: list[str] = getattr(request, name)
+        if len(values) > MAX_PHRASES:
+            raise BadInput(f"{len(values)} {name}: give at most {MAX_PHRASES} in one search")
+        if sum(map(len, values)) > MAX_QUERY_CHARS:
+            raise BadInput(f"{sum(map(len, values))} characters of {name}: give at most {MAX_QUERY_CHARS}")
+
+
+EMBEDDING_S = 0.4
+"""How long a search that can go on by words waits for its vector; a small model takes some 10 ms."""
 _MAX_EMBEDDED_CHARS = 20_000
 """Models read a few thousand; the rest of a longer text would only keep the embedder from everybody else."""
 
@@ -77,7 +123,7 @@ class Searcher:
             neighbour_2=config.search.neighbour_2,
         )
 
-    async def search(self, request: SearchRequest, call: Call, embedder: Embedder | None) -> SearchResponse:
+    async def search(self, request: SearchRequest, call: RequestContext, embedder: Embedder | None) -> SearchResponse:
         """The best pages for `request`. Raises BadInput, NotFound (page_id), Unavailable (dense), Cancelled."""
         began = self._clock.monotonic()
         check_request(request)
@@ -91,12 +137,12 @@ class Searcher:
         took_ms = (self._clock.monotonic() - began) * 1000
         return SearchResponse(hits=hits, took_ms=round(took_ms, 3), degraded=degraded)
 
-    async def facets(self, call: Call) -> Facets:
+    async def facets(self, call: RequestContext) -> Facets:
         """What the tenant knows by name; counted again only after a change."""
         call.check(self._clock.monotonic())
         return await self._tenant.file.aread(self._facets.setdefault(call.hidden, FacetCache(call.hidden)).get)
 
-    async def document_frequency(self, words: Sequence[str], call: Call) -> dict[str, int]:
+    async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
         """For each word, on how many active pages it (or a word of its stem) stands; 0 when nowhere."""
         call.check(self._clock.monotonic())
         stems = self._stemmer.stems(words)
@@ -112,7 +158,7 @@ class Searcher:
         return await self._tenant.file.aread(read)
 
     async def _with_vectors(
-        self, request: SearchRequest, call: Call, embedder: Embedder | None, degraded: list[str]
+        self, request: SearchRequest, call: RequestContext, embedder: Embedder | None, degraded: list[str]
     ) -> list[Hit]:
         index, reason = self._choose_index(embedder)
         if index is None or embedder is None:
@@ -124,7 +170,7 @@ class Searcher:
             degraded.append(reason)
         prepared, embedded = await asyncio.gather(
             self._tenant.file.aread(lambda c: self._prepare(c, request)),
-            _embed(embedder, request.query, call),
+            _embed(embedder, request.query, call, None if request.mode == "dense" else EMBEDDING_S),
             return_exceptions=True,
         )
         if isinstance(prepared, BaseException):
@@ -152,7 +198,7 @@ class Searcher:
             return None, "vectors: no index is open; searched by words only"
         return None, (
             f"vectors: pages are embedded by {indexes[0].fingerprint}, the embedder is {embedder.fingerprint};"
-            " searched by words only until they are embedded anew"
+            " searched by words only until they are embedded again"
         )
 
     # ---------------------------------------------------------------------------------- in a reader thread
@@ -182,17 +228,23 @@ class Searcher:
         ranked = Contest(connection, request, found, comparison, self._weights, candidates, opinions).ranked()
         return hits_of(connection, request, found, ranked.take(np.arange(min(request.limit, len(ranked.positions)))))
 
-    def _compare(self, found: Candidates, index: VectorIndex, query: NDArray[np.float32] | None) -> Comparison | None:
+    def _compare(self, found: Candidates, index: VectorIndex, query: NDArray[np.float32] | None) -> QueryScores | None:
         if query is None:
             return None
         allowed = None if found.mask is None else found.catalogue.ids[found.mask]
         return index.compare(query, self._config.candidates, allowed)
 
 
-async def _embed(embedder: Embedder, query: str, call: Call) -> NDArray[np.float32]:
-    found = await embedder.embed([query[:_MAX_EMBEDDED_CHARS]], call)
+async def _embed(embedder: Embedder, query: str, call: RequestContext, limit_s: float | None) -> NDArray[np.float32]:
+    try:
+        async with asyncio.timeout(limit_s):
+            found = await embedder.embed([query[:_MAX_EMBEDDED_CHARS]], call)
+    except TimeoutError as error:
+        raise Unavailable(f"no vector of the question within {EMBEDDING_S * 1000:.0f} ms") from error
     if found.shape != (1, embedder.dimension) or not np.isfinite(found).all():
-        raise Unavailable(f"the embedder made something of shape {found.shape} that is no vector; restart the daemon")
+        raise Unavailable(
+            f"the embedder made something of shape {found.shape} that is not a vector; restart the daemon"
+        )
     vector: NDArray[np.float32] = found[0]
     return vector
 

@@ -15,10 +15,10 @@ from gaiad.archive.finding.filters import Mask, add_functions, packet_conditions
 from gaiad.archive.finding.lexical import LexicalScores
 from gaiad.archive.finding.query_terms import QueryTerm
 from gaiad.archive.storing.catalogue import Catalogue, Positions, section_code
-from gaiad.clock import iso_of_ms
-from gaiad.errors import NotFound
-from gaiad.schemas import Filters
-from gaiad.store.chunks import chunks, marks
+from gaiad.base.clock import iso_of_ms
+from gaiad.base.errors import NotFound
+from gaiad.store.database import chunks, marks
+from gaiad.wire.schemas import Filters
 
 Scores = NDArray[np.float32]
 MAX_PEOPLE = 64
@@ -79,7 +79,7 @@ def ids_by_page_id(connection: sqlite3.Connection, page_ids: Sequence[str]) -> l
     for page_id in dict.fromkeys(page_ids):
         row = connection.execute("SELECT id FROM pages WHERE page_id = ?", (page_id,)).fetchone()
         if row is None:
-            raise NotFound(f"no page is called {page_id!r} in this tenant; page ids stand in search hits")
+            raise NotFound(f"no page is called {page_id!r} in this tenant; search hits show page ids")
         found.append(int(row[0]))
     return found
 

@@ -12,17 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gaiad.archive.finding.hidden import Labels, hidden_rows, not_hidden
-from gaiad.archive.finding.labels import Labels as PacketLabels
-from gaiad.archive.finding.labels import labels_of
+from gaiad.archive.finding.filters import Labels, PacketLabels, hidden_rows, labels_of, not_hidden
 from gaiad.archive.reading.memo import MEMO_VERSION, MemoItems, memo_text, merged
-from gaiad.archive.storing.memos import decode_memo
 from gaiad.archive.storing.records import expand
-from gaiad.archive.storing.sessions import decode_turn
-from gaiad.clock import from_epoch_ms, to_iso
-from gaiad.errors import Conflict, NotFound
-from gaiad.memory_schemas import Memo, MemoryPage, PageHeader, SessionSummary, SessionTurn
-from gaiad.store.chunks import chunks, marks
+from gaiad.archive.storing.sessions import decode_memo, decode_turn
+from gaiad.base.clock import from_epoch_ms, to_iso
+from gaiad.base.errors import Conflict, NotFound
+from gaiad.store.database import chunks, marks
+from gaiad.wire.memory import Memo, MemoryPage, PageHeader, SessionSummary, SessionTurn
 
 _PAGE = (
     "SELECT g.page_id, g.packet, k.packet_id, k.session_id, coalesce(t.first_page, 0) + g.sequence, g.timestamp_ms,"
@@ -47,7 +44,7 @@ class TurnShelf:
     def __init__(self, max_bytes: int = 8 * 1024 * 1024) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _CachedTurn] = OrderedDict()
         self._bytes = 0
 
     def turns(
@@ -92,14 +89,14 @@ class TurnShelf:
             raise Conflict(f"turn {turn_id}: {error}; restore the last backup (gaiad restore DIR)") from error
         with self._lock:
             if sha256 not in self._kept:
-                self._kept[sha256] = _Kept(turn, len(data))
+                self._kept[sha256] = _CachedTurn(turn, len(data))
                 self._bytes += len(data)
             while self._bytes > self._max_bytes:
                 self._bytes -= self._kept.popitem(last=False)[1].size
         return turn
 
 
-class _Kept(NamedTuple):
+class _CachedTurn(NamedTuple):
     turn: SessionTurn
     size: int
 
@@ -136,7 +133,7 @@ def session_memos(connection: sqlite3.Connection, session_id: str, hidden: Label
 
 
 def packet_memos(connection: sqlite3.Connection, packet_id: str, hidden: Labels = ()) -> list[Memo]:
-    """The memos of one turn's pages; none for a packet that is no turn."""
+    """The memos of one turn's pages; none for a packet that is not a turn."""
     rows = connection.execute(
         "SELECT g.page_id, k.packet_id, t.first_page + g.sequence, m.memo_version, m.body, k.session_id FROM turns t"
         " JOIN packets k ON k.id = t.packet JOIN pages g ON g.packet = t.packet JOIN memos m ON m.page = g.id"

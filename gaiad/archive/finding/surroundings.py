@@ -1,4 +1,4 @@
-"""What stands around a page, by the query's words: in the five pages of its window, before it, and in its session.
+"""The surroundings of a page, by the query's words: in the five pages of its window, before it, and in its session.
 
 Computed for the candidates of one query from the terms' places (decision 18): nothing of it is stored, so that a page
 that comes later changes no other page's row. Cost follows candidates and postings, not the size of the archive.

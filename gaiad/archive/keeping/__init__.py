@@ -1,1 +1,1 @@
-"""Care of what is stored: backup, restore, the daily check, everything derived anew."""
+"""Care of what is stored: backup, restore, the daily check, everything derived again."""

@@ -1,4 +1,4 @@
-"""Makes everything derived anew from the originals, in batches, while the old rows serve.
+"""Makes everything derived again from the originals, in batches, while the old rows serve.
 
 A batch is one commit, so a stop or a crash leaves each packet either as it was or as it should be; starting over is
 safe. Page ids follow from hash and sequence and stay; vectors of pages that read the same stay too.
@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
 
+from gaiad.archive.keeping import verify
 from gaiad.archive.keeping.verify import Progress, intact_bytes
 from gaiad.archive.reading.derive import Derived, derive
-from gaiad.archive.storing import originals, quarantine, records, sessions, text_index
-from gaiad.archive.storing.records import Change
-from gaiad.config import Config
-from gaiad.errors import PacketRejected
+from gaiad.archive.storing import quarantine, records, sessions
+from gaiad.archive.storing.records import WriteResult
+from gaiad.base.config import Config
+from gaiad.base.errors import PacketRejected
 from gaiad.store.file import DatabaseFile
 
-_BATCH = 32
+_BATCH = 8  # packets a commit: others wait for the writer no longer than one takes
 _Ready = list[tuple[int, Derived]]
 
 
@@ -35,7 +36,7 @@ def reindex(
     file: DatabaseFile,
     config: Config,
     zone: tzinfo,
-    changed: Callable[[Change], None],
+    changed: Callable[[WriteResult], None],
     check: Callable[[], None],
     progress: Progress,
 ) -> dict[str, Any]:
@@ -44,13 +45,13 @@ def reindex(
     `check` raises when the caller went away; what was done up to then stays.
     """
     index_problem = file.write(_mend_text_index)
-    rowids = file.read(lambda connection: originals.row_ids(connection, None))
+    rowids = file.read(lambda connection: verify.row_ids(connection, None))
     tally = _Tally()
     for start in range(0, len(rowids), _BATCH):
         check()
         batch = rowids[start : start + _BATCH]
         ready = _derive_batch(file, batch, config, zone, tally.problems)
-        change = file.write(lambda connection, ready=ready: _rewrite_batch(connection, ready))  # type: ignore[misc]
+        change = file.write(lambda connection, ready=ready: _rewrite_batch(connection, ready), background=True)  # type: ignore[misc]
         changed(change)
         tally.packets += len(ready)
         tally.pages_changed += len(change.stale_pages)
@@ -69,9 +70,9 @@ def reindex(
 
 
 def _mend_text_index(connection: sqlite3.Connection) -> str:
-    problem = text_index.check_contents(connection)
+    problem = records.check_text_contents(connection)
     if problem:
-        text_index.rebuild(connection)
+        records.rebuild_text_index(connection)
     return problem
 
 
@@ -82,7 +83,7 @@ def _derive_batch(
     ready: _Ready = []
     for rowid in rowids:
         try:
-            original = file.read(lambda connection, rowid=rowid: originals.load(connection, rowid))  # type: ignore[misc]
+            original = file.read(lambda connection, rowid=rowid: verify.load(connection, rowid))  # type: ignore[misc]
             data = intact_bytes(original)
             derived = derive(data, original.source, original.modified_ms, config.packets, config.archive, zone)
         except ValueError as error:
@@ -94,8 +95,8 @@ def _derive_batch(
     return ready
 
 
-def _rewrite_batch(connection: sqlite3.Connection, ready: _Ready) -> Change:
-    change = Change()
+def _rewrite_batch(connection: sqlite3.Connection, ready: _Ready) -> WriteResult:
+    change = WriteResult()
     for rowid, derived in ready:
         change.add(records.rewrite(connection, rowid, derived))
     return change
@@ -105,8 +106,12 @@ def _rebuild_sessions(file: DatabaseFile, zone: tzinfo, check: Callable[[], None
     """Order, numbers and memos of every session, one commit each; one with a damaged turn keeps what it had."""
     for session_id in file.read(sessions.remembered_sessions):
         check()
+
+        def rebuild(connection: sqlite3.Connection, session_id: str = session_id) -> None:
+            sessions.rebuild(connection, session_id, zone)
+
         try:
-            file.write(lambda connection, session_id=session_id: sessions.rebuild(connection, session_id, zone))  # type: ignore[misc]
+            file.write(rebuild, background=True)
         except ValueError as error:
             tally.problems.append(f"session {session_id}: {error}")
         else:
@@ -118,7 +123,7 @@ def _retry_quarantine(
     file: DatabaseFile,
     config: Config,
     zone: tzinfo,
-    changed: Callable[[Change], None],
+    changed: Callable[[WriteResult], None],
     check: Callable[[], None],
 ) -> int:
     """Read every quarantined file again; a newer reader may understand it. Returns how many became packets."""
@@ -140,8 +145,10 @@ def _retry_quarantine(
     return released
 
 
-def _release(connection: sqlite3.Connection, derived: Derived, body: bytes, path: str, at_ms: int) -> Change:
-    change = Change()
+def _release(connection: sqlite3.Connection, derived: Derived, body: bytes, path: str, at_ms: int) -> WriteResult:
+    change = WriteResult()
+    if records.holder(connection, derived.packet, path):
+        return change
     if records.find_by_hash(connection, derived.packet.sha256) is None:
         change.add(records.insert(connection, derived, body, path, at_ms, at_ms)[1])
     change.quarantined -= quarantine.resolve(connection, path, derived.packet.sha256)

@@ -1,23 +1,24 @@
 """The daily check: folders, database and indexes held against each other and against the originals.
 
-What is derived is mended on the spot; what is not (a damaged original, a corrupt file) is told with its remedy.
+What is derived is repaired on the spot; what is not (a damaged original, a corrupt file) is told with its remedy.
 """
 
 import os
 import random
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gaiad.archive.dense.vector_index import VectorIndex
+from gaiad.archive.keeping import verify
 from gaiad.archive.keeping.verify import intact_bytes
 from gaiad.archive.reading.derive import DERIVED_VERSION
 from gaiad.archive.reading.disk import path_text, stamp_of
 from gaiad.archive.reading.reader import ignored_reason
-from gaiad.archive.storing import known_files, memos, originals, sessions, text_index
+from gaiad.archive.storing import arrivals, records, sessions
 from gaiad.archive.storing.tenant import Tenant
-from gaiad.store.database import connect, translate
 
 _NAMED = 5  # problems of one kind that are named one by one; the rest are counted
 _CHUNK = 500
@@ -25,7 +26,7 @@ _CHUNK = 500
 
 @dataclass(slots=True)
 class SweepReport:
-    """`checked` counts what was looked at by kind; `repaired` were problems and are none any more."""
+    """`checked` counts what was looked at by kind; `repaired` were problems and are none any longer."""
 
     checked: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -54,22 +55,27 @@ def sweep(
     return report
 
 
+def sweep_vectors(indexes: Iterable[VectorIndex], report: SweepReport) -> None:
+    """Load an index again from file and database when it disagrees with them."""
+    for index in indexes:
+        report.checked["vectors"] = report.checked.get("vectors", 0) + index.count
+        problems = index.check()
+        if not problems:
+            continue
+        index.load()
+        left = index.check()
+        loaded = [problem for problem in problems if problem not in left]
+        report.repaired += [f"{problem}: loaded again from the database" for problem in loaded]
+        report.problems += left
+
+
 def _check_file(tenant: Tenant, report: SweepReport) -> None:
-    """SQLite's own check, on a connection of its own so that no reader waits for it."""
-    connection = connect(tenant.file.path, read_only=True)
-    try:
-        rows = [str(row[0]) for row in connection.execute("PRAGMA quick_check(20)")]
-        rows += [f"{row[0]} row {row[1]} points to nothing" for row in connection.execute("PRAGMA foreign_key_check")]
-    except sqlite3.Error as error:
-        rows = [translate(error, tenant.file.path).message]
-    finally:
-        connection.close()
     report.checked["database"] = 1
-    report.problems += [
-        f"{tenant.file.path}: {row}; restore the last backup (gaiad restore DIR)"
-        for row in rows[:_NAMED]
-        if row != "ok"
-    ]
+    found = tenant.file.check()
+    if not found:
+        rows = tenant.file.read(lambda connection: connection.execute("PRAGMA foreign_key_check").fetchall())
+        found = [f"{tenant.file.path}: {row[0]} row {row[1]} points to nothing" for row in rows]
+    report.problems += [f"{problem}; restore the last backup (gaiad restore DIR)" for problem in found[:_NAMED]]
 
 
 def _check_pages(tenant: Tenant, report: SweepReport) -> None:
@@ -82,7 +88,7 @@ def _check_pages(tenant: Tenant, report: SweepReport) -> None:
         ("pages searched or left out against their packet's revision", "run gaiad reindex"),
         ("packets without exactly one current revision", "run gaiad reindex"),
         ("packets read by an older gaiad", "run gaiad reindex"),
-        ("turns that stand in no session", "run gaiad reindex"),
+        ("turns that belong to no session", "run gaiad reindex"),
         ("pages of turns without a memo, or with an older one", "run gaiad reindex"),
     ):
         if counts[name]:
@@ -104,29 +110,29 @@ def _page_counts(connection: sqlite3.Connection) -> dict[str, int]:
         "packets read by an older gaiad": f"SELECT count(*) FROM packets WHERE derived_version < {DERIVED_VERSION}",
     }
     counts = {name: int(connection.execute(query).fetchone()[0]) for name, query in queries.items()}
-    counts["turns that stand in no session"] = sessions.not_entered(connection)
-    counts["pages of turns without a memo, or with an older one"] = memos.outdated(connection)
+    counts["turns that belong to no session"] = sessions.not_entered(connection)
+    counts["pages of turns without a memo, or with an older one"] = sessions.outdated(connection)
     return counts
 
 
 def _check_text_index(tenant: Tenant, report: SweepReport) -> None:
     report.checked["text_index"] = 1
-    problem = tenant.file.write(text_index.check_contents)
+    problem = tenant.file.write(records.check_text_contents)
     if problem:
-        tenant.file.write(text_index.rebuild)
+        tenant.file.write(records.rebuild_text_index)
         report.repaired.append(f"{problem}: rebuilt from the pages")
 
 
 def _check_originals(
     tenant: Tenant, report: SweepReport, check: Callable[[], None], until: float, monotonic: Callable[[], float]
 ) -> None:
-    rowids = tenant.file.read(lambda connection: originals.row_ids(connection, None))
+    rowids = tenant.file.read(lambda connection: verify.row_ids(connection, None))
     random.shuffle(rowids)  # so that every original has its turn when the budget does not reach for all
     checked, problems = 0, []
     for rowid in rowids:
         check()
         try:
-            intact_bytes(tenant.file.read(lambda connection, rowid=rowid: originals.load(connection, rowid)))  # type: ignore[misc]
+            intact_bytes(tenant.file.read(lambda connection, rowid=rowid: verify.load(connection, rowid)))  # type: ignore[misc]
         except ValueError as error:
             problems.append(str(error))
         checked += 1
@@ -138,9 +144,9 @@ def _check_originals(
 
 def _check_folders(tenant: Tenant, folders: Sequence[Path], report: SweepReport, check: Callable[[], None]) -> None:
     """Files that were never read or changed since; and rows that speak of packets the database does not have."""
-    lost = tenant.file.read(known_files.without_packet)
+    lost = tenant.file.read(arrivals.without_packet)
     if lost:
-        tenant.file.write(lambda connection: known_files.forget(connection, lost))
+        tenant.file.write(lambda connection: arrivals.forget(connection, lost))
         report.repaired += _named(
             [f"{path}: its packet is not in the database, it will be read again" for path in lost], "more"
         )
@@ -155,13 +161,13 @@ def _check_folders(tenant: Tenant, folders: Sequence[Path], report: SweepReport,
         for chunk in _chunks(_files_below(folder)):
             check()
             names = [path_text(path) for path in chunk]
-            known = tenant.file.read(lambda connection, names=names: known_files.load(connection, names))  # type: ignore[misc]
+            known = tenant.file.read(lambda connection, names=names: arrivals.load(connection, names))  # type: ignore[misc]
             report.checked["files"] += len(chunk)
             for path, name in zip(chunk, names, strict=True):
                 stamp = stamp_of(path)
                 row = known.get(name)
                 if stamp is not None and (row is None or not row.holds(stamp)) and not ignored_reason(name):
-                    unread.append(f"{name}: not in the archive as it stands in the folder; the next rescan reads it")
+                    unread.append(f"{name}: not in the archive in its present state; the next rescan reads it")
         report.problems += _named(unread, f"more files in {folder} wait for the next rescan")
 
 

@@ -2,15 +2,63 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from gaiad.archive.reading.derive import Derived, derive, same_pages, sha256_hex
-from gaiad.archive.storing import originals
-from gaiad.archive.storing.originals import Original
-from gaiad.config import Config
-from gaiad.errors import PacketRejected
-from gaiad.schemas import VerifyReport
+from gaiad.archive.storing.records import expand
+from gaiad.base.config import Config
+from gaiad.base.errors import NotFound, PacketRejected
 from gaiad.store.file import DatabaseFile
+from gaiad.wire.schemas import VerifyReport
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """One revision's bytes, still compressed, and the name and file time (UTC milliseconds) they came with."""
+
+    rowid: int
+    packet_id: str
+    revision: int
+    sha256: str
+    source: str
+    modified_ms: int
+    codec: str
+    body: bytes
+
+    @property
+    def label(self) -> str:
+        return f"packet {self.packet_id} revision {self.revision}"
+
+    def data(self) -> bytes:
+        """The bytes as they came. Raises ValueError when they cannot be restored."""
+        return expand(self.codec, self.body)
+
+
+def row_ids(connection: sqlite3.Connection, packet_ids: Sequence[str] | None) -> list[int]:
+    """Rowids of every revision of the packets (None: of all), oldest first. Raises NotFound for an unknown id."""
+    if packet_ids is None:
+        return [row[0] for row in connection.execute("SELECT id FROM packets ORDER BY id")]
+    found: list[int] = []
+    for packet_id in packet_ids:
+        rows = connection.execute("SELECT id FROM packets WHERE packet_id = ? ORDER BY id", (packet_id,)).fetchall()
+        if not rows:
+            raise NotFound(f"no packet {packet_id!r} in this tenant; `gaiad packets list` shows what there is")
+        found += [row[0] for row in rows]
+    return found
+
+
+def load(connection: sqlite3.Connection, rowid: int) -> Original:
+    """The original of one revision. Raises ValueError when the packet has none: the file was damaged from outside."""
+    row = connection.execute(
+        "SELECT p.id, p.packet_id, p.revision, p.sha256, p.source, p.modified_ms, o.codec, o.body"
+        " FROM packets p LEFT JOIN originals o ON o.packet = p.id WHERE p.id = ?",
+        (rowid,),
+    ).fetchone()
+    if row is None or row[7] is None:
+        raise ValueError(f"packet row {rowid}: its original is missing; restore the last backup (gaiad restore DIR)")
+    return Original(*row)
+
 
 Progress = Callable[[int, int], None]
 
@@ -24,7 +72,7 @@ def verify(
     progress: Progress | None,
 ) -> VerifyReport:
     """Every revision of the packets, or of all. `check` raises when the caller went away. Raises NotFound."""
-    rowids = file.read(lambda connection: originals.row_ids(connection, packet_ids))
+    rowids = file.read(lambda connection: row_ids(connection, packet_ids))
     problems: list[str] = []
     sound = 0
     for number, rowid in enumerate(rowids, start=1):
@@ -40,13 +88,13 @@ def verify(
 def verify_one(file: DatabaseFile, rowid: int, config: Config, zone: tzinfo) -> list[str]:
     """What is wrong with one stored revision; empty when nothing is."""
     try:
-        original = file.read(lambda connection: originals.load(connection, rowid))
+        original = file.read(lambda connection: load(connection, rowid))
         data = intact_bytes(original)
         derived = derive(data, original.source, original.modified_ms, config.packets, config.archive, zone)
     except ValueError as error:
         return [str(error)]
     except PacketRejected as error:
-        return [f"{original.label}: its original is no longer read as a packet ({error.message})"]
+        return [f"{original.label}: its original can no longer be read as a packet ({error.message})"]
     return file.read(lambda connection: _differences(connection, original, derived))
 
 

@@ -14,11 +14,14 @@ import msgspec
 from gaiad.archive.reading.packet import Packet, PageDraft
 from gaiad.archive.reading.pages import cut_pages
 from gaiad.archive.reading.reader import read_packet
-from gaiad.clock import from_epoch_ms
-from gaiad.config import ArchiveConfig, PacketLimits
-from gaiad.errors import PacketRejected
+from gaiad.base.clock import from_epoch_ms, to_epoch_ms
+from gaiad.base.config import ArchiveConfig, PacketLimits
+from gaiad.base.errors import PacketRejected
+from gaiad.base.text import words_joined
 
-DERIVED_VERSION = 1  # raise it when reader or page rule change: `gaiad reindex` then brings old rows up to date
+DERIVED_VERSION = 2  # raise it when reader or page rule change: `gaiad reindex` then brings old rows up to date
+FIELD_WORDS_MAX_CHARS = 300
+"""Of the names of fields that a page is found by."""
 _ID_HEX = 16
 _MONTHS = (
     "January",
@@ -46,7 +49,6 @@ class Derived:
 
     packet: Packet
     pages: tuple[PageDraft, ...]
-    heading: str
     canonical: bytes
     metadata: tuple[MetadataRow, ...]
 
@@ -56,16 +58,30 @@ def derive(
 ) -> Derived:
     """Everything derived from one original. Raises PacketRejected."""
     packet = read_packet(data, name, from_epoch_ms(modified_ms), limits)
-    pages = cut_pages(packet, archive.page_max_chars, archive.page_overlap_chars)
+    pages = cut_pages(packet, archive.page_max_chars, archive.page_overlap_chars, limits.max_pages)
     derived = Derived(
         packet=packet,
-        pages=tuple(pages),
-        heading=heading(packet.topic, packet.timestamp, zone),
+        pages=tuple(_headed(packet, pages, zone)),
         canonical=_encode(msgspec.structs.replace(packet, sections=())),
         metadata=tuple(metadata_rows(packet)),
     )
     _refuse_surrogates(derived)
     return derived
+
+
+def _headed(packet: Packet, pages: Sequence[PageDraft], zone: tzinfo) -> list[PageDraft]:
+    """The pages with time and heading: a message's own, the packet's for the rest; of fields, their names in words."""
+    packet_ms, headings = to_epoch_ms(packet.timestamp), dict[int, str]()
+    headed = []
+    for page in pages:
+        moment = packet_ms if page.timestamp_ms is None else page.timestamp_ms
+        if moment not in headings:
+            headings[moment] = heading(packet.topic, from_epoch_ms(moment), zone)
+        above = headings[moment]
+        if not page.speaker and (names := words_joined(page.path, page.text)):
+            above = f"{above}, {names[:FIELD_WORDS_MAX_CHARS]}"
+        headed.append(msgspec.structs.replace(page, timestamp_ms=moment, heading=above))
+    return headed
 
 
 def _refuse_surrogates(derived: Derived) -> None:

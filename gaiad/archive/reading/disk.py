@@ -21,7 +21,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class FileStamp:
     """What tells one state of a file from another without reading it. Times are nanoseconds."""
 
     size: int
@@ -29,7 +29,7 @@ class Stamp:
     changed_ns: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> "Stamp":
+    def of(cls, status: os.stat_result) -> "FileStamp":
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
@@ -38,19 +38,19 @@ class FileBytes:
     """A file read whole, as it was at `stamp`."""
 
     data: bytes
-    stamp: Stamp
+    stamp: FileStamp
 
 
 class NotTaken(Exception):
     """The file is not one to read; `stamp` is None when it was not opened."""
 
-    def __init__(self, reason: str, stamp: Stamp | None = None) -> None:
+    def __init__(self, reason: str, stamp: FileStamp | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.stamp = stamp
 
 
-class TooLarge(NotTaken):
+class FileTooLarge(NotTaken):
     """Over the size limit; its bytes were not read."""
 
 
@@ -63,19 +63,19 @@ def path_text(path: Path | str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def stamp_of(path: Path) -> Stamp | None:
+def stamp_of(path: Path) -> FileStamp | None:
     """The stamp of a regular file (links followed), or None for anything else, or when it is gone."""
     try:
         status = path.stat()
     except (OSError, ValueError):
         return None
-    return Stamp.of(status) if stat.S_ISREG(status.st_mode) else None
+    return FileStamp.of(status) if stat.S_ISREG(status.st_mode) else None
 
 
 def read_file(path: Path, max_bytes: int, root: Path | None = None) -> FileBytes:
     """The file's bytes. With `root`, a link that leads out of that folder is not followed.
 
-    Raises NotTaken, TooLarge or StillBeingWritten with the reason, and OSError when it cannot be opened or read.
+    Raises NotTaken, FileTooLarge or StillBeingWritten with the reason, and OSError when it cannot be opened or read.
     """
     for attempt in (0, 1):
         if attempt:
@@ -91,15 +91,15 @@ def _read_once(path: Path, max_bytes: int, root: Path | None) -> FileBytes | Non
     descriptor = os.open(path, _FLAGS)
     try:
         before = os.fstat(descriptor)
-        stamp = Stamp.of(before)
+        stamp = FileStamp.of(before)
         if not stat.S_ISREG(before.st_mode):
             raise NotTaken(f"not a regular file: {_KINDS.get(stat.S_IFMT(before.st_mode), 'of an unknown kind')}")
         if root is not None:
             _refuse_outside(descriptor, path, root, stamp)
         if before.st_size > max_bytes:
-            raise TooLarge(f"{before.st_size} bytes, the limit is {max_bytes} (packets.max_bytes)", stamp)
+            raise FileTooLarge(f"{before.st_size} bytes, the limit is {max_bytes} (packets.max_bytes)", stamp)
         data = _read_all(descriptor, before.st_size)
-        unchanged = Stamp.of(os.fstat(descriptor)) == stamp and len(data) == before.st_size
+        unchanged = FileStamp.of(os.fstat(descriptor)) == stamp and len(data) == before.st_size
         return FileBytes(data, stamp) if unchanged else None
     finally:
         os.close(descriptor)
@@ -117,7 +117,7 @@ def _read_all(descriptor: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _refuse_outside(descriptor: int, path: Path, root: Path, stamp: Stamp) -> None:
+def _refuse_outside(descriptor: int, path: Path, root: Path, stamp: FileStamp) -> None:
     try:
         real = Path(f"/proc/self/fd/{descriptor}").readlink()
     except OSError:  # no /proc on this system

@@ -84,3 +84,33 @@ def line_of(data: bytes, offset: int) -> int:
 def over_limit(what: str, setting: str, limit: int) -> str:
     """The reason for refusing a packet with more `what` than a setting of [packets] allows."""
     return f"has more {what} than packets.{setting} = {limit} allows; split the packet or raise the setting"
+
+
+_CONVERSATION_KEYS = frozenset(
+    (
+        "messages",
+        "chatmessages",
+        "mapping",
+        "turns",
+        "conversation",
+        "conversations",
+        "dialogue",
+        "history",
+        "responses",
+    )
+)
+_LIST_KEYS = frozenset(("conversations", "chats", "threads", "history"))
+_LOOKED_AT = 20
+
+
+def holds_conversations(root: Node) -> bool:
+    """Whether a JSON document is a list of things that look like conversations, at the top or right below it."""
+    if not root.children:
+        return False
+    if root.children[0].name != "item" and root.key not in _LIST_KEYS:
+        listed = [child for child in root.children if child.key in _LIST_KEYS and child.children]
+        return any(holds_conversations(child) for child in listed[:1])
+    items = [child for child in root.children[:_LOOKED_AT] if child.name == "item" and child.children]
+    return bool(items) and all(
+        any(inner.key in _CONVERSATION_KEYS and inner.children for inner in item.children) for item in items
+    )

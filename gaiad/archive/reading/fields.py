@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from gaiad.archive.reading.dialects.table import Dialect, compared
+from gaiad.archive.reading.dialect import Dialect, compared
 from gaiad.archive.reading.document import TEXT_RUN, Document, Node, leaves, plain, text_of, walk
 from gaiad.archive.reading.packet import Artifact, SectionKind
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from gaiad.archive.reading.dialects.table import Dialect
+from gaiad.archive.reading.dialect import Dialect
 from gaiad.archive.reading.document import Document, Node, leaves, plain, text_of, walk
 from gaiad.archive.reading.fields import SHORT_MAX_CHARS, Index, clean
-from gaiad.archive.reading.packet import Finding, HashClaim, IntegrityEntry, SectionKind
-from gaiad.schemas import IntegrityVerdict
+from gaiad.archive.reading.packet import HashClaim, IntegrityEntry, IntegrityFinding, SectionKind
+from gaiad.wire.schemas import IntegrityVerdict
 
 HEX_DIGITS = {"md5": 32, "sha1": 40, "sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}
 _BY_LENGTH = {digits: name for name, digits in HEX_DIGITS.items()}
@@ -124,18 +124,18 @@ def _bare(stated: str) -> str:
 
 def assess(
     document: Document, entries: Sequence[IntegrityEntry], claims: Sequence[HashClaim]
-) -> tuple[IntegrityVerdict, tuple[Finding, ...]]:
+) -> tuple[IntegrityVerdict, tuple[IntegrityFinding, ...]]:
     """The verdict and everything it rests on."""
     recomputed = [_recompute(document, claim) for claim in claims[:RECOMPUTED_MAX]]
     findings = [*recomputed, *_links(entries), *_formats(entries, {claim.hash for claim in claims})]
     if len(claims) > RECOMPUTED_MAX:
         detail = f"only the first {RECOMPUTED_MAX} of {len(claims)} stated hashes are recomputed"
-        findings.append(Finding(what="hashes", verdict="unverifiable", detail=detail))
+        findings.append(IntegrityFinding(what="hashes", verdict="unverifiable", detail=detail))
     if not entries:
-        findings.append(Finding(what="hashes", verdict="unverifiable", detail="the packet states no hashes"))
+        findings.append(IntegrityFinding(what="hashes", verdict="unverifiable", detail="the packet states no hashes"))
     elif not claims:
         detail = "no entry says what was hashed, so nothing can be recomputed"
-        findings.append(Finding(what="hashes", verdict="unverifiable", detail=detail))
+        findings.append(IntegrityFinding(what="hashes", verdict="unverifiable", detail=detail))
     if any(finding.verdict == "broken" for finding in findings):
         return "broken", tuple(findings)
     if any(finding.verdict == "verified" for finding in recomputed):
@@ -143,22 +143,22 @@ def assess(
     return "unverifiable", tuple(findings)
 
 
-def _recompute(document: Document, claim: HashClaim) -> Finding:
+def _recompute(document: Document, claim: HashClaim) -> IntegrityFinding:
     what = f"{claim.algorithm} of {claim.path}"
     problem = _format_problem(claim.hash, claim.algorithm)
     if problem:
-        return Finding(what=what, verdict="unverifiable", detail=problem)
+        return IntegrityFinding(what=what, verdict="unverifiable", detail=problem)
     node = resolve(document, claim.path)
     if node is None:
-        return Finding(what=what, verdict="unverifiable", detail=f"no element {claim.path!r} in the packet")
+        return IntegrityFinding(what=what, verdict="unverifiable", detail=f"no element {claim.path!r} in the packet")
     for form, data in _forms(document, node):
         if hashlib.new(claim.algorithm, data, usedforsecurity=False).hexdigest() == claim.hash:
-            return Finding(what=what, verdict="verified", detail=f"recomputed from {form}")
+            return IntegrityFinding(what=what, verdict="verified", detail=f"recomputed from {form}")
     if node.children:
         detail = f"{claim.path} has parts, and the packet does not say how they were written when hashed"
-        return Finding(what=what, verdict="unverifiable", detail=detail)
+        return IntegrityFinding(what=what, verdict="unverifiable", detail=detail)
     actual = hashlib.new(claim.algorithm, node.text.value.encode(), usedforsecurity=False).hexdigest()
-    return Finding(what=what, verdict="broken", detail=f"stated {claim.hash}, recomputed {actual}")
+    return IntegrityFinding(what=what, verdict="broken", detail=f"stated {claim.hash}, recomputed {actual}")
 
 
 def _forms(document: Document, node: Node) -> Iterator[tuple[str, bytes]]:
@@ -189,7 +189,7 @@ def resolve(document: Document, path: str) -> Node | None:
     return None
 
 
-def _links(entries: Sequence[IntegrityEntry]) -> Iterator[Finding]:
+def _links(entries: Sequence[IntegrityEntry]) -> Iterator[IntegrityFinding]:
     checked = 0
     for before, entry in zip([None, *entries], entries, strict=False):
         previous = _bare(entry.previous_hash)
@@ -197,26 +197,28 @@ def _links(entries: Sequence[IntegrityEntry]) -> Iterator[Finding]:
             continue
         if before is None:
             detail = "the first entry names a previous hash that is not in this packet"
-            yield Finding(what=f"link of entry {entry.index}", verdict="unverifiable", detail=detail)
+            yield IntegrityFinding(what=f"link of entry {entry.index}", verdict="unverifiable", detail=detail)
         elif previous != _bare(before.hash):
             detail = f"names {previous} as previous, entry {before.index} has {_bare(before.hash)}"
-            yield Finding(what=f"link of entry {entry.index}", verdict="broken", detail=detail)
+            yield IntegrityFinding(what=f"link of entry {entry.index}", verdict="broken", detail=detail)
         else:
             checked += 1
     for before, entry in pairwise(entries):
         if entry.index <= before.index and _bare(entry.previous_hash) not in _GENESIS:
             detail = f"entry {entry.index} follows entry {before.index}; indexes of linked entries must rise"
-            yield Finding(what="index order", verdict="broken", detail=detail)
+            yield IntegrityFinding(what="index order", verdict="broken", detail=detail)
     if checked:
-        yield Finding(what="links", verdict="verified", detail=f"{checked} links name the hash of the entry before")
+        yield IntegrityFinding(
+            what="links", verdict="verified", detail=f"{checked} links name the hash of the entry before"
+        )
 
 
-def _formats(entries: Sequence[IntegrityEntry], claimed: set[str]) -> Iterator[Finding]:
+def _formats(entries: Sequence[IntegrityEntry], claimed: set[str]) -> Iterator[IntegrityFinding]:
     for entry in entries:
         value = _bare(entry.hash)
         problem = _format_problem(value, "", entry.hash) if value not in claimed else ""
         if problem:
-            yield Finding(
+            yield IntegrityFinding(
                 what=f"hash of entry {entry.index} ({entry.note[:80]})", verdict="unverifiable", detail=problem
             )
 

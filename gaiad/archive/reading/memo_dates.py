@@ -21,7 +21,7 @@ _HALF_A_YEAR = timedelta(days=184)
 
 
 def _near(today: date, month: int, number: int) -> date:
-    """That day in the year that brings it nearest to `today`. Raises ValueError when that is no year near."""
+    """That day in the year that brings it nearest to `today`. Raises ValueError when that is not a year near."""
     found = []
     for year in (today.year - 1, today.year, today.year + 1):
         try:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from gaiad.schemas import IntegrityVerdict
+from gaiad.wire.schemas import IntegrityVerdict
 
 SectionKind = Literal[
     "header",
@@ -27,7 +27,7 @@ SectionKind = Literal[
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Decoded text and where each piece of it stands in the original bytes.
+    """Decoded text and where each piece of it is in the original bytes.
 
     Three rows of equal length describe its segments: segment i begins at character `offsets[i]` and covers the
     original bytes from `starts[i]` up to the absolute value of `ends[i]`. A positive end: the characters stand there
@@ -54,7 +54,8 @@ class Text(msgspec.Struct, frozen=True):
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A run of text in the packet, in document order. `path` is its element path, such as body/content.
 
-    `composed`: several small elements as `name: value` lines; otherwise the text of one element.
+    `composed`: several small elements as `name: value` lines; otherwise the text of one element. `timestamp_ms` is when
+    it was said, None when only the packet's time is known.
     """
 
     kind: SectionKind
@@ -62,6 +63,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     text: Text
     speaker: str = ""
     composed: bool = False
+    timestamp_ms: int | None = None
 
 
 class IntegrityEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +91,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class IntegrityFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing the integrity check looked at, and its verdict."""
 
     what: str
@@ -106,7 +108,7 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_derived: bool
     zone_missing: bool
     dialect: str
-    media_type: Literal["application/xml", "application/json"]
+    media_type: Literal["application/xml", "application/json", "application/vnd.gaiad.conversation"]
     encoding: str
     sha256: str
     size: int
@@ -127,13 +129,16 @@ class Packet(msgspec.Struct, frozen=True, kw_only=True):
     integrity: tuple[IntegrityEntry, ...] = ()
     claims: tuple[HashClaim, ...] = ()
     verdict: IntegrityVerdict = "unverifiable"
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[IntegrityFinding, ...] = ()
     sections: tuple[Section, ...] = ()
     labels: dict[str, tuple[str, ...]] = {}
 
 
 class PageDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A page before it has an id: exact text of one section, with its byte span in the original."""
+    """A page before it has an id: exact text of one section, with its byte span in the original.
+
+    `heading` is topic and date in words; `timestamp_ms` is when it was said, None when that is the packet's time.
+    """
 
     sequence: int
     section: SectionKind
@@ -142,3 +147,5 @@ class PageDraft(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     start: int
     end: int
+    heading: str = ""
+    timestamp_ms: int | None = None

@@ -1,7 +1,7 @@
 """JSON into the document tree, by a scanner of our own: the standard one tells no byte offsets and recurses.
 
-Works on the bytes with a few compiled expressions and an explicit stack; limits stop it early. Duplicate keys are kept
-as repeated children. Only UTF-8: JSON on the wire is UTF-8 (RFC 8259).
+Works on the bytes with a few compiled expressions and an explicit stack; limits stop it early. An object with
+the same key twice is refused. Only UTF-8: JSON on the wire is UTF-8 (RFC 8259).
 """
 
 import codecs
@@ -11,8 +11,8 @@ from array import array
 
 from gaiad.archive.reading.document import NO_TEXT, Document, Node, line_of, over_limit, plain
 from gaiad.archive.reading.packet import Text
-from gaiad.config import PacketLimits
-from gaiad.errors import PacketRejected
+from gaiad.base.config import PacketLimits
+from gaiad.base.errors import PacketRejected
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _KEY = re.compile(rb'[ \t\r\n]*("[^"\\\x00-\x1f]*")[ \t\r\n]*:')
@@ -96,8 +96,16 @@ class _Scanner:
     def _close(self, node: Node, is_object: bool, found: re.Match[bytes]) -> None:
         if (found[1] == b"}") != is_object:
             raise self._rejected(f"not well-formed JSON: unexpected {found[1].decode()}", found.start(1))
+        if is_object and len({child.name for child in node.children}) < len(node.children):
+            raise self._twice(node)
         self.position = node.end = found.end()
         self.stack.pop()
+
+    def _twice(self, node: Node) -> PacketRejected:
+        """Readers differ about which of two values counts, so neither does."""
+        seen: set[str] = set()
+        twice = next(child for child in node.children if child.name in seen or seen.add(child.name))  # type: ignore[func-returns-value]
+        return self._rejected(f"has the key {twice.name[:80]!r} twice in one object", twice.start)
 
     def _keyed(self) -> Node:
         found = _KEY.match(self.data, self.position) or _KEY_ESCAPED.match(self.data, self.position)
@@ -109,7 +117,7 @@ class _Scanner:
     def _key(self, found: re.Match[bytes]) -> tuple[str, str]:
         raw = found[1]
         if len(raw) > _KEY_MAX:
-            raise self._rejected(f"has a key longer than {_KEY_MAX} bytes; this is no packet", found.start(1))
+            raise self._rejected(f"has a key longer than {_KEY_MAX} bytes; this is not a packet", found.start(1))
         try:
             name = json.loads(raw)
         except ValueError as error:
@@ -148,7 +156,7 @@ class _Scanner:
         position = at.end() if at else self.position
         word = self.data[position : position + 9].decode("utf-8", "replace")
         if word.lstrip("-").startswith(("NaN", "Infinity")):
-            return self._rejected("not well-formed JSON: NaN and Infinity are no JSON numbers; use null", position)
+            return self._rejected("not well-formed JSON: NaN and Infinity are not JSON numbers; use null", position)
         if not word:
             return self._rejected("not well-formed JSON: ends in the middle; the file is truncated", position)
         return self._rejected(f"not well-formed JSON: no value begins with {word!r}", position)

@@ -10,7 +10,7 @@ from array import array
 
 import msgspec
 
-from gaiad.archive.reading.dialects.table import Dialect
+from gaiad.archive.reading.dialect import Dialect
 from gaiad.archive.reading.document import NO_TEXT, TEXT_RUN, Document, Node
 from gaiad.archive.reading.packet import Section, SectionKind, Text
 
@@ -25,7 +25,7 @@ _SPOKEN_KEYS = ("content", "text", "message", "value", "utterance", "parts")
 _INLINE = frozenset(("b", "i", "em", "strong", "code", "a", "span", "u", "sub", "sup", "mark", "emphasis"))
 
 
-class Writer:
+class TextWriter:
     """Composes a Text out of labels and pieces of the document."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Writer:
         self._add(value)
 
     def text(self, text: Text) -> None:
-        """`text` as it stands in the document."""
+        """`text` as it is in the document."""
         for offset, start, end in zip(text.offsets, text.starts, text.ends, strict=True):
             self._offsets.append(self.length + offset)
             self._starts.append(start)
@@ -60,7 +60,7 @@ class Writer:
         return Text("".join(self._parts), self._offsets, self._starts, self._ends)
 
 
-class _Place(msgspec.Struct):
+class _Position(msgspec.Struct):
     """Where the walk stands: a node, its path as spelled and as compared, and the part of the packet it belongs to."""
 
     node: Node
@@ -79,13 +79,13 @@ class _Walk:
     def __init__(self, document: Document, dialect: Dialect) -> None:
         self.document, self.dialect = document, dialect
         self.sections: list[Section] = []
-        self.group: _Place | None = None
-        self.writer = Writer()
+        self.group: _Position | None = None
+        self.writer = TextWriter()
         self.first_path = ""
         self.leaf_count = 0
 
     def run(self) -> tuple[Section, ...]:
-        stack = [_Place(self.document.root, "", "", "other", "")]
+        stack = [_Position(self.document.root, "", "", "other", "")]
         while stack:
             place = stack.pop()
             if not self._take(place):
@@ -93,16 +93,16 @@ class _Walk:
         self._close_group()
         return tuple(self.sections)
 
-    def _below(self, place: _Place, child: Node) -> _Place:
+    def _below(self, place: _Position, child: Node) -> _Position:
         path = _clip_path(f"{place.path}/{child.name}" if place.path else child.name)
         compared = f"{place.compared}/{child.key}"[-_PATH_MAX_CHARS:] if place.compared else child.key
         mapped = self.dialect.section_paths.get(compared)
         if mapped:
-            return _Place(child, path, compared, mapped, path)
+            return _Position(child, path, compared, mapped, path)
         group = place.group or (path if child.children else "")
-        return _Place(child, path, compared, place.kind, group)
+        return _Position(child, path, compared, place.kind, group)
 
-    def _take(self, place: _Place) -> bool:
+    def _take(self, place: _Position) -> bool:
         """Write the node if it is a unit of its own: a leaf, a turn, or running text with inline elements."""
         node = place.node
         if not node.children:
@@ -120,7 +120,7 @@ class _Walk:
             self._line(place, NO_TEXT, node.children[0].start)
         return False
 
-    def _leaf(self, place: _Place, text: Text) -> None:
+    def _leaf(self, place: _Position, text: Text) -> None:
         node = place.node
         alone = place.group == place.path or len(text.value) > SMALL_MAX_CHARS
         if not text.value or (not alone and place.path):
@@ -129,13 +129,13 @@ class _Walk:
             return
         self._close_group()
         if node.attributes and place.path:
-            writer = Writer()
+            writer = TextWriter()
             writer.label(f"({_attributes(node)}) ", node.start, text.start)
             writer.text(text)
             text = writer.finish()
         self.sections.append(Section(kind=place.kind, path=place.path, text=text, speaker=_attribute_speaker(place)))
 
-    def _line(self, place: _Place, text: Text, label_end: int) -> None:
+    def _line(self, place: _Position, text: Text, label_end: int) -> None:
         """One `label: value` line in the group of the part that `place` belongs to."""
         self._open_group(place)
         writer, node = self.writer, place.node
@@ -151,7 +151,7 @@ class _Walk:
         if text.value:
             writer.text(text)
 
-    def _open_group(self, place: _Place) -> None:
+    def _open_group(self, place: _Position) -> None:
         group = self.group
         if group is None or group.kind != place.kind or group.group != place.group:
             self._close_group()
@@ -165,9 +165,9 @@ class _Walk:
             path = self.first_path if self.leaf_count == 1 else self.group.group
             self.sections.append(Section(kind=self.group.kind, path=path, text=self.writer.finish(), composed=True))
         self.group = None
-        self.writer = Writer()
+        self.writer = TextWriter()
 
-    def _metric(self, place: _Place) -> bool:
+    def _metric(self, place: _Position) -> bool:
         """<metric><name/><value/><unit/></metric> as one line: `name: value unit`."""
         children = {child.key: child for child in place.node.children}
         if not {"name", "value"} <= children.keys() or any(child.children for child in place.node.children):
@@ -182,7 +182,7 @@ class _Walk:
             self.writer.text(child.text)
         return True
 
-    def _turn(self, place: _Place) -> bool:
+    def _turn(self, place: _Position) -> bool:
         """{"role": "user", "content": "..."} as one section spoken by `user`; whatever else it holds follows."""
         children = {child.key: child for child in place.node.children}
         speaker = next((children[key] for key in _SPEAKER_KEYS if key in children), None)
@@ -191,7 +191,7 @@ class _Walk:
         if not any(key in children for key in _SPOKEN_KEYS) or len(speaker.text.value) > 80:
             return False
         self._close_group()
-        writer = Writer()
+        writer = TextWriter()
         for child in place.node.children:
             self._say(writer, child, child is speaker)
         if writer.length:
@@ -199,7 +199,7 @@ class _Walk:
             self.sections.append(Section(kind="transcript", path=place.path, text=writer.finish(), speaker=name))
         return True
 
-    def _say(self, writer: Writer, child: Node, is_speaker: bool) -> None:
+    def _say(self, writer: TextWriter, child: Node, is_speaker: bool) -> None:
         stack = [(child, is_speaker or child.key in _SPOKEN_KEYS)]
         while stack:
             node, plain_text = stack.pop()
@@ -216,11 +216,11 @@ class _Walk:
                 writer.label(": ", node.end, node.end)
 
 
-def writer_ends_with_speaker(writer: Writer) -> bool:
+def writer_ends_with_speaker(writer: TextWriter) -> bool:
     return bool(writer._parts) and writer._parts[-1] == ": "
 
 
-def _attribute_speaker(place: _Place) -> str:
+def _attribute_speaker(place: _Position) -> str:
     if place.kind != "transcript":
         return ""
     found = next((value for key in _SPEAKER_KEYS if (value := place.node.attribute(key))), "")
@@ -250,7 +250,7 @@ def _is_mixed(node: Node) -> bool:
 
 def _flatten(document: Document, node: Node) -> Text:
     """Running text with elements in it, as one text; a break where a block element or space stood between words."""
-    writer = Writer()
+    writer = TextWriter()
     stack = list(reversed(node.children))
     while stack:
         child = stack.pop()

@@ -79,7 +79,7 @@ class CatalogueReader:
         self._session_of_packet: NDArray[np.int32] = np.zeros(0, np.int32)
 
     def current(self, connection: sqlite3.Connection) -> Catalogue:
-        """The catalogue of the connection's snapshot: unchanged, appended to, cut to what it sees, or read anew."""
+        """The catalogue of the connection's snapshot: unchanged, appended to, cut to what it sees, or read again."""
         version = read_version(connection)
         known = self._catalogue
         if known is not None and known.version == version:

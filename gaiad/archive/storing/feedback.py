@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Collection
 from typing import NamedTuple
 
-from gaiad.clock import from_epoch_ms, to_iso
-from gaiad.feedback_schemas import FeedbackRow, Verdict
+from gaiad.base.clock import from_epoch_ms, to_iso
+from gaiad.wire.memory import FeedbackRow, Rating
 
 
 class StoredVerdict(NamedTuple):
@@ -51,7 +51,7 @@ def newest(connection: sqlite3.Connection, limit: int) -> list[FeedbackRow]:
     ]
 
 
-def given(connection: sqlite3.Connection, query: str, packet_ids: Collection[str]) -> dict[str, Verdict]:
+def given(connection: sqlite3.Connection, query: str, packet_ids: Collection[str]) -> dict[str, Rating]:
     """The verdicts on these packets for exactly this question, by the packet's id."""
     rows = connection.execute(
         "SELECT packet_id, useful FROM feedback"

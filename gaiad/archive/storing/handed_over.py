@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from gaiad.errors import BadInput, Conflict
-from gaiad.memory_schemas import IngestedTurn, IngestSession, SessionTurn, TurnMessage
+from gaiad.base.errors import BadInput, Conflict
+from gaiad.wire.memory import IngestedTurn, IngestSession, SessionTurn, TurnMessage
 
 _TELLING_WORDS = 4
 _TOGETHER = 200  # turns in one packet at most: pages of a packet are each other's surroundings
@@ -73,7 +73,7 @@ def _leading(messages: Sequence[IngestedTurn | TurnMessage]) -> int:
 
 
 def _overlap(kept: Sequence[tuple[str, str]], given: Sequence[tuple[str, str]]) -> tuple[int, int]:
-    """Where in `kept` all of `given` stands, else where its longest beginning stands at the end; and how long that is.
+    """Where in `kept` all of `given` stands, else where its longest beginning is at the end; and how long that is.
 
     By Knuth, Morris and Pratt: in one pass, however often the same is said.
     """
@@ -106,12 +106,12 @@ def must_say_something(request: IngestSession) -> None:
     number = 0
     for _, messages in _groups(request):
         if not any(message.content.strip() for message in messages):
-            raise BadInput(f"turns[{number}].content says nothing, nor does any other of its day; give one that does")
+            raise BadInput(f"turns[{number}].content is empty, like all turns of its day; give one with text")
         number += len(messages)
 
 
 def must_be_labelled(request: IngestSession, known: Sequence[SessionTurn]) -> None:
-    """Raise Conflict when turns that are kept lack a label they are handed over with: nobody shall believe them so."""
+    """Raise Conflict when turns that are kept lack a label they are handed over with: nobody should believe them so."""
     for turn in known:
         lacking = {*request.classification, *request.policy_tags} - {*turn.classification, *turn.policy_tags}
         if lacking:

@@ -11,33 +11,35 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import cast
 
+import msgspec
+
 from gaiad.archive.reading.derive import Derived
 from gaiad.archive.reading.disk import path_text, stamp_of
-from gaiad.archive.storing import known_files, quarantine, records
-from gaiad.archive.storing.arrivals import Arrival, ArrivalReader, finder
-from gaiad.archive.storing.known_files import KnownFile
-from gaiad.archive.storing.records import Change
+from gaiad.archive.storing import arrivals, quarantine, records
+from gaiad.archive.storing.arrivals import Arrival, ArrivalReader, KnownFile, finder
+from gaiad.archive.storing.records import WriteResult
 from gaiad.archive.storing.tenant import Tenant
-from gaiad.clock import Clock, to_epoch_ms
-from gaiad.config import Config
-from gaiad.errors import GaiadError
-from gaiad.ingest_schemas import IngestOutcome
-from gaiad.metrics import Metrics
-from gaiad.ports import Call
-from gaiad.schemas import IntegrityVerdict
+from gaiad.base.clock import Clock, to_epoch_ms
+from gaiad.base.config import Config
+from gaiad.base.errors import GaiadError
+from gaiad.base.metrics import Metrics
+from gaiad.base.ports import RequestContext
+from gaiad.store.writer import Hurry, Steps
+from gaiad.wire.ingest import IngestOutcome
+from gaiad.wire.schemas import IntegrityVerdict
 
 _GROUPS_IN_FLIGHT = 2
 _GROUP_BYTES = 8 * 1024 * 1024
 _EAGER_PACKETS = 32  # a group this large does not wait for more while the writer is idle
 
-_Stored = tuple[list[IngestOutcome], Change]
+_Stored = tuple[list[IngestOutcome], WriteResult]
 
 
 class Ingest:
     """One tenant's way in. Calls block; run them on a thread. `changed` hears of every commit."""
 
     def __init__(
-        self, tenant: Tenant, config: Config, clock: Clock, metrics: Metrics, changed: Callable[[Change], None]
+        self, tenant: Tenant, config: Config, clock: Clock, metrics: Metrics, changed: Callable[[WriteResult], None]
     ) -> None:
         self._tenant = tenant
         self._config = config
@@ -46,13 +48,13 @@ class Ingest:
         self._changed = changed
         self._reader = ArrivalReader(config, clock.zone, finder(tenant.file.read))
 
-    def files(self, paths: Sequence[Path], call: Call, root: Path | None = None) -> list[IngestOutcome]:
+    def files(self, paths: Sequence[Path], call: RequestContext, root: Path | None = None) -> list[IngestOutcome]:
         """Outcomes in the order of `paths`, all durable. Raises Cancelled or DeadlineExceeded between files."""
         names = [path_text(path) for path in paths]
-        known = self._tenant.file.read(lambda connection: known_files.load(connection, names))
+        known = self._tenant.file.read(lambda connection: arrivals.load(connection, names))
         return self._run((self._arrive(path, name, known, root) for path, name in zip(paths, names, strict=True)), call)
 
-    def documents(self, documents: Sequence[tuple[str, bytes]], call: Call) -> list[IngestOutcome]:
+    def documents(self, documents: Sequence[tuple[str, bytes]], call: RequestContext) -> list[IngestOutcome]:
         """The same for (name, bytes) pairs; the present stands in for the file's time."""
         now_ms = to_epoch_ms(self._clock.now())
         return self._run((self._reader.document(name, data, now_ms) for name, data in documents), call)
@@ -71,7 +73,7 @@ class Ingest:
         found = self._tenant.file.read(lambda connection: records.find_by_hash(connection, row.sha256))
         return _duplicate(name, found)
 
-    def _run(self, arrivals: Iterable[Arrival | IngestOutcome], call: Call) -> list[IngestOutcome]:
+    def _run(self, arrivals: Iterable[Arrival | IngestOutcome], call: RequestContext) -> list[IngestOutcome]:
         outcomes: dict[int, IngestOutcome] = {}
         groups = _Groups(self._tenant, self._store, self._changed, outcomes)
         limit = max(1, self._config.archive.commit_max_packets)
@@ -90,18 +92,18 @@ class Ingest:
             self._metrics.count(f"ingest_{outcome.outcome}")
         return [outcomes[number] for number in sorted(outcomes)]
 
-    def _store(self, connection: sqlite3.Connection, group: Sequence[Arrival]) -> _Stored:
-        received_ms, change = to_epoch_ms(self._clock.now()), Change()
-        outcomes = [_store_one(connection, arrival, received_ms, change) for arrival in group]
-        # Last, and together: FTS5 writes out what it holds in memory whenever a statement like these begins.
-        known_files.remember(
-            connection,
-            [
-                (arrival.name, arrival.stamp, arrival.sha256, outcome.outcome, outcome.packet_id, outcome.reason)
-                for arrival, outcome in zip(group, outcomes, strict=True)
-                if arrival.stamp is not None
-            ],
-        )
+    def _store(self, connection: sqlite3.Connection, hurry: Hurry, group: Sequence[Arrival]) -> Steps[_Stored]:
+        """One commit, or several when others wait for the writer, each whole: packets with the rows of their files."""
+        received_ms, change = to_epoch_ms(self._clock.now()), WriteResult()
+        outcomes: list[IngestOutcome] = []
+        remembered = 0
+        for arrival in group:
+            outcomes.append(_store_one(connection, arrival, received_ms, change))
+            if hurry():
+                _remember_files(connection, group[remembered : len(outcomes)], outcomes[remembered:])
+                remembered = len(outcomes)
+                yield
+        _remember_files(connection, group[remembered:], outcomes[remembered:])
         return outcomes, change
 
 
@@ -111,8 +113,8 @@ class _Groups:
     def __init__(
         self,
         tenant: Tenant,
-        store: Callable[[sqlite3.Connection, Sequence[Arrival]], _Stored],
-        changed: Callable[[Change], None],
+        store: Callable[[sqlite3.Connection, Hurry, Sequence[Arrival]], Steps[_Stored]],
+        changed: Callable[[WriteResult], None],
         outcomes: dict[int, IngestOutcome],
     ) -> None:
         self._tenant = tenant
@@ -144,7 +146,7 @@ class _Groups:
         group, self._waiting, self._bytes = self._waiting, [], 0
         arrivals = [arrival for _, arrival in group]
         try:
-            future = self._tenant.file.submit(lambda connection: self._store(connection, arrivals))
+            future = self._tenant.file.submit_steps(lambda connection, hurry: self._store(connection, hurry, arrivals))
         except GaiadError as error:
             self._fail(group, error)
         else:
@@ -169,13 +171,29 @@ class _Groups:
             self._outcomes[number] = IngestOutcome(path=arrival.name, outcome="failed", reason=error.message)
 
 
-def _store_one(connection: sqlite3.Connection, arrival: Arrival, received_ms: int, change: Change) -> IngestOutcome:
+def _remember_files(
+    connection: sqlite3.Connection, group: Sequence[Arrival], outcomes: Sequence[IngestOutcome]
+) -> None:
+    """Last in a commit, and together: FTS5 writes out what it has in memory when a statement like these begins."""
+    arrivals.remember(
+        connection,
+        [
+            (arrival.name, arrival.stamp, arrival.sha256, outcome.outcome, outcome.packet_id, outcome.reason)
+            for arrival, outcome in zip(group, outcomes, strict=True)
+            if arrival.stamp is not None
+        ],
+    )
+
+
+def _store_one(
+    connection: sqlite3.Connection, arrival: Arrival, received_ms: int, change: WriteResult
+) -> IngestOutcome:
     if arrival.judgement == "readable":
         outcome = _store_packet(connection, arrival, received_ms, change)
     elif arrival.judgement == "known":
-        outcome = _duplicate(arrival.name, records.find_by_hash(connection, arrival.sha256))
+        outcome = _store_again(connection, arrival, received_ms, change)
     elif arrival.judgement == "rejected":
-        outcome = _reject(connection, arrival, received_ms, change)
+        outcome = _reject(connection, arrival, arrival.reason, received_ms, change)
     else:
         outcome = IngestOutcome(path=arrival.name, outcome="ignored", reason=arrival.reason)
     if outcome.outcome in ("accepted", "revised", "duplicate"):
@@ -183,11 +201,14 @@ def _store_one(connection: sqlite3.Connection, arrival: Arrival, received_ms: in
     return outcome
 
 
-def _store_packet(connection: sqlite3.Connection, arrival: Arrival, received_ms: int, change: Change) -> IngestOutcome:
-    found = records.find_by_hash(connection, arrival.sha256)
-    if found is not None:
-        return _duplicate(arrival.name, found)
+def _store_packet(
+    connection: sqlite3.Connection, arrival: Arrival, received_ms: int, change: WriteResult
+) -> IngestOutcome:
+    if records.find_by_hash(connection, arrival.sha256) is not None:
+        return _store_again(connection, arrival, received_ms, change)
     derived, body = cast("Derived", arrival.derived), arrival.body or b""
+    if held := records.holder(connection, derived.packet, arrival.name):
+        return _reject(connection, arrival, f"id is held by {held}: {derived.packet.packet_id}", received_ms, change)
     revised, made = records.insert(connection, derived, body, arrival.name, arrival.modified_ms, received_ms)
     change.add(made)
     packet = derived.packet
@@ -201,19 +222,34 @@ def _store_packet(connection: sqlite3.Connection, arrival: Arrival, received_ms:
     )
 
 
-def _reject(connection: sqlite3.Connection, arrival: Arrival, received_ms: int, change: Change) -> IngestOutcome:
+def _store_again(
+    connection: sqlite3.Connection, arrival: Arrival, received_ms: int, change: WriteResult
+) -> IngestOutcome:
+    """Known bytes: those of a superseded revision, arriving again, are the newest word."""
+    revision, made = records.renew(connection, arrival.sha256, received_ms)
+    change.add(made)
+    outcome = _duplicate(arrival.name, records.find_by_hash(connection, arrival.sha256))
+    if not revision:
+        return outcome
+    reason = f"the bytes of an earlier revision came again: they are revision {revision}, and searched"
+    return msgspec.structs.replace(outcome, outcome="revised", reason=reason)
+
+
+def _reject(
+    connection: sqlite3.Connection, arrival: Arrival, why: str, received_ms: int, change: WriteResult
+) -> IngestOutcome:
     fresh = quarantine.put(
         connection,
         arrival.name,
         arrival.sha256,
         arrival.body,
         arrival.size,
-        arrival.reason,
+        why,
         arrival.line,
         received_ms,
     )
     change.quarantined += fresh
-    reason = f"line {arrival.line}: {arrival.reason}" if arrival.line else arrival.reason
+    reason = f"line {arrival.line}: {why}" if arrival.line else why
     return IngestOutcome(path=arrival.name, outcome="quarantined", reason=reason)
 
 

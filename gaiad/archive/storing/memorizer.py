@@ -16,18 +16,17 @@ from gaiad.archive.reading.derive import Derived, derive
 from gaiad.archive.reading.fields import clean
 from gaiad.archive.reading.memo import MemoItems
 from gaiad.archive.reading.reader import ID_MAX_CHARS
-from gaiad.archive.storing import memos, records, sessions
-from gaiad.archive.storing.records import Change
+from gaiad.archive.storing import records, sessions
+from gaiad.archive.storing.records import WriteResult
 from gaiad.archive.storing.tenant import Tenant
-from gaiad.clock import Clock, to_epoch_ms, to_iso
-from gaiad.config import Config
-from gaiad.errors import BadInput, Conflict
-from gaiad.memory_schemas import SessionTurn
-from gaiad.metrics import Metrics
-from gaiad.ports import Call
-from gaiad.tracing import Counts, span
-
-_NAME = "session_turn.json"  # in messages only
+from gaiad.base.clock import Clock, to_epoch_ms, to_iso
+from gaiad.base.config import Config
+from gaiad.base.errors import BadInput, Conflict
+from gaiad.base.logs import Counts, span
+from gaiad.base.metrics import Metrics
+from gaiad.base.ports import RequestContext
+from gaiad.base.text import first_invisible
+from gaiad.wire.memory import SessionTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Memorizer:
     """One tenant's. `remember` blocks; run it on a thread. `changed` hears of every commit."""
 
     def __init__(
-        self, tenant: Tenant, config: Config, clock: Clock, metrics: Metrics, changed: Callable[[Change], None]
+        self, tenant: Tenant, config: Config, clock: Clock, metrics: Metrics, changed: Callable[[WriteResult], None]
     ) -> None:
         self._tenant = tenant
         self._config = config
@@ -54,7 +53,7 @@ class Memorizer:
         self._changed = changed
         self._numbering = threading.Lock()
 
-    def remember(self, turns: Sequence[SessionTurn], call: Call, *, as_session: bool = False) -> list[str]:
+    def remember(self, turns: Sequence[SessionTurn], call: RequestContext, *, as_session: bool = False) -> list[str]:
         """The turns' packet ids, in order; all durable and searchable by their words. Turns are numbered in order.
 
         `as_session`: new turns take over the labels that their session has.
@@ -65,7 +64,9 @@ class Memorizer:
         with span("memorizer.memorize", turns=len(turns)) as counts:
             return self._remember(turns, call, counts, as_session)
 
-    def _remember(self, turns: Sequence[SessionTurn], call: Call, counts: Counts, as_session: bool) -> list[str]:
+    def _remember(
+        self, turns: Sequence[SessionTurn], call: RequestContext, counts: Counts, as_session: bool
+    ) -> list[str]:
         began = self._clock.monotonic()
         now = self._clock.now()
         checked = [_checked(turn, self._tenant.name, now) for turn in turns]
@@ -85,7 +86,7 @@ class Memorizer:
         """Those of `turns` that are new, each with its number, lowest number first; `as_session` with its labels."""
 
         def read(connection: sqlite3.Connection) -> list[SessionTurn]:
-            numbers = _Numbers(connection)
+            numbers = _TurnNumbering(connection)
             fresh: dict[str, SessionTurn] = {}
             for turn in turns:
                 known = fresh.get(turn.turn_id) or _stored(connection, turn.turn_id)
@@ -102,17 +103,19 @@ class Memorizer:
         try:
             data = msgspec.json.encode(turn)
         except (UnicodeEncodeError, TypeError, ValueError) as error:
-            raise BadInput(f"turn {turn.turn_id!r} cannot be written as JSON ({error}); mend that text") from error
+            raise BadInput(f"turn {turn.turn_id!r} cannot be written as JSON ({error}); correct that text") from error
         started_ms = to_epoch_ms(datetime.fromisoformat(turn.started_at))
         with span("memorizer.page") as counts:
-            derived = derive(data, _NAME, started_ms, self._config.packets, self._config.archive, self._clock.zone)
+            derived = derive(
+                data, sessions.SOURCE, started_ms, self._config.packets, self._config.archive, self._clock.zone
+            )
             said = [(page.text, page.speaker) for page in derived.pages]
-            items = memos.read_items(said, turn, to_epoch_ms(derived.packet.timestamp), self._clock.zone)
+            items = sessions.read_items(said, turn, to_epoch_ms(derived.packet.timestamp), self._clock.zone)
             counts["pages"] = len(derived.pages)
         return _Ready(turn, derived, records.compress(data), started_ms, items)
 
-    def _store(self, connection: sqlite3.Connection, group: Sequence[_Ready]) -> Change:
-        received_ms, change = to_epoch_ms(self._clock.now()), Change()
+    def _store(self, connection: sqlite3.Connection, group: Sequence[_Ready]) -> WriteResult:
+        received_ms, change = to_epoch_ms(self._clock.now()), WriteResult()
         for each in group:
             _, made = records.insert(connection, each.derived, each.body, sessions.SOURCE, each.started_ms, received_ms)
             change.add(made)
@@ -123,7 +126,7 @@ class Memorizer:
         return change
 
 
-class _Numbers:
+class _TurnNumbering:
     """Gives turns of one batch their numbers."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -154,7 +157,7 @@ def _stored(connection: sqlite3.Connection, turn_id: str) -> SessionTurn | None:
     except ValueError as error:
         raise Conflict(f"turn {turn_id!r}: {error}; restore the last backup (gaiad restore DIR)") from error
     if known is None and sessions.is_other_packet(connection, turn_id):
-        raise Conflict(f"turn {turn_id!r}: a packet that is no turn has this id; give the turn another one")
+        raise Conflict(f"turn {turn_id!r}: a packet that is not a turn has this id; give the turn another one")
     return known.turn if known else None
 
 
@@ -174,7 +177,7 @@ def _checked(turn: SessionTurn, tenant: str, now: datetime) -> SessionTurn:
     """The turn with tenant and times filled in, in UTC. Raises BadInput."""
     for name in ("session_id", "turn_id"):
         value: str = getattr(turn, name)
-        if not value or len(value) > ID_MAX_CHARS or clean(value, ID_MAX_CHARS) != value:
+        if not value or len(value) > ID_MAX_CHARS or clean(value, ID_MAX_CHARS) != value or first_invisible(value):
             raise BadInput(
                 f"{name} = {value[:80]!r}: use 1 to {ID_MAX_CHARS} printable characters, no space at the ends and"
                 " single ones between"
@@ -182,7 +185,7 @@ def _checked(turn: SessionTurn, tenant: str, now: datetime) -> SessionTurn:
     if turn.tenant_id not in ("", tenant):
         raise BadInput(f"turn {turn.turn_id!r} is of tenant {turn.tenant_id!r}, the call is for {tenant!r}")
     if not any(message.content.strip() for message in turn.messages):
-        raise BadInput(f"turn {turn.turn_id!r} says nothing: give at least one message with content")
+        raise BadInput(f"turn {turn.turn_id!r} is empty: give at least one message with content")
     started = _moment(turn, "started_at") or now.astimezone(UTC)
     ended = _moment(turn, "ended_at")
     return msgspec.structs.replace(

@@ -1,12 +1,16 @@
-"""What could not be read as a packet: kept with its bytes, the line and the reason, until it is mended.
+"""What could not be read as a packet: kept with its bytes, the line and the reason, until it is repaired.
 
 A row counts as resolved once the same path, or the same bytes, were accepted; the row itself stays.
 """
 
 import sqlite3
+import zlib
 from typing import Any
 
-from gaiad.clock import from_epoch_ms, to_iso
+from gaiad.base.clock import from_epoch_ms, to_iso
+from gaiad.base.errors import NotFound
+
+_COLUMNS = "id, path, sha256, size, reason, line, at_ms, body IS NOT NULL"
 
 
 def put(
@@ -46,24 +50,42 @@ def resolve(connection: sqlite3.Connection, path: str, sha256: str) -> int:
 
 
 def newest(connection: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
-    """The unresolved rows, newest first: path, sha256, size (bytes), reason, line (0 when unknown), at, kept."""
+    """The unresolved rows, newest first: id, path, sha256, size (bytes), reason, line (0 when unknown), at, kept."""
     rows = connection.execute(
-        "SELECT path, sha256, size, reason, line, at_ms, body IS NOT NULL FROM quarantine WHERE resolved = 0"
-        " ORDER BY at_ms DESC, id DESC LIMIT ?",
-        (limit,),
+        f"SELECT {_COLUMNS} FROM quarantine WHERE resolved = 0 ORDER BY at_ms DESC, id DESC LIMIT ?", (limit,)
     )
-    return [
-        {
-            "path": path,
-            "sha256": sha256,
-            "size": size,
-            "reason": reason,
-            "line": line,
-            "at": to_iso(from_epoch_ms(at_ms)),
-            "kept": bool(kept),
-        }
-        for path, sha256, size, reason, line, at_ms, kept in rows
-    ]
+    return [_row(*row) for row in rows]
+
+
+def show(connection: sqlite3.Connection, number: int) -> tuple[dict[str, Any], bytes | None]:
+    """An unresolved row and its bytes, None when they were not kept. Raises NotFound."""
+    row = connection.execute(
+        f"SELECT {_COLUMNS}, body FROM quarantine WHERE id = ? AND resolved = 0", (number,)
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"no file in quarantine has the number {number}; `gaiad quarantine list` shows what there is")
+    return _row(*row[:-1]), None if row[-1] is None else zlib.decompress(row[-1])
+
+
+def drop(connection: sqlite3.Connection, number: int) -> None:
+    """Delete an unresolved row and its bytes. Raises NotFound."""
+    show(connection, number)
+    connection.execute("DELETE FROM quarantine WHERE id = ?", (number,))
+
+
+def _row(
+    number: int, path: str, sha256: str, size: int, reason: str, line: int, at_ms: int, kept: int
+) -> dict[str, Any]:
+    return {
+        "id": number,
+        "path": path,
+        "sha256": sha256,
+        "size": size,
+        "reason": reason,
+        "line": line,
+        "at": to_iso(from_epoch_ms(at_ms)),
+        "kept": bool(kept),
+    }
 
 
 def open_count(connection: sqlite3.Connection) -> int:

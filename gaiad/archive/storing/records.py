@@ -8,18 +8,68 @@ import sqlite3
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from unicodedata import combining, normalize
 
-from gaiad.archive.reading.derive import DERIVED_VERSION, Derived, page_id
-from gaiad.archive.reading.packet import PageDraft
-from gaiad.archive.storing.text_index import index_pages, unindex_pages
-from gaiad.clock import to_epoch_ms
+from gaiad.archive.reading.derive import DERIVED_VERSION, Derived, decode_canonical, page_id
+from gaiad.archive.reading.known_dialects import SESSION_TURN
+from gaiad.archive.reading.packet import Packet, PageDraft
+from gaiad.base.clock import to_epoch_ms
+from gaiad.base.text import fold
+
+IndexedRow = tuple[int, str, str, str]
+"""(pages.id, text, speaker, heading)"""
+
+
+def index_pages(connection: sqlite3.Connection, rows: Iterable[IndexedRow]) -> None:
+    """Make active pages searchable by their words; a page must not be in the index already."""
+    connection.executemany("INSERT INTO pages_text (rowid, text, speaker, heading) VALUES (?, ?, ?, ?)", rows)
+
+
+def unindex_pages(connection: sqlite3.Connection, rows: Iterable[IndexedRow]) -> None:
+    """Take pages out, with exactly the values they were indexed with, before those change or go."""
+    connection.executemany(
+        "INSERT INTO pages_text (pages_text, rowid, text, speaker, heading) VALUES ('delete', ?, ?, ?, ?)", rows
+    )
+
+
+def rebuild_text_index(connection: sqlite3.Connection) -> None:
+    """Throw the index away and make it again from the active pages."""
+    connection.execute("INSERT INTO pages_text (pages_text) VALUES ('rebuild')")
+
+
+def check_text_index(connection: sqlite3.Connection) -> str:
+    """ "" when every active page is indexed and nothing else is; otherwise what is wrong. Works on a reader."""
+    (missing,) = connection.execute(
+        "SELECT count(*) FROM pages p WHERE p.active = 1"
+        " AND NOT EXISTS (SELECT 1 FROM pages_text_docsize d WHERE d.id = p.id)"
+    ).fetchone()
+    (surplus,) = connection.execute(
+        "SELECT count(*) FROM pages_text_docsize d"
+        " WHERE NOT EXISTS (SELECT 1 FROM pages p WHERE p.id = d.id AND p.active = 1)"
+    ).fetchone()
+    if missing or surplus:
+        return f"text index: {missing} active pages are missing and {surplus} entries have no active page"
+    return ""
+
+
+def check_text_contents(connection: sqlite3.Connection) -> str:
+    """`check_text_index`, then FTS5 compares every posting with the pages. Needs the writing connection."""
+    problem = check_text_index(connection)
+    if problem:
+        return problem
+    try:
+        connection.execute("INSERT INTO pages_text (pages_text, rank) VALUES ('integrity-check', 1)")
+    except sqlite3.DatabaseError as error:
+        return f"text index: does not match the pages ({error})"
+    return ""
+
 
 CODEC = "zlib"
 _COMPRESSION = 6
 
 
 @dataclass(slots=True)
-class Change:
+class WriteResult:
     """What a piece of writing did to the counts, and the rowids of pages whose vectors no longer hold."""
 
     packets: int = 0
@@ -27,7 +77,7 @@ class Change:
     quarantined: int = 0
     stale_pages: list[int] = field(default_factory=list)
 
-    def add(self, other: "Change") -> None:
+    def add(self, other: "WriteResult") -> None:
         """Take up what another piece did."""
         self.packets += other.packets
         self.pages += other.pages
@@ -56,13 +106,50 @@ def find_by_hash(connection: sqlite3.Connection, sha256: str) -> tuple[str, str,
     return (str(row[0]), str(row[1]), str(row[2])) if row else None
 
 
+def holder(connection: sqlite3.Connection, packet: Packet, source: str) -> str:
+    """Who keeps a packet from `source` out of its id, "" when nobody does: an id is not taken over by weaker proof."""
+    row = connection.execute(
+        "SELECT verdict, source FROM packets WHERE packet_id = ? AND current = 1", (packet.packet_id,)
+    ).fetchone()
+    if row is None:
+        return _looks_like(connection, packet.packet_id)
+    if row[1] == SESSION_TURN.name and source != SESSION_TURN.name:
+        return "a turn of a chat session"
+    return "a verified packet" if row[0] == "verified" and packet.verdict != "verified" else ""
+
+
+def _looks_like(connection: sqlite3.Connection, packet_id: str) -> str:
+    """The packet whose id a person would read in a new id with lookalikes in it, "" for none."""
+    read = "".join(sign for sign in fold(normalize("NFC", packet_id)) if not combining(sign))
+    if read == packet_id:
+        return ""
+    found = connection.execute("SELECT 1 FROM packets WHERE packet_id = ? LIMIT 1", (read,)).fetchone()
+    return f"another packet whose id looks the same ({read})" if found else ""
+
+
+def renew(connection: sqlite3.Connection, sha256: str, received_ms: int) -> tuple[int, WriteResult]:
+    """Make the packet with these bytes, which came again, current as the next revision; 0 when it stays as it is."""
+    rowid, packet_id, current, source, canonical = connection.execute(
+        "SELECT id, packet_id, current, source, canonical FROM packets WHERE sha256 = ?", (sha256,)
+    ).fetchone()
+    if current or holder(connection, decode_canonical(canonical), source):
+        return 0, WriteResult()
+    change = _retire(connection, packet_id)
+    (newest,) = connection.execute("SELECT max(revision) FROM packets WHERE packet_id = ?", (packet_id,)).fetchone()
+    connection.execute(
+        "UPDATE packets SET revision = ?, received_ms = ? WHERE id = ?", (newest + 1, received_ms, rowid)
+    )
+    change.add(_set_current(connection, rowid, current=True))
+    return int(newest) + 1, change
+
+
 def insert(
     connection: sqlite3.Connection, derived: Derived, body: bytes, source: str, modified_ms: int, received_ms: int
-) -> tuple[bool, Change]:
+) -> tuple[bool, WriteResult]:
     """Store a packet whose bytes are new; true when its id was known, so that this is a revision of it."""
     packet_id = derived.packet.packet_id
     (newest,) = connection.execute("SELECT max(revision) FROM packets WHERE packet_id = ?", (packet_id,)).fetchone()
-    change = Change()
+    change = WriteResult()
     if newest is not None:
         change.add(_retire(connection, packet_id))
     columns = {
@@ -86,7 +173,7 @@ def insert(
     return newest is not None, change
 
 
-def rewrite(connection: sqlite3.Connection, rowid: int, derived: Derived) -> Change:
+def rewrite(connection: sqlite3.Connection, rowid: int, derived: Derived) -> WriteResult:
     """Bring everything derived of a stored packet up to date; pages that read the same keep their rows and vectors."""
     (old_id,) = connection.execute("SELECT packet_id FROM packets WHERE id = ?", (rowid,)).fetchone()
     packet_id = derived.packet.packet_id
@@ -150,7 +237,7 @@ def _write_pages(
 ) -> None:
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'pages'").fetchone()
     first = (row[0] if row else 0) + 1
-    sha256, timestamp_ms = derived.packet.sha256, to_epoch_ms(derived.packet.timestamp)
+    sha256 = derived.packet.sha256
     numbered = list(enumerate(pages, start=first))
     connection.executemany(
         "INSERT INTO pages (id, page_id, packet, sequence, section, path, speaker, heading, text, start, end,"
@@ -164,23 +251,23 @@ def _write_pages(
                 page.section,
                 page.path,
                 page.speaker,
-                derived.heading,
+                page.heading,
                 page.text,
                 page.start,
                 page.end,
-                timestamp_ms,
+                page.timestamp_ms,
                 active,
             )
             for number, page in numbered
         ],
     )
     if active:
-        index_pages(connection, [(number, page.text, page.speaker, derived.heading) for number, page in numbered])
+        index_pages(connection, [(number, page.text, page.speaker, page.heading) for number, page in numbered])
 
 
-def _retire(connection: sqlite3.Connection, packet_id: str) -> Change:
+def _retire(connection: sqlite3.Connection, packet_id: str) -> WriteResult:
     """Take the current revision of a packet out of search; it stays citable."""
-    change = Change()
+    change = WriteResult()
     for (rowid,) in connection.execute(
         "SELECT id FROM packets WHERE packet_id = ? AND current = 1", (packet_id,)
     ).fetchall():
@@ -188,7 +275,7 @@ def _retire(connection: sqlite3.Connection, packet_id: str) -> Change:
     return change
 
 
-def _set_current(connection: sqlite3.Connection, rowid: int, *, current: bool) -> Change:
+def _set_current(connection: sqlite3.Connection, rowid: int, *, current: bool) -> WriteResult:
     rows = connection.execute(
         "SELECT id, text, speaker, heading FROM pages WHERE packet = ? AND active = ?", (rowid, not current)
     ).fetchall()
@@ -198,16 +285,16 @@ def _set_current(connection: sqlite3.Connection, rowid: int, *, current: bool) -
     connection.execute("UPDATE packets SET current = ? WHERE id = ?", (current, rowid))
     if current:
         index_pages(connection, rows)
-        return Change(packets=1, pages=len(rows))
-    return Change(packets=-1, pages=-len(rows), stale_pages=[row[0] for row in rows])
+        return WriteResult(packets=1, pages=len(rows))
+    return WriteResult(packets=-1, pages=-len(rows), stale_pages=[row[0] for row in rows])
 
 
-def _settle_revisions(connection: sqlite3.Connection, packet_id: str) -> Change:
+def _settle_revisions(connection: sqlite3.Connection, packet_id: str) -> WriteResult:
     """Number the revisions of a packet in the order they came; the last one is current."""
     rows = connection.execute(
-        "SELECT id, current FROM packets WHERE packet_id = ? ORDER BY id", (packet_id,)
+        "SELECT id, current FROM packets WHERE packet_id = ? ORDER BY received_ms, id", (packet_id,)
     ).fetchall()
-    change = Change()
+    change = WriteResult()
     connection.execute("UPDATE packets SET revision = -revision WHERE packet_id = ?", (packet_id,))
     for revision, (rowid, current) in enumerate(rows, start=1):
         connection.execute("UPDATE packets SET revision = ? WHERE id = ?", (revision, rowid))
@@ -216,7 +303,7 @@ def _settle_revisions(connection: sqlite3.Connection, packet_id: str) -> Change:
     return change
 
 
-def _rewrite_pages(connection: sqlite3.Connection, rowid: int, derived: Derived) -> Change:
+def _rewrite_pages(connection: sqlite3.Connection, rowid: int, derived: Derived) -> WriteResult:
     """Compare by sequence: same text keeps row, id and vector; other text keeps row and id; the rest comes or goes."""
     (active,) = connection.execute("SELECT current FROM packets WHERE id = ?", (rowid,)).fetchone()
     stored = {
@@ -230,16 +317,15 @@ def _rewrite_pages(connection: sqlite3.Connection, rowid: int, derived: Derived)
     gone = [row for sequence, row in stored.items() if sequence >= len(derived.pages)]
     kept = [(stored[page.sequence], page) for page in derived.pages if page.sequence in stored]
     reworded = [
-        (row, page) for row, page in kept if (row[2], row[3], row[4]) != (page.text, page.speaker, derived.heading)
+        (row, page) for row, page in kept if (row[2], row[3], row[4]) != (page.text, page.speaker, page.heading)
     ]
     if active:
         unindex_pages(connection, [(row[0], row[2], row[3], row[4]) for row in (*gone, *(row for row, _ in reworded))])
     stale = [row[0] for row in (*gone, *(row for row, _ in reworded))]
     connection.executemany("DELETE FROM vectors WHERE page = ?", [(page,) for page in stale])
     connection.executemany("DELETE FROM pages WHERE id = ?", [(row[0],) for row in gone])
-    moment = to_epoch_ms(derived.packet.timestamp)
     wanted = [
-        (row, (page.text, page.speaker, derived.heading, page.section, page.path, page.start, page.end, moment))
+        (row, (page.text, page.speaker, page.heading, page.section, page.path, page.start, page.end, page.timestamp_ms))
         for row, page in kept
     ]
     connection.executemany(
@@ -248,7 +334,7 @@ def _rewrite_pages(connection: sqlite3.Connection, rowid: int, derived: Derived)
         [(*values, row[0]) for row, values in wanted if row[2:] != values],
     )
     if active:
-        index_pages(connection, [(row[0], page.text, page.speaker, derived.heading) for row, page in reworded])
+        index_pages(connection, [(row[0], page.text, page.speaker, page.heading) for row, page in reworded])
     fresh = [page for page in derived.pages if page.sequence not in stored]
     _write_pages(connection, rowid, derived, fresh, active=bool(active))
-    return Change(pages=len(fresh) - len(gone) if active else 0, stale_pages=stale)
+    return WriteResult(pages=len(fresh) - len(gone) if active else 0, stale_pages=stale)

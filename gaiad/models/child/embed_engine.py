@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gaiad.models.child.bindings import library
-from gaiad.models.child.crowding import Crowding
-from gaiad.models.child.inbox import Inbox, Job
+from gaiad.models.child.inbox import Inbox, QueuedRequest
 from gaiad.models.child.llama import (
     ABORTED,
     AbortFlag,
     Batch,
+    LlamaTokenizer,
     Log,
     ModelFileError,
-    Tokenizer,
+    library,
     load_model,
     open_embedding_context,
 )
+from gaiad.models.child.step_plan import ThreadThrottle
 from gaiad.models.supervision.protocol import MAX_THREADS, PROTOCOL_VERSION, Embed, Failed, Load, Ready, Reply, Vectors
 
 MAX_SEQUENCES = 64
@@ -43,7 +43,7 @@ class EmbedEngine:
         if not library.llama_model_n_params(self._model):
             raise ModelFileError(f"{path}: has a vocabulary and no weights; choose a complete embedding GGUF")
         try:
-            self._tokenizer = Tokenizer(self._model)
+            self._tokenizer = LlamaTokenizer(self._model)
             self._open_context(load)
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from error
@@ -57,7 +57,7 @@ class EmbedEngine:
         self._aim = max(1, load.batch_tokens)
         capacity = max(self._aim, self._window)
         threads = load.threads or min(len(os.sched_getaffinity(0)), MAX_THREADS)
-        self._crowding = Crowding(threads)
+        self._crowding = ThreadThrottle(threads)
         self._context = open_embedding_context(
             self._model,
             tokens=capacity,
@@ -105,16 +105,16 @@ class EmbedEngine:
         library.llama_free(self._context)
         library.llama_model_free(self._model)
 
-    def _begin(self, job: Job) -> "Progress":
+    def _begin(self, job: QueuedRequest) -> "EmbeddingProgress":
         if job.state is None:
             request: Embed = job.request
-            progress = Progress(len(request.texts), self._dimension)
+            progress = EmbeddingProgress(len(request.texts), self._dimension)
             for row, text in enumerate(request.texts):
                 for tokens in self._windows(text):
                     progress.windows.append((row, tokens))
             progress.windows.sort(key=lambda window: len(window[1]))
             job.state = progress
-        kept: Progress = job.state
+        kept: EmbeddingProgress = job.state
         return kept
 
     def _windows(self, text: str) -> Iterator[list[int]]:
@@ -126,7 +126,7 @@ class EmbedEngine:
             content = tokens[piece * size : (piece + 1) * size]
             yield [*self._tokenizer.prefix, *content, *self._tokenizer.suffix] or [0]
 
-    def _run_batch(self, progress: "Progress") -> str:
+    def _run_batch(self, progress: "EmbeddingProgress") -> str:
         """Compute the next batch; "" when it is done or was interrupted, else what went wrong."""
         windows = progress.next_windows(self._aim)
         self._batch.clear()
@@ -166,7 +166,7 @@ class EmbedEngine:
         return int(library.llama_encode(self._context, self._batch.handle))
 
 
-class Progress:
+class EmbeddingProgress:
     """What is done of one request: windows sorted by length, and the weighted sum of vectors per text."""
 
     def __init__(self, rows: int, dimension: int) -> None:

@@ -12,15 +12,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gaiad.models.child.alphabet import alphabet_of
 from gaiad.models.child.generate_context import DECODED, FULL, GenerateContext
+from gaiad.models.child.inbox import Mailbox, News
 from gaiad.models.child.llama import ABORTED
-from gaiad.models.child.mailbox import Mailbox, News
-from gaiad.models.child.masking import GrammarFault
-from gaiad.models.child.pace import Pace
-from gaiad.models.child.sampling import sampling_problem
+from gaiad.models.child.sampling import FormFault, form_tokens, sampling_problem
 from gaiad.models.child.sequences import Sequences
-from gaiad.models.child.step_plan import plan_step
+from gaiad.models.child.step_plan import StepBudget, plan_step
 from gaiad.models.child.stream_state import StreamState
 from gaiad.models.child.vocabulary import Untokenizable
 from gaiad.models.supervision.protocol import PROTOCOL_VERSION, Failed, Finished, Generate, Load, Pong, Ready, Reply
@@ -33,11 +30,11 @@ class GenerateEngine:
 
     def __init__(self, load: Load) -> None:
         self._context = GenerateContext(Path(load.path), load)
-        alphabet_of(self._context.vocabulary)  # half a second for 150,000 tokens: now, not while somebody waits
+        form_tokens(self._context.vocabulary)  # a second for 150,000 tokens: now, not while somebody waits
         self.interrupt = self._context.interrupt
         self._sequences = Sequences(self._context.memory, self._context.numbers, self._context.cells)
         self._mailbox = Mailbox(self.interrupt)
-        self._pace = Pace(self._context.chunk)
+        self._pace = StepBudget(self._context.chunk)
         self._parallel = load.sequences
         self._live: dict[int, StreamState] = {}
         self._waiting: list[StreamState] = []
@@ -99,7 +96,7 @@ class GenerateEngine:
         self._arrivals += 1
         try:
             stream = StreamState(request, self._arrivals, self._context.vocabulary)
-        except (GrammarFault, Untokenizable) as error:
+        except (FormFault, Untokenizable) as error:
             return str(error)
         problem = self._too_long(stream)
         if problem:

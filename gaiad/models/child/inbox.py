@@ -1,8 +1,8 @@
-"""The worker's waiting line: what the reader thread takes off the socket and the engine's thread works through.
+"""What the reader thread hands to an engine, in two shapes.
 
-The most urgent job comes first. A job that is more urgent than the running one, or a cancel of the running one, raises
-the engine's interrupt flag; the engine puts an interrupted job back with the progress it has made. Owns no socket and
-no model, so that every engine that works on one job at a time can use it.
+An engine that works on one job at a time has an Inbox: the most urgent job first. A generating engine has a Mailbox:
+it takes all that is new between two decode steps and decides by itself who goes on. Both raise the interrupt flag where
+the running step should not be waited for: a cancel, a stop, a more urgent request. They own no socket and no model.
 """
 
 import heapq
@@ -10,7 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from gaiad.models.supervision.protocol import Failed, Ping, Pong, Reply
+import msgspec
+
+from gaiad.models.supervision.protocol import Failed, Generate, Ping, Pong, Reply
 
 
 class Interrupt(Protocol):
@@ -21,7 +23,7 @@ class Interrupt(Protocol):
     def clear(self) -> None: ...
 
 
-class Job:
+class QueuedRequest:
     """One request in the line. `state` is the engine's own: what it has done of it so far."""
 
     __slots__ = ("arrival", "cancelled", "id", "priority", "request", "state")
@@ -34,7 +36,7 @@ class Job:
         self.cancelled = False
         self.state: Any = None
 
-    def __lt__(self, other: "Job") -> bool:
+    def __lt__(self, other: "QueuedRequest") -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)
 
 
@@ -45,8 +47,8 @@ class Inbox:
         self._interrupt = interrupt
         self._reply = reply
         self._changed = threading.Condition()
-        self._waiting: list[Job] = []
-        self._running: Job | None = None
+        self._waiting: list[QueuedRequest] = []
+        self._running: QueuedRequest | None = None
         self._pings: list[int] = []
         self._arrivals = 0
         self._closed = False
@@ -57,7 +59,7 @@ class Inbox:
         """Queue a request; interrupts the running job when this one is more urgent."""
         with self._changed:
             self._arrivals += 1
-            heapq.heappush(self._waiting, Job(request, self._arrivals))
+            heapq.heappush(self._waiting, QueuedRequest(request, self._arrivals))
             if self._running is not None and request.priority < self._running.priority:
                 self._interrupt.set()
             self._changed.notify()
@@ -90,7 +92,7 @@ class Inbox:
 
     # -- the engine's side
 
-    def take(self) -> Job | None:
+    def take(self) -> QueuedRequest | None:
         """Wait for the most urgent job; None once the inbox is closed. Answers pings meanwhile."""
         while True:
             with self._changed:
@@ -105,7 +107,7 @@ class Inbox:
                     return self._running
             self._pong(pings)
 
-    def carry_on(self, job: Job) -> bool:
+    def carry_on(self, job: QueuedRequest) -> bool:
         """Between two batches: answers pings; False when the engine must let go of `job` (see `put_back`)."""
         with self._changed:
             pings, self._pings = self._pings, []
@@ -114,7 +116,7 @@ class Inbox:
         self._pong(pings)
         return stay
 
-    def put_back(self, job: Job) -> None:
+    def put_back(self, job: QueuedRequest) -> None:
         """Return an interrupted job to its old place in the line, or answer it when it was cancelled."""
         with self._changed:
             self._running = None
@@ -126,3 +128,55 @@ class Inbox:
     def _pong(self, pings: list[int]) -> None:
         for ping_id in pings:
             self._reply(Pong(id=ping_id))
+
+
+class News(msgspec.Struct, kw_only=True):
+    """What came since the last look."""
+
+    requests: list[Generate] = []
+    cancels: list[int] = []
+    pings: list[int] = []
+    closed: bool = False
+
+
+class Mailbox:
+    """Shared by two threads. `urgency` is the priority a new request must beat to interrupt the running step."""
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        self._interrupt = interrupt
+        self._changed = threading.Condition()
+        self._news = News()
+        self.urgency: int | None = None
+
+    def put(self, request: Generate) -> None:
+        with self._changed:
+            self._news.requests.append(request)
+            if self.urgency is not None and request.priority < self.urgency:
+                self._interrupt.set()
+            self._changed.notify()
+
+    def cancel(self, request_id: int) -> None:
+        with self._changed:
+            self._news.cancels.append(request_id)
+            self._interrupt.set()
+            self._changed.notify()
+
+    def ping(self, ping: Ping) -> None:
+        with self._changed:
+            self._news.pings.append(ping.id)
+            self._changed.notify()
+
+    def close(self) -> None:
+        with self._changed:
+            self._news.closed = True
+            self._interrupt.set()
+            self._changed.notify()
+
+    def collect(self, *, wait: bool) -> News:
+        """Everything new; with `wait` at least one thing. Lowers the interrupt: what it was raised for is in hand."""
+        with self._changed:
+            if wait:
+                self._changed.wait_for(lambda: self._news != News())
+            news, self._news = self._news, News(closed=self._news.closed)
+            self._interrupt.clear()
+            return news

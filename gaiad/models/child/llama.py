@@ -1,16 +1,35 @@
 """llama.cpp behind a few typed calls: load, tokenise, encode, abort. The one place that touches its C API for engines.
 
-Imported in child processes only: a bad file can abort the process, and the library costs tens of megabytes. Every call
-keeps the limits whose violation would abort (batch above n_batch, position above the window).
+Imported in child processes only: a bad file can abort the process, and the library costs tens of megabytes. Only the C
+functions are imported, for the llama_cpp package's high-level half (chat formats, templates, a disk cache) is two
+thirds of a worker's start and 20 MB that no worker uses. Every call keeps the limits whose violation would abort (batch
+above n_batch, position above the window).
 """
 
 import ctypes
+import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from gaiad.models.child.bindings import library
+
+def _import_bindings() -> Any:
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is None or spec.submodule_search_locations is None:
+        raise ImportError("llama_cpp is not installed; run `make`")
+    if "llama_cpp" not in sys.modules:
+        package = ModuleType("llama_cpp")
+        package.__path__ = list(spec.submodule_search_locations)
+        package.__spec__ = spec
+        sys.modules["llama_cpp"] = package
+    return importlib.import_module("llama_cpp.llama_cpp")
+
+
+library = _import_bindings()
+
 
 _WARNING = 3
 _CONTINUED = 5
@@ -155,7 +174,7 @@ class ContextMemory:
         return int(library.llama_memory_seq_pos_max(self._memory, sequence)) + 1
 
 
-class Tokenizer:
+class LlamaTokenizer:
     """The model's own vocabulary. Control tokens in text are never parsed as such."""
 
     def __init__(self, model: Any) -> None:

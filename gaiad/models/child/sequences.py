@@ -23,7 +23,7 @@ class Memory(Protocol):
         ...
 
 
-class Held:
+class HeldSequence:
     """One sequence: the tokens evaluated in it, one cell each, and how many it may grow to while live."""
 
     __slots__ = ("cells", "id", "room", "tokens")
@@ -47,10 +47,10 @@ class Sequences:
         self._free = list(range(numbers))
         self._cell = itertools.count()
         self.cells = cells
-        self.live: dict[int, Held] = {}
-        self.kept: dict[int, Held] = {}  # oldest first
+        self.live: dict[int, HeldSequence] = {}
+        self.kept: dict[int, HeldSequence] = {}  # oldest first
 
-    def place(self, tokens: Sequence[int], room: int) -> Held | None:
+    def place(self, tokens: Sequence[int], room: int) -> HeldSequence | None:
         """A live sequence holding the longest beginning of `tokens` any other holds (never all: the last gives logits).
 
         None when `room` cells are not to be had now; nothing was given up then.
@@ -64,12 +64,12 @@ class Sequences:
             self._drop_oldest()
         return held
 
-    def extend(self, held: Held, tokens: Sequence[int]) -> None:
+    def extend(self, held: HeldSequence, tokens: Sequence[int]) -> None:
         """`tokens` were evaluated at the end of `held`."""
         held.tokens.extend(tokens)
         held.cells.extend(itertools.islice(self._cell, len(tokens)))
 
-    def shorten(self, held: Held, length: int) -> None:
+    def shorten(self, held: HeldSequence, length: int) -> None:
         """Cut `held` back to `length` tokens, or to none when the model refuses a partial cut."""
         if length >= held.length:
             return
@@ -78,7 +78,7 @@ class Sequences:
             length = 0
         del held.tokens[length:], held.cells[length:]
 
-    def release(self, held: Held) -> None:
+    def release(self, held: HeldSequence) -> None:
         """No longer live: keep it as the most recently used one. Those that are only a beginning of it go."""
         del self.live[held.id]
         for other in [other for other in self.kept.values() if held.tokens[: other.length] == other.tokens]:
@@ -101,7 +101,7 @@ class Sequences:
     def _promised(self) -> int:
         return sum(held.room - held.length for held in self.live.values())
 
-    def _best(self, tokens: Sequence[int]) -> tuple[Held | None, int]:
+    def _best(self, tokens: Sequence[int]) -> tuple[HeldSequence | None, int]:
         best, length = None, 0
         for held in [*self.live.values(), *self.kept.values()]:
             shared = min(common_prefix(held.tokens, tokens), len(tokens) - 1)
@@ -109,14 +109,14 @@ class Sequences:
                 best, length = held, shared
         return best, length
 
-    def _open(self, source: Held | None, matched: int, room: int) -> Held:
+    def _open(self, source: HeldSequence | None, matched: int, room: int) -> HeldSequence:
         if not self._free:
             victim = next((held for held in self.kept.values() if held is not source), None)
             if victim is None:
                 assert source is not None, "more live sequences than numbers"
                 return self._take_over(source, matched, room)
             self._forget(victim)
-        held = Held(self._free.pop(), room)
+        held = HeldSequence(self._free.pop(), room)
         self.live[held.id] = held
         if source is not None:
             self._memory.copy(source.id, held.id, matched)
@@ -125,7 +125,7 @@ class Sequences:
                 self.kept[source.id] = self.kept.pop(source.id)
         return held
 
-    def _take_over(self, source: Held, matched: int, room: int) -> Held:
+    def _take_over(self, source: HeldSequence, matched: int, room: int) -> HeldSequence:
         """The only kept sequence becomes the live one: there is no number left to copy it to."""
         self.live[source.id] = self.kept.pop(source.id)
         source.room = room
@@ -135,7 +135,7 @@ class Sequences:
     def _drop_oldest(self) -> None:
         self._forget(next(iter(self.kept.values())))
 
-    def _forget(self, held: Held) -> None:
+    def _forget(self, held: HeldSequence) -> None:
         self._memory.truncate(held.id, 0)
         del self.kept[held.id]
         self._free.append(held.id)
@@ -155,5 +155,5 @@ def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     return low
 
 
-def _distinct(sequences: Iterable[Held], more: Iterable[int]) -> int:
+def _distinct(sequences: Iterable[HeldSequence], more: Iterable[int]) -> int:
     return len(set(more).union(*(held.cells for held in sequences)))

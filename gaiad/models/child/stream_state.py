@@ -3,9 +3,8 @@
 import time
 from typing import Literal
 
-from gaiad.models.child.masking import GrammarFault
-from gaiad.models.child.sampling import Sampler
-from gaiad.models.child.sequences import Held
+from gaiad.models.child.sampling import FormFault, Sampler
+from gaiad.models.child.sequences import HeldSequence
 from gaiad.models.child.step_plan import Want
 from gaiad.models.child.text_stream import TextStream
 from gaiad.models.child.vocabulary import Vocabulary
@@ -24,7 +23,7 @@ class StreamState:
         self.tokens = vocabulary.encode(request.segments)
         self.prompt_tokens = len(self.tokens)
         self.cached_tokens = 0
-        self.held: Held | None = None
+        self.held: HeldSequence | None = None
         self._vocabulary = vocabulary
         self._sampler = Sampler(request.seed, request.sampling, vocabulary, request.grammar)
         self._text = TextStream(request.stop)
@@ -50,7 +49,7 @@ class StreamState:
         pending = len(self.tokens) - self.held.length
         return Want(pending=pending, rank=self.rank, prefilling=pending > 1 or not self.made)
 
-    def place(self, held: Held) -> None:
+    def place(self, held: HeldSequence) -> None:
         """It is live now, with `held` holding what the cache had of it."""
         self.held = held
         if not self._placed:
@@ -60,11 +59,11 @@ class StreamState:
     def advance(self, context: object, index: int) -> Delta | Finished | Failed | None:
         """Take the next token from the logits at `index`. None when there is nothing to show yet.
 
-        Failed when the request's grammar lets nothing follow; it is over then, as after Finished.
+        Failed when the reply's form lets nothing follow; it is over then, as after Finished.
         """
         try:
             token = self._sampler.choose(context, index)
-        except GrammarFault as fault:
+        except FormFault as fault:
             return Failed(id=self.id, code="bad_input", reason=f"{fault}, after {self._written()!r}")
         self._first = self._first or time.monotonic()
         if self._vocabulary.ends(token):

@@ -1,6 +1,7 @@
 """From token bytes to text that may be shown: characters cut across tokens are joined, stop strings are held back.
 
-Pure. Bytes that are no UTF-8 become U+FFFD, as in a decoding of the whole at once; a half character waits for its rest.
+Pure, and needed before llama.cpp is built. Bytes that are not UTF-8 become U+FFFD, as in a decoding of the whole at
+once; a half character waits for its rest.
 """
 
 import codecs

@@ -1,4 +1,4 @@
-"""A model's vocabulary: prompt segments to tokens, tokens to bytes (decision 8: retrieved text is data).
+"""The vocabulary of a model: prompt segments to tokens, tokens to bytes (decision 8: retrieved text is data).
 
 Segments are tokenised apart. Only a trusted one may hold control tokens; in an untrusted one every literal of a control
 or user-defined token is cut after its first character, so that it is read as plain text. The generating worker and the
@@ -6,12 +6,14 @@ tokenizer child both count with this class, so that their counts cannot differ. 
 """
 
 import ctypes
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
-from gaiad.generation import Segment
-from gaiad.models.child.bindings import library
-from gaiad.models.child.literals import Literals
+from gaiad.models.child.llama import library
+from gaiad.wire.generation import Segment
 
 _PIECE_BYTES = 256
 _ANCHOR = "\n"
@@ -22,7 +24,7 @@ class Untokenizable(ValueError):
 
 
 class Vocabulary:
-    """`size` tokens; `handle` is llama.cpp's own."""
+    """`size` tokens, of which `control` never show; `handle` is llama.cpp's own."""
 
     def __init__(self, model: Any) -> None:
         self.handle = library.llama_model_get_vocab(model)
@@ -31,7 +33,7 @@ class Vocabulary:
         self._adds_begin = bool(library.llama_vocab_get_add_bos(self.handle)) and 0 <= self._begin < self.size
         self._buffer = ctypes.create_string_buffer(_PIECE_BYTES)
         self._pieces: dict[int, bytes] = {}
-        self._marked, self._control = self._special_tokens()
+        self._marked, self.control = self._special_tokens()
         self._literals = Literals(self.text(token) for token in self._marked)
         self._anchor = self._anchored_beginning()
 
@@ -64,7 +66,7 @@ class Vocabulary:
             for part in [segment.text] if segment.trusted else self._literals.cut(segment.text):
                 continues = bool(tokens) and tokens[-1] not in self._marked
                 found = self._continue(part, segment.trusted) if continues else self._tokenize(part, segment.trusted)
-                if not segment.trusted and not self._control.isdisjoint(found):
+                if not segment.trusted and not self.control.isdisjoint(found):
                     raise Untokenizable(
                         "this vocabulary writes ordinary text with control tokens; choose another model"
                     )
@@ -99,11 +101,11 @@ class Vocabulary:
         return frozenset(found), frozenset(token for token, value in found.items() if value & control)
 
     def _literal(self, token: int) -> str:
-        return self.text(token) if token in self._control else ""
+        return self.text(token) if token in self.control else ""
 
     def _anchored_beginning(self) -> list[int] | None:
         """The tokens of the anchor where this vocabulary writes a space before every text, None where it does not."""
-        if not self._control.isdisjoint(plain := self._tokenize("x", False)) or not plain:
+        if not self.control.isdisjoint(plain := self._tokenize("x", False)) or not plain:
             return None
         return self._tokenize(_ANCHOR, False) if self._read_piece(plain[0]).startswith(b" ") else None
 
@@ -132,3 +134,41 @@ class Vocabulary:
             self._buffer = ctypes.create_string_buffer(-length)
             length = library.llama_token_to_piece(self.handle, token, self._buffer, len(self._buffer), 0, False)
         return self._buffer.raw[: max(0, length)]
+
+
+_SPACE = "\u2581"  # how many vocabularies write a space; either may stand for the other
+_WHITE = " \t\r\n" + _SPACE
+
+
+class Literals:
+    """Literals of two characters or more that are not white space alone; the others cannot be cut and do no harm."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        found = {text.replace(" ", _SPACE) for text in texts if len(text) > 1 and text.strip(_WHITE)}
+        seconds: defaultdict[str, set[str]] = defaultdict(set)
+        lengths: defaultdict[str, defaultdict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for text in found:
+            seconds[text[0]].add(text[1])
+            lengths[text[:2]][len(text)].add(text)
+        self._by_start = {start: sorted(sets.items()) for start, sets in lengths.items()}
+        places = [
+            f"{re.escape(first)}(?=[{''.join(map(re.escape, sorted(second)))}])" for first, second in seconds.items()
+        ]
+        self._place = re.compile("|".join(sorted(places))) if places else None
+
+    def starts(self, text: str) -> Iterator[int]:
+        """Where a literal begins, in order."""
+        if self._place is None:
+            return
+        spaced = text.replace(" ", _SPACE)
+        for match in self._place.finditer(spaced):
+            start = match.start()
+            if any(
+                spaced[start : start + length] in texts for length, texts in self._by_start[spaced[start : start + 2]]
+            ):
+                yield start
+
+    def cut(self, text: str) -> list[str]:
+        """The text in parts, none of which holds a literal: each is cut after its first character."""
+        cuts = [0, *(start + 1 for start in self.starts(text)), len(text)]
+        return [text[start:end] for start, end in pairwise(cuts) if start < end]

@@ -1,11 +1,13 @@
 """A model's child process: `python -m gaiad.models.child.worker FD PARENT_PID`.
 
-A reader thread takes requests and cancels off the socket; the main thread runs the engine. The process ends with its
-parent, kill -9 included: the kernel signals it (PR_SET_PDEATHSIG), and an end of file on the socket is an exit. It
-holds nothing durable, so it may die at any moment.
+A reader thread takes requests and cancels off the socket; the main thread runs the engine; a writer thread sends the
+replies, so that no engine waits for a slow reader. The process ends with its parent, kill -9 included: the kernel
+signals it (PR_SET_PDEATHSIG), and an end of file on the socket is an exit. It holds nothing durable, so it may die at
+any moment.
 """
 
 import ctypes
+import itertools
 import os
 import signal
 import socket
@@ -14,13 +16,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from gaiad.models.child.outbox import Outbox
 from gaiad.models.supervision.protocol import (
     HEADER_BYTES,
     PROTOCOL_VERSION,
     Cancel,
-    CheckGrammar,
+    CompileForm,
+    Delta,
     Embed,
+    Failed,
     Generate,
     Load,
     LoadFailed,
@@ -33,13 +36,73 @@ from gaiad.models.supervision.protocol import (
     Stop,
     Tokenize,
     decode_request,
+    encode_frame,
     frame_length,
 )
+
+_FLUSH_S = 5.0
+
+
+class Outbox:
+    """`put` from any thread. `write` sends bytes and may block; when it raises, `broken` is called and all is over."""
+
+    def __init__(self, write: Callable[[bytes], None], broken: Callable[[OSError], None]) -> None:
+        self._write = write
+        self._broken = broken
+        self._changed = threading.Condition()
+        self._waiting: dict[int, Reply] = {}  # a piece under its request's id, all else under a number below 0
+        self._other = itertools.count(-1, -1)
+        self._writing = False
+        threading.Thread(target=self._run, name="writer", daemon=True).start()
+
+    def put(self, reply: Reply) -> None:
+        """Queue it; never blocks."""
+        with self._changed:
+            if isinstance(reply, Delta):
+                before = self._waiting.get(reply.id)
+                self._waiting[reply.id] = _joined(before, reply) if isinstance(before, Delta) else reply
+            else:
+                self._waiting[next(self._other)] = reply
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float = _FLUSH_S) -> bool:
+        """Wait until everything is written; False when the reader does not take it in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not (self._waiting or self._writing), timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._waiting))
+                replies, self._waiting = list(self._waiting.values()), {}
+                self._writing = True
+            try:
+                self._write(b"".join(map(_frame, replies)))
+            except OSError as error:
+                self._broken(error)
+                return
+
+
+def _joined(before: Delta, after: Delta) -> Delta:
+    return Delta(id=after.id, text=before.text + after.text, tokens=after.tokens)
+
+
+def _frame(reply: Reply) -> bytes:
+    """A reply that is too large for a frame becomes the failure of its request."""
+    try:
+        return encode_frame(reply)
+    except ProtocolError as error:
+        if isinstance(reply, Ready | LoadFailed):
+            raise
+        return encode_frame(Failed(id=reply.id, code="engine", reason=str(error)))
+
 
 _PR_SET_PDEATHSIG = 1
 
 
-class Line(Protocol):
+class RequestQueue(Protocol):
     """Where the reader thread leaves what it read; the engine looks there."""
 
     def put(self, request: Any) -> None: ...
@@ -56,14 +119,14 @@ class Engine(Protocol):
 
     def describe(self) -> Ready: ...
 
-    def open_line(self, reply: Callable[[Reply], None]) -> Line: ...
+    def open_line(self, reply: Callable[[Reply], None]) -> RequestQueue: ...
 
     def serve(self) -> None: ...
 
     def close(self) -> None: ...
 
 
-class Connection:
+class FrameConnection:
     """Frames over the inherited socket; `send` is safe from any thread and never waits for the daemon."""
 
     def __init__(self, link: socket.socket) -> None:
@@ -96,7 +159,7 @@ def main(arguments: list[str]) -> int:
     descriptor, parent = int(arguments[0]), int(arguments[1])
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the daemon, which stops its workers in order
-    connection = Connection(socket.socket(fileno=descriptor))
+    connection = FrameConnection(socket.socket(fileno=descriptor))
     first = connection.receive()
     if first is None:
         return 0
@@ -141,7 +204,7 @@ def open_engine(first: Request) -> Engine:
         raise LoadError(str(error)) from error
 
 
-def read_requests(connection: Connection, line: Line) -> None:
+def read_requests(connection: FrameConnection, line: RequestQueue) -> None:
     """Feed the line until Stop. End of file means that the daemon is gone: exit at once, even amid a batch."""
     while True:
         try:
@@ -153,7 +216,7 @@ def read_requests(connection: Connection, line: Line) -> None:
         if request is None:
             os._exit(0)
         match request:
-            case Embed() | Generate() | Tokenize() | Render() | CheckGrammar():
+            case Embed() | Generate() | Tokenize() | Render() | CompileForm():
                 line.put(request)
             case Cancel():
                 line.cancel(request.id)

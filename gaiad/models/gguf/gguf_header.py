@@ -1,16 +1,18 @@
 """Reads the head of a GGUF cheaply: what kind of model it is, without loading it or importing a model library.
 
-The daemon needs the vector's width before the worker is up, and a clear refusal of files that are no models. Values are
-hostile until checked: every length is bounded by the file's size.
+The daemon needs the vector's width before the worker is up, and a clear refusal of files that are not models. Values
+are hostile until checked: every length is bounded by the file's size.
 """
 
+import hashlib
+import os
 import struct
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -42,34 +44,34 @@ def read_header(path: Path) -> GgufHeader:
         raise BadInput(f"{path}: no such model file; check the path, or fetch one with `gaiad models pull`") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); check that it is a file you may read") from error
-    except Damaged as damage:
+    except DamagedGguf as damage:
         raise BadInput(f"{path}: {damage}; replace it with a complete GGUF") from damage
 
 
-class Damaged(Exception):
-    """The file is no complete GGUF; says what is wrong with it, without its name."""
+class DamagedGguf(Exception):
+    """The file is not a complete GGUF; says what is wrong with it, without its name."""
 
 
 def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
     magic = file.read(4)
     if magic != MAGIC:
-        raise Damaged(f"is not a GGUF (it starts with {magic!r}, not {MAGIC!r})")
+        raise DamagedGguf(f"is not a GGUF (it starts with {magic!r}, not {MAGIC!r})")
     version = read_number(file, "<I")
     if version not in VERSIONS:
-        raise Damaged(f"is GGUF version {version}, versions {VERSIONS[0]} and {VERSIONS[1]} can be read")
+        raise DamagedGguf(f"is GGUF version {version}, versions {VERSIONS[0]} and {VERSIONS[1]} can be read")
     tensors, keys = read_number(file, "<Q"), read_number(file, "<Q")
     if tensors == 0:
-        raise Damaged("holds no weights (a vocabulary-only file)")
+        raise DamagedGguf("holds no weights (a vocabulary-only file)")
     if keys > MAX_KEYS or tensors > size:
-        raise Damaged(f"has a damaged header ({keys} keys, {tensors} tensors)")
+        raise DamagedGguf(f"has a damaged header ({keys} keys, {tensors} tensors)")
     metadata = _metadata(file, keys, size)
     architecture = metadata.get("general.architecture")
     width = metadata.get(f"{architecture}.embedding_length_out", metadata.get(f"{architecture}.embedding_length"))
     context = metadata.get(f"{architecture}.context_length")
     if not isinstance(architecture, str) or not isinstance(width, int) or not isinstance(context, int):
-        raise Damaged("names no architecture, embedding length or context length")
+        raise DamagedGguf("names no architecture, embedding length or context length")
     if not (0 < width <= 65536 and 0 < context <= 1 << 24):
-        raise Damaged(f"has impossible sizes (embedding length {width}, context length {context})")
+        raise DamagedGguf(f"has impossible sizes (embedding length {width}, context length {context})")
     return GgufHeader(
         architecture=architecture,
         name=str(metadata.get("general.name", path.stem)),
@@ -97,19 +99,19 @@ def _metadata(file: BinaryIO, keys: int, size: int) -> dict[str, Any]:
 
 
 def read_value(file: BinaryIO, kind: int, size: int) -> Any:
-    """A scalar or a string of the given kind. Raises Damaged."""
+    """A scalar or a string of the given kind. Raises DamagedGguf."""
     if kind == _STRING:
         return read_text(file, size)
     if kind not in SCALARS:
-        raise Damaged(f"has a metadata value of unknown type {kind}")
+        raise DamagedGguf(f"has a metadata value of unknown type {kind}")
     return read_number(file, SCALARS[kind])
 
 
 def skip_array(file: BinaryIO, size: int) -> None:
-    """Go past an array, whose kind and count come first. Raises Damaged."""
+    """Go past an array, whose kind and count come first. Raises DamagedGguf."""
     kind, count = read_number(file, "<I"), read_number(file, "<Q")
     if count > size:
-        raise Damaged(f"has an array of {count} values in {size} bytes")
+        raise DamagedGguf(f"has an array of {count} values in {size} bytes")
     if kind in SCALARS:
         file.seek(count * struct.calcsize(SCALARS[kind]), 1)
         return
@@ -118,20 +120,66 @@ def skip_array(file: BinaryIO, size: int) -> None:
 
 
 def read_text(file: BinaryIO, size: int) -> str:
-    """A string, with its length before it. Raises Damaged."""
+    """A string, with its length before it. Raises DamagedGguf."""
     length = read_number(file, "<Q")
     if length > size:
-        raise Damaged(f"has a string of {length} bytes in {size}")
+        raise DamagedGguf(f"has a string of {length} bytes in {size}")
     return read_exactly(file, length).decode("utf-8", "replace")
 
 
 def read_number(file: BinaryIO, form: str) -> Any:
-    """One number in a `struct` form. Raises Damaged."""
+    """One number in a `struct` form. Raises DamagedGguf."""
     return struct.unpack(form, read_exactly(file, struct.calcsize(form)))[0]
 
 
 def read_exactly(file: BinaryIO, count: int) -> bytes:
     data = file.read(count)
     if len(data) < count:
-        raise Damaged("ends inside its header (truncated)")
+        raise DamagedGguf("ends inside its header (truncated)")
     return data
+
+
+class HashStamp(msgspec.Struct, frozen=True, kw_only=True):
+    """What was hashed: bytes, modification time in nanoseconds, and the SHA-256 in hex."""
+
+    size: int
+    modified_ns: int
+    sha256: str
+
+
+def stamp_path(path: Path) -> Path:
+    """Where the note on `path` lies."""
+    return path.with_name(path.name + ".stamp.json")
+
+
+def file_sha256(path: Path, *, fresh: bool = False) -> str:
+    """SHA-256 in hex, from the note when size and time still match. Raises BadInput when the file cannot be read."""
+    try:
+        about = path.stat()
+        noted = None if fresh else _read_stamp(path)
+        if noted is not None and (noted.size, noted.modified_ns) == (about.st_size, about.st_mtime_ns):
+            return noted.sha256
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from error
+    write_stamp(path, HashStamp(size=about.st_size, modified_ns=about.st_mtime_ns, sha256=digest))
+    return digest
+
+
+def write_stamp(path: Path, stamp: HashStamp) -> None:
+    """Note the hash; a folder that may not be written to only costs the hashing next time."""
+    target = stamp_path(path)
+    temporary = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(msgspec.json.encode(stamp))
+        temporary.replace(target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+
+
+def _read_stamp(path: Path) -> HashStamp | None:
+    try:
+        return msgspec.json.decode(stamp_path(path).read_bytes(), type=HashStamp)
+    except (OSError, msgspec.DecodeError):
+        return None

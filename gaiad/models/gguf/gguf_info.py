@@ -1,26 +1,54 @@
-"""What `gaiad models info` tells about a GGUF: read from metadata and tensor list, without loading the model.
+"""What a GGUF says of itself, read from metadata and tensor list without loading the model: size, kind, how to sample.
 
 Unlike the daemon's short look (gguf_header) it reads the whole head, and checks that the weights are all there.
 """
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from gaiad.errors import BadInput
-from gaiad.models.gguf.fingerprint import file_sha256
+from gaiad.base.errors import BadInput
 from gaiad.models.gguf.gguf_header import (
     MAGIC,
     MAX_KEYS,
-    Damaged,
+    DamagedGguf,
+    file_sha256,
     read_header,
     read_number,
     read_text,
     read_value,
     skip_array,
 )
+from gaiad.wire.generation import Sampling, out_of_range
+
+SMALL_PARAMETERS = 2_000_000_000
+DEFAULT_SAMPLING = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
+SMALL_MODEL_SAMPLING = Sampling(temperature=0.3, top_k=40, top_p=0.95, min_p=0.05, repeat_penalty=1.1)
+"""Below SMALL_PARAMETERS: at higher temperatures such a model leaves its subject, without a penalty it loops."""
+_KEYS = {
+    "temp": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "penalty_last_n": "repeat_window",
+    "penalty_repeat": "repeat_penalty",
+}
+
+
+def recommended_sampling(metadata: Mapping[str, Any], parameters: int) -> Sampling:
+    """From a GGUF's `general.sampling.*` and its number of weights; a value out of range is passed over."""
+    base = SMALL_MODEL_SAMPLING if parameters < SMALL_PARAMETERS else DEFAULT_SAMPLING
+    named = {name: metadata.get(f"general.sampling.{key}") for key, name in _KEYS.items()}
+    fit = {
+        name: value
+        for name, value in named.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and not out_of_range(name, value)
+    }
+    return msgspec.structs.replace(base, **fit)
+
 
 MEMORY_CONTEXT_TOKENS = 8192
 _STRING, _ARRAY = 8, 9
@@ -60,13 +88,14 @@ class GgufInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
     """What a model takes in memory, in bytes: weights, each cell of its context, the logits of one token.
 
-    `context` is the tokens it was trained for.
+    `context` is the tokens it was trained for, `sampling` how it wants its tokens chosen.
     """
 
     weights: int
     per_cell: int
     per_output: int
     context: int
+    sampling: Sampling
 
 
 class _Tensors(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +132,7 @@ def read_footprint(path: Path) -> Footprint:
         per_cell=_cell_bytes(metadata, header.architecture, header.embedding),
         per_output=vocabulary * _LOGIT_BYTES,
         context=header.context,
+        sampling=recommended_sampling(metadata, tensors.parameters),
     )
 
 
@@ -113,16 +143,16 @@ def _open(path: Path, size: int) -> tuple[dict[str, Any], int, _Tensors]:
             return _read(file, size)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); check that it is a file you may read") from error
-    except Damaged as damage:
+    except DamagedGguf as damage:
         raise BadInput(f"{path}: {damage}; replace it with a complete GGUF") from damage
 
 
 def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], int, _Tensors]:
-    """Metadata, tokens of the vocabulary, tensors. Raises Damaged."""
+    """Metadata, tokens of the vocabulary, tensors. Raises DamagedGguf."""
     file.seek(len(MAGIC) + 4)
     count, keys = read_number(file, "<Q"), read_number(file, "<Q")
     if keys > MAX_KEYS or count > size:
-        raise Damaged(f"has a damaged header ({keys} keys, {count} tensors)")
+        raise DamagedGguf(f"has a damaged header ({keys} keys, {count} tensors)")
     metadata: dict[str, Any] = {}
     vocabulary = 0
     for _ in range(keys):
@@ -147,12 +177,12 @@ def _array_length(file: BinaryIO) -> int:
 def _tensors(file: BinaryIO, count: int, size: int, alignment: Any) -> _Tensors:
     """The sums over the tensor list; every tensor of a known type must end inside the file."""
     if not isinstance(alignment, int) or alignment < 1:
-        raise Damaged(f"has an impossible alignment ({alignment})")
+        raise DamagedGguf(f"has an impossible alignment ({alignment})")
     parameters, end = 0, 0
     for _ in range(count):
         name, dimensions = read_text(file, size), read_number(file, "<I")
         if dimensions > _MAX_DIMENSIONS:
-            raise Damaged(f"has a tensor {name[:80]!r} of {dimensions} dimensions")
+            raise DamagedGguf(f"has a tensor {name[:80]!r} of {dimensions} dimensions")
         weights = math.prod(read_number(file, "<Q") for _ in range(dimensions))
         kind, offset = read_number(file, "<I"), read_number(file, "<Q")
         per_block, block_bytes = BLOCKS.get(kind, (1, 0))
@@ -160,7 +190,7 @@ def _tensors(file: BinaryIO, count: int, size: int, alignment: Any) -> _Tensors:
         end = max(end, offset + weights // per_block * block_bytes)
     start = -(-file.tell() // alignment) * alignment
     if start + end > size:
-        raise Damaged(f"ends before its weights do ({size} of {start + end} bytes; truncated)")
+        raise DamagedGguf(f"ends before its weights do ({size} of {start + end} bytes; truncated)")
     return _Tensors(parameters=parameters, bytes=size - start)
 
 

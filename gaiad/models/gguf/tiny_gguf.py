@@ -1,7 +1,7 @@
-"""Writes a random llama-architecture GGUF in Q8_0 with a byte-level vocabulary: enough to prove a build.
+"""Writes random llama-architecture GGUFs in Q8_0 with a byte-level vocabulary, 200 KB or as large as a real model.
 
-The text it makes is noise. What matters is that it takes the real path through tokeniser, Q8_0 matrix kernels and
-sampling; tests, the build proof and the bench use it, from 200 KB up to the shape of a real 0.5 B model.
+The text they make is noise. What matters is that it takes the real path through tokeniser, Q8_0 matrix kernels and
+sampling; the build proof, tests and measurements use them.
 """
 
 from pathlib import Path

@@ -22,8 +22,8 @@ from typing import Literal
 
 import msgspec
 
-from gaiad.clock import Clock
-from gaiad.errors import (
+from gaiad.base.clock import Clock
+from gaiad.base.errors import (
     BadInput,
     Cancelled,
     DeadlineExceeded,
@@ -31,13 +31,12 @@ from gaiad.errors import (
     Unavailable,
     WorkerDied,
 )
-from gaiad.generation import Generated, GenerateRequest, TextDelta
+from gaiad.base.ports import RequestContext
 from gaiad.models.child.text_stream import TextStream
-from gaiad.models.plain.call_watch import pause
-from gaiad.models.plain.requests import check_request
+from gaiad.models.plain.call_watch import check_request, pause
 from gaiad.models.tokens.word_tokenizer import WordCount, WordTokenizer, count_words, cut_words, joined, role_lines
-from gaiad.ports import Call
-from gaiad.status_schemas import ModelStatus
+from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.status import ModelStatus
 
 _SEEN = 100
 _ERRORS: dict[str, type[GaiadError]] = {
@@ -71,7 +70,7 @@ def read_script(path: Path) -> list[ScriptedReply]:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give the path of a script") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read as TOML ({error}); mend the file") from error
+        raise BadInput(f"{path}: cannot be read as TOML ({error}); correct the file") from error
     except msgspec.ValidationError as error:
         raise BadInput(f"{path}: {error}; a script is a list of [[reply]] with text, match, delay_ms, ...") from error
     _check(script.reply, str(path))
@@ -84,7 +83,7 @@ def _check(replies: Sequence[ScriptedReply], where: str) -> None:
         try:
             re.compile(reply.match)
         except re.error as error:
-            raise BadInput(f"{place}.match = {reply.match!r} is no pattern ({error}); mend it") from error
+            raise BadInput(f"{place}.match = {reply.match!r} is not a valid pattern ({error}); correct it") from error
         if reply.chunk_characters < 1:
             raise BadInput(f"{place}.chunk_characters = {reply.chunk_characters}: give 1 or more")
         if not 0.0 <= reply.delay_ms <= 3.6e6:
@@ -130,7 +129,7 @@ class ScriptedModel:
     async def close(self) -> None:
         """Nothing to close."""
 
-    async def beat(self, call: Call) -> float:
+    async def beat(self, call: RequestContext) -> float:
         """0: it takes no time. Uses up no reply. Raises DeadlineExceeded, Cancelled."""
         call.check(self._clock.monotonic())
         return 0.0
@@ -150,7 +149,9 @@ class ScriptedModel:
         """None: there is no process."""
         return []
 
-    async def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+    async def generate(
+        self, request: GenerateRequest, call: RequestContext
+    ) -> AsyncGenerator[TextDelta | Generated, None]:
         """The pieces of the scripted reply up to a stop string or `max_tokens`, then one Generated, or its error.
 
         Raises BadInput when no reply fits the prompt, what the script says, DeadlineExceeded, Cancelled.

@@ -1,47 +1,166 @@
-"""Makes a model of any kind from its settings, and says beforehand what it will take in memory."""
+"""Makes the models of the pool from their settings, and decides which of them are in memory at the same time.
+
+Each model is one of a few kinds behind one port (decision 4). A model that is wanted and does not fit sends idle ones
+to sleep, the least recently used first. Pinned models and those that are answering stay. When that is not enough it is
+refused, with the numbers: a machine that swaps is worse. The decision is pure; the pool carries it out.
+"""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
-from gaiad.clock import Clock
-from gaiad.config import ModelConfig, ModelsConfig
-from gaiad.errors import BadInput
+from gaiad.base.clock import Clock
+from gaiad.base.config import ModelConfig, ModelsConfig, file_of
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import Model, RequestContext
 from gaiad.models.gguf.gguf_info import Footprint, read_footprint
-from gaiad.models.pool.served import ServedModel
-from gaiad.models.supervision.patience import Patience
+from gaiad.models.supervision.process import RestartPolicy
 from gaiad.models.supervision.protocol import DEFAULT_CONTEXT
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.roles import file_of
+from gaiad.wire.generation import Sampling
+
+_MIB = 2**20
+_TOO_LARGE = "raise models.memory_mib, lower its context, or choose a smaller model"
+
+
+class Need(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and the bytes it takes or will take: weights, context, buffers."""
+
+    name: str
+    bytes: int
+    pinned: bool = False
+
+
+class Resident(Need, frozen=True, kw_only=True):
+    """One that is loaded: requests it is answering, and when it was last asked (monotonic seconds)."""
+
+    running: int = 0
+    last_used: float = 0.0
+
+
+class EvictionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has to sleep so that the wanted one fits; or why it cannot have a place. `busy`: it could, a little later."""
+
+    sleep: list[str] = []
+    refusal: str = ""
+    busy: bool = False
+
+
+def make_room(wanted: Need, loaded: Sequence[Resident], budget: int) -> EvictionPlan:
+    """A place for `wanted` among `loaded` within `budget` bytes."""
+    missing = sum(model.bytes for model in loaded) + wanted.bytes - budget
+    if missing <= 0:
+        return EvictionPlan()
+    idle = sorted((m for m in loaded if not m.pinned and not m.running), key=lambda model: model.last_used)
+    chosen: list[Resident] = []
+    for model in idle:
+        if sum(one.bytes for one in chosen) < missing:
+            chosen.append(model)
+    spare = sum(one.bytes for one in chosen) - missing
+    if spare < 0:
+        return _refuse(wanted, loaded, budget)
+    for model in chosen[:-1]:  # an early small one need not sleep when a later one alone gives enough
+        if model.bytes <= spare:
+            chosen.remove(model)
+            spare -= model.bytes
+    return EvictionPlan(sleep=[model.name for model in chosen])
+
+
+def place_at_start(needs: Sequence[Need], budget: int) -> tuple[list[str], dict[str, str]]:
+    """Who is loaded at start, pinned first, then in the order given; and for the others why they sleep."""
+    loaded: list[Resident] = []
+    asleep: dict[str, str] = {}
+    for need in sorted(needs, key=lambda need: not need.pinned):
+        used = sum(model.bytes for model in loaded)
+        if used + need.bytes <= budget:
+            loaded.append(Resident(name=need.name, bytes=need.bytes, pinned=need.pinned))
+        elif need.bytes > budget:
+            asleep[need.name] = (
+                f"needs about {_mib(need.bytes)} and the budget is {_mib(budget)}: it can never be loaded; {_TOO_LARGE}"
+            )
+        else:
+            asleep[need.name] = (
+                f"needs about {_mib(need.bytes)} and {_mib(max(0, budget - used))} of {_mib(budget)} are left; "
+                "it is loaded when it is asked for"
+            )
+    return [model.name for model in loaded], asleep
+
+
+def _refuse(wanted: Need, loaded: Sequence[Resident], budget: int) -> EvictionPlan:
+    kept = [model for model in loaded if model.pinned or model.running]
+    taken = sum(model.bytes for model in kept)
+    busy = any(not model.pinned for model in kept) and (
+        wanted.bytes + sum(model.bytes for model in kept if model.pinned) <= budget
+    )
+    if wanted.bytes > budget:
+        why, remedy = "", _TOO_LARGE
+    else:
+        parts = ", ".join(
+            f"{model.name} ({'pinned' if model.pinned else 'answering'}, {_mib(model.bytes)})" for model in kept
+        )
+        why = f", of which {_mib(taken)} cannot be freed now: {parts}"
+        remedy = "try again when it is done" if busy else "unpin one, raise models.memory_mib, or take a smaller model"
+    text = f"{wanted.name} needs about {_mib(wanted.bytes)} and the budget is {_mib(budget)}{why}; {remedy}"
+    return EvictionPlan(refusal=text, busy=busy)
+
+
+def _mib(count: int) -> str:
+    return f"{count / _MIB:,.0f} MiB"
+
+
+class ServedModel(Model, Protocol):
+    """Start, readiness, heartbeat, end; the same for a worker, a remote server and a model without weights."""
+
+    async def start(self) -> None:
+        """Begin in the background; again after `close` or a failure tries again."""
+        ...
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Raises Unavailable with the reason when it is not ready by then."""
+        ...
+
+    async def beat(self, call: RequestContext) -> float:
+        """One real token (GCP 8.2); the milliseconds it took. Raises as `generate`."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def stderr_lines(self) -> list[str]:
+        """A worker's last words on standard error, for `gaiad doctor`; none for what has no process."""
+        ...
+
 
 PROCESS_BYTES = 48 * 2**20  # an interpreter with llama.cpp and numpy
 _PART = re.compile(r"(.+)-(00001)-of-(\d{5})\.gguf", re.IGNORECASE)
 
 
-class Workshop(msgspec.Struct, frozen=True, kw_only=True):
+class ModelDependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What every model is made from besides its own settings."""
 
     settings: ModelsConfig
     clock: Clock
-    words: TokenWorker
+    tokenizer_process: TokenWorker
     environment: Mapping[str, str]
 
 
-def make_model(name: str, config: ModelConfig, shop: Workshop) -> ServedModel:
+def make_model(name: str, config: ModelConfig, dependencies: ModelDependencies) -> ServedModel:
     """A model that has not begun to load. Reads files: not for the event loop. Raises BadInput."""
-    return _KINDS[config.kind](name, config, shop)
+    return _KINDS[config.kind](name, config, dependencies)
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes a loaded model will take: its process, weights, cells, the logits of one batch; 0 for one without weights.
 
     `window` is how many tokens prompt and reply may have together; 0 when nobody says (a remote one without `context`).
+    `sampling` is how its file wants tokens chosen.
     """
 
     bytes: int
     window: int
+    sampling: Sampling = Sampling(min_p=0.05)
 
 
 def size_of(config: ModelConfig, settings: ModelsConfig) -> Size:
@@ -54,7 +173,7 @@ def size_of(config: ModelConfig, settings: ModelsConfig) -> Size:
     cells = max(config.cells or settings.cells, window)
     outputs = settings.batch_tokens + (config.parallel or settings.parallel)
     taken = PROCESS_BYTES + _weights(path, found) + cells * found.per_cell + outputs * found.per_output
-    return Size(bytes=taken, window=window)
+    return Size(bytes=taken, window=window, sampling=found.sampling)
 
 
 def _weights(path: Path, size: Footprint) -> int:
@@ -66,10 +185,10 @@ def _weights(path: Path, size: Footprint) -> int:
     return size.weights + sum(other.stat().st_size for other in others if other.is_file())
 
 
-def _gguf(name: str, config: ModelConfig, shop: Workshop) -> ServedModel:
+def _gguf(name: str, config: ModelConfig, dependencies: ModelDependencies) -> ServedModel:
     from gaiad.models.generator import GeneratorSettings, WorkerGenerator
 
-    path, settings = file_of(config), shop.settings
+    path, settings = file_of(config), dependencies.settings
     return WorkerGenerator(
         path,
         GeneratorSettings(
@@ -82,10 +201,10 @@ def _gguf(name: str, config: ModelConfig, shop: Workshop) -> ServedModel:
             flash=settings.flash_attention,
             start_timeout_s=settings.start_timeout_s,
         ),
-        shop.clock,
+        dependencies.clock,
         role=name,
-        tokenizer=shop.words.tokenizer(path, _template(config)),
-        patience=Patience(start_s=settings.start_timeout_s, idle_ping_every_s=settings.heartbeat_s),
+        tokenizer=dependencies.tokenizer_process.tokenizer(path, _template(config)),
+        restart_policy=RestartPolicy(start_s=settings.start_timeout_s, idle_ping_every_s=settings.heartbeat_s),
     )
 
 
@@ -99,27 +218,27 @@ def _template(config: ModelConfig) -> str:
         raise BadInput(f"{path}: the chat template cannot be read ({error}); give a text file in Jinja") from error
 
 
-def _openai(name: str, config: ModelConfig, shop: Workshop) -> ServedModel:
+def _openai(name: str, config: ModelConfig, dependencies: ModelDependencies) -> ServedModel:
     from gaiad.models.remote.model import RemoteModel
     from gaiad.models.tokens.json_tokenizer import JsonTokenizer
 
     own = JsonTokenizer(Path(config.tokenizer).expanduser()) if config.tokenizer else None
-    return RemoteModel(name, config, shop.settings, shop.clock, own, shop.environment)
+    return RemoteModel(name, config, dependencies.settings, dependencies.clock, own, dependencies.environment)
 
 
-def _extractive(name: str, _config: ModelConfig, shop: Workshop) -> ServedModel:
+def _extractive(name: str, _config: ModelConfig, dependencies: ModelDependencies) -> ServedModel:
     from gaiad.models.plain.extractive import ExtractiveModel
 
-    return ExtractiveModel(name, shop.clock)
+    return ExtractiveModel(name, dependencies.clock)
 
 
-def _scripted(name: str, config: ModelConfig, shop: Workshop) -> ServedModel:
+def _scripted(name: str, config: ModelConfig, dependencies: ModelDependencies) -> ServedModel:
     from gaiad.models.plain.scripted import ScriptedModel
 
-    return ScriptedModel.from_file(name, file_of(config), shop.clock)
+    return ScriptedModel.from_file(name, file_of(config), dependencies.clock)
 
 
-_KINDS: dict[str, Callable[[str, ModelConfig, Workshop], ServedModel]] = {
+_KINDS: dict[str, Callable[[str, ModelConfig, ModelDependencies], ServedModel]] = {
     "gguf": _gguf,
     "openai": _openai,
     "extractive": _extractive,

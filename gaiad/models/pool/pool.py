@@ -5,19 +5,25 @@ others go on.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 
-from gaiad.errors import Conflict, NotFound, Unavailable
-from gaiad.generation import Generated, GenerateRequest, TextDelta
-from gaiad.models.pool.making import Workshop, make_model
-from gaiad.models.pool.placement import Need, Resident, make_room, place_at_start
-from gaiad.models.pool.pooled import Pooled
-from gaiad.models.pool.pooled_model import PooledModel
-from gaiad.models.pool.served import ServedModel
-from gaiad.ports import Call
-from gaiad.status_schemas import ModelStatus
-from gaiad.tasks import TaskGroup
+from gaiad.base.config import ModelConfig
+from gaiad.base.errors import BadInput, Conflict, NotFound, Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.base.tasks import TaskGroup
+from gaiad.models.pool.making import (
+    ModelDependencies,
+    Need,
+    Resident,
+    ServedModel,
+    make_model,
+    make_room,
+    place_at_start,
+)
+from gaiad.models.pool.pooled import Pooled, PooledModel
+from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.status import ModelStatus
 
 _IDLE_LOOK_S = 5.0
 
@@ -25,34 +31,103 @@ _IDLE_LOOK_S = 5.0
 class ModelPool:
     """`roles` is role -> name. `budget` bytes may be taken by loaded models together."""
 
-    def __init__(self, roles: Mapping[str, str], models: Sequence[Pooled], shop: Workshop, budget: int) -> None:
+    def __init__(
+        self, roles: Mapping[str, str], models: Sequence[Pooled], dependencies: ModelDependencies, budget: int
+    ) -> None:
         self._roles = dict(roles)
         self._models = {model.name: model for model in models}
-        self._shop = shop
+        self._dependencies = dependencies
         self._budget = budget
         self._guests: list[Resident] = []
+        self.on_reassign: list[Callable[[], None]] = []
         self._placing = asyncio.Lock()
         self._tasks = TaskGroup("models/pool")
 
     async def start(self) -> None:
         """Begin to load what fits, pinned models first; returns at once."""
         if any(model.config.kind == "gguf" for model in self._models.values()):
-            await self._shop.words.start()
-        await asyncio.gather(*(asyncio.to_thread(model.make, self._shop) for model in self._models.values()))
+            await self._dependencies.tokenizer_process.start()
+        await asyncio.gather(*(asyncio.to_thread(model.make, self._dependencies) for model in self._models.values()))
         wanted = [m for m in self._models.values() if m.fit and (m.pinned or m.name in self._roles.values())]
         load, asleep = place_at_start([model.need() for model in wanted], self._budget)
         for name, reason in asleep.items():
             self._models[name].asleep = reason
         for name in load:
-            await self._models[name].wake(self._shop.clock.monotonic())
-        if self._shop.settings.sleep_after_s:
-            self._tasks.start("idle", self._watch_idle(self._shop.settings.sleep_after_s))
+            await self._models[name].wake(self._dependencies.clock.monotonic())
+        if self._dependencies.settings.sleep_after_s:
+            self._tasks.start("idle", self._watch_idle(self._dependencies.settings.sleep_after_s))
+
+    async def reassign(self, roles: Mapping[str, str], models: Mapping[str, ModelConfig]) -> None:
+        """Other models, and other roles for them, from the next request on; what is no longer there ends its work.
+
+        A model that is the same as before stays as it is. A new one that cannot be made says why in its status.
+        """
+        fresh = {
+            name: Pooled(name, config)
+            for name, config in models.items()
+            if name not in self._models or self._models[name].config != config
+        }
+        if any(model.loads for model in fresh.values()):
+            await self._dependencies.tokenizer_process.start()
+        await asyncio.gather(*(asyncio.to_thread(model.make, self._dependencies) for model in fresh.values()))
+        old = [model for name, model in self._models.items() if name in fresh or name not in models]
+        self._models = {name: fresh.get(name) or self._models[name] for name in models}
+        self._roles = dict(roles)
+        for model in old:
+            self._tasks.start(f"retire/{model.name}", self._retire(model))
+        for tell in self.on_reassign:
+            tell()
+        for name in dict.fromkeys(self._roles.values()):
+            self._tasks.start(f"wake/{name}", self._wake(self._models[name]))
+
+    @property
+    def budget(self) -> int:
+        """Bytes that loaded models may take together."""
+        return self._budget
+
+    @asynccontextmanager
+    async def guest(self, name: str, config: ModelConfig | None) -> AsyncIterator[None]:
+        """A model that is to be tried is there for as long as the block lasts; one without `config` is there already.
+
+        Raises BadInput when it cannot be made, NotFound.
+        """
+        if config is None or (name in self._models and self._models[name].config == config):
+            self.name_of(name)
+            yield
+            return
+        model, before = Pooled(name, config), self._models.get(name)
+        if model.loads:
+            await self._dependencies.tokenizer_process.start()
+        await asyncio.to_thread(model.make, self._dependencies)
+        if model.served is None:
+            raise BadInput(f"{name}: {model.trouble}")
+        self._models[name] = model
+        try:
+            yield
+        except BaseException:
+            self._models.pop(name, None)
+            if before is not None:
+                self._models[name] = before
+            self._tasks.start(f"retire/{name}", self._retire(model))
+            raise
+
+    async def _retire(self, model: Pooled) -> None:
+        """End it once it has answered what it was asked."""
+        await model.idle.wait()
+        if model.served is not None:
+            await model.served.close()
+
+    async def _wake(self, model: Pooled) -> None:
+        try:
+            await self._awake(model, RequestContext())
+        except Unavailable as error:
+            model.asleep = model.asleep and error.message
 
     async def close(self) -> None:
         """End every model; requests in flight get WorkerDied."""
         await self._tasks.stop()
         await asyncio.gather(*(model.served.close() for model in self._models.values() if model.served is not None))
-        await self._shop.words.close()
+        await self._dependencies.tokenizer_process.close()
 
     # -- asking
 
@@ -68,7 +143,16 @@ class ModelPool:
     def model(self, name: str) -> PooledModel:
         """The model called `name` behind the port. Raises NotFound."""
         pooled = self._models[self.name_of(name)]
-        return PooledModel(pooled, self.generate, self.load)
+        return PooledModel(lambda: pooled, self.generate, self.load)
+
+    def serving(self, role: str) -> PooledModel:
+        """Whichever model serves the role when it is asked something. Raises NotFound."""
+        self.name_of(role=role)
+        return PooledModel(lambda: self._models[self._roles[role]], self.generate, self.load)
+
+    def all_models(self) -> dict[str, PooledModel]:
+        """All there are at the moment, by name."""
+        return {name: self.model(name) for name in self._models}
 
     def name_of(self, name: str = "", role: str = "") -> str:
         """The model called `name`, or the one that serves `role`. Raises NotFound naming what there is."""
@@ -86,35 +170,36 @@ class ModelPool:
         return next((name for name, served in made if served is not None and served.fingerprint == fingerprint), "")
 
     @asynccontextmanager
-    async def use(self, name: str, call: Call) -> AsyncIterator[ServedModel]:
+    async def use(self, name: str, call: RequestContext) -> AsyncIterator[ServedModel]:
         """The model, awake; it is not put to sleep meanwhile. Raises NotFound, Unavailable."""
         model = self._models[self.name_of(name)]
-        model.begin(self._shop.clock.monotonic())
+        model.begin(self._dependencies.clock.monotonic())
         try:
             await self._awake(model, call)
             assert model.served is not None
             yield model.served
         finally:
-            model.end(self._shop.clock.monotonic())
+            model.end(self._dependencies.clock.monotonic())
 
     async def generate(
-        self, name: str, request: GenerateRequest, call: Call
+        self, name: str, request: GenerateRequest, call: RequestContext
     ) -> AsyncGenerator[TextDelta | Generated, None]:
         """As Model.generate, on the model called `name`, which is woken when it sleeps."""
+        pooled = self._models[self.name_of(name)]
         async with self.use(name, call) as model, aclosing(model.generate(request, call)) as pieces:
             async for piece in pieces:
-                self._models[name].heard_at = self._shop.clock.monotonic()
+                pooled.heard_at = self._dependencies.clock.monotonic()
                 yield piece
 
     @asynccontextmanager
     async def fresh(self, name: str) -> AsyncIterator[ServedModel]:
         """The model once more, in a worker of its own, for as long as the block lasts. Raises Unavailable."""
         model = self._models[self.name_of(name)]
-        one = await asyncio.to_thread(make_model, name, model.config, self._shop)
+        one = await asyncio.to_thread(make_model, name, model.config, self._dependencies)
         async with self._room_for_another(model):
             try:
                 await one.start()
-                await one.wait_ready(self._shop.settings.start_timeout_s)
+                await one.wait_ready(self._dependencies.settings.start_timeout_s)
                 yield one
             finally:
                 await one.close()
@@ -137,28 +222,28 @@ class ModelPool:
 
     # -- memory
 
-    async def load(self, name: str, call: Call) -> None:
-        """Load it now and wait until it answers; a failed one is tried anew. Raises NotFound, Unavailable."""
+    async def load(self, name: str, call: RequestContext) -> None:
+        """Load it now and wait until it answers; a failed one is tried again. Raises NotFound, Unavailable."""
         model = self._models[self.name_of(name)]
-        if model.loads and self._shop.words.status().state == "failed":
-            await self._shop.words.start()
+        if model.loads and self._dependencies.tokenizer_process.status().state == "failed":
+            await self._dependencies.tokenizer_process.start()
         async with self._placing:
             if model.failed:
-                await model.sleep("it failed and is tried anew")
-                await asyncio.to_thread(model.make, self._shop)
+                await model.sleep("it failed and is being retried")
+                await asyncio.to_thread(model.make, self._dependencies)
         async with self.use(name, call) as served:
-            await served.wait_ready(self._shop.settings.start_timeout_s)
+            await served.wait_ready(self._dependencies.settings.start_timeout_s)
 
     async def load_words(self) -> None:
-        """Start the tokenizers' child, anew when it failed, and wait for it. Raises Unavailable."""
-        await self._shop.words.start()
-        await self._shop.words.wait_ready(self._shop.settings.start_timeout_s)
+        """Start the tokenizers' child, again when it failed, and wait for it. Raises Unavailable."""
+        await self._dependencies.tokenizer_process.start()
+        await self._dependencies.tokenizer_process.wait_ready(self._dependencies.settings.start_timeout_s)
 
     async def unload(self, name: str) -> None:
         """Send it to sleep. Raises NotFound; Conflict when it is answering, or has nothing to unload."""
         model = self._models[self.name_of(name)]
         if not model.loads:
-            raise Conflict(f"{name}: is {model.config.kind} and takes no memory here; there is nothing to unload")
+            raise Conflict(f"{name}: is {model.config.kind} and uses no memory here; there is nothing to unload")
         async with self._placing:
             if model.running:
                 raise Conflict(f"{name}: is answering {model.running} requests; unload it when they are done")
@@ -179,13 +264,13 @@ class ModelPool:
         """
         chosen = self._models[self.name_of(name)]
         if pinned and not chosen.loads:
-            raise Conflict(f"{name}: is {chosen.config.kind} and takes no memory here; there is nothing to pin")
+            raise Conflict(f"{name}: is {chosen.config.kind} and uses no memory here; there is nothing to pin")
         if chosen.config.pinned and not pinned:
-            raise Conflict(f"{name}: is pinned by models.known.{name}.pinned; set it to false and start anew")
+            raise Conflict(f"{name}: is pinned by models.known.{name}.pinned; set it to false and restart gaiad")
         after = {model.name for model in self._models.values() if model.pinned} - {name} | ({name} if pinned else set())
         return sorted(one for one in after if not self._models[one].config.pinned)
 
-    async def _awake(self, model: Pooled, call: Call) -> None:
+    async def _awake(self, model: Pooled, call: RequestContext) -> None:
         if model.served is None:
             raise Unavailable(f"{model.name}: {model.trouble}", 30.0)
         if not model.asleep:
@@ -195,8 +280,8 @@ class ModelPool:
                 return
             if model.loads:
                 await self._clear(model.need())
-            await model.wake(self._shop.clock.monotonic())
-        call.check(self._shop.clock.monotonic())
+            await model.wake(self._dependencies.clock.monotonic())
+        call.check(self._dependencies.clock.monotonic())
 
     async def _clear(self, need: Need) -> None:
         """Make room; idle models sleep for it. Raises Unavailable with the numbers."""
@@ -219,7 +304,7 @@ class ModelPool:
     async def _watch_idle(self, after_s: float) -> None:
         while True:
             await asyncio.sleep(min(_IDLE_LOOK_S, after_s))
-            before = self._shop.clock.monotonic() - after_s
+            before = self._dependencies.clock.monotonic() - after_s
             async with self._placing:
                 for model in self._models.values():
                     if model.loaded and not model.pinned and not model.running and model.last_used < before:
@@ -231,7 +316,7 @@ class ModelPool:
         """A row for each role, then one for each model that has none, then the tokenizers' child."""
         rows = [self._models[name].status(role) for role, name in self._roles.items()]
         rows += [model.status("") for name, model in self._models.items() if name not in self._roles.values()]
-        words = self._shop.words.status()
+        words = self._dependencies.tokenizer_process.status()
         return rows if words.state == "inactive" else [*rows, words]
 
     def degraded(self) -> list[str]:
@@ -241,15 +326,19 @@ class ModelPool:
             for row in self.statuses()
             if row.role in self._roles and row.state in ("failed", "inactive")
         ]
-        words = self._shop.words.status()
+        words = self._dependencies.tokenizer_process.status()
         if words.state == "failed":
-            reasons.append(f"{words.role} failed: {words.reason}; `gaiad models load {words.role}` starts it anew")
+            reasons.append(f"{words.role} failed: {words.reason}; `gaiad models load {words.role}` restarts it")
         return reasons
 
     def last_words(self) -> dict[str, list[str]]:
         """What each worker last wrote on standard error, by model."""
         words = {name: model.served.stderr_lines() for name, model in self._models.items() if model.served is not None}
-        return {name: lines for name, lines in {**words, "tokenizer": self._shop.words.stderr_lines()}.items() if lines}
+        return {
+            name: lines
+            for name, lines in {**words, "tokenizer": self._dependencies.tokenizer_process.stderr_lines()}.items()
+            if lines
+        }
 
 
 def budget_bytes(memory_mib: int, machine_bytes: int) -> int:

@@ -1,14 +1,17 @@
-"""One model in the pool: its settings, whether it sleeps and why, who uses it, what it takes."""
+"""A model of the pool: its state, and its port that wakes it when it is asked."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from msgspec import structs
 
-from gaiad.config import ModelConfig
-from gaiad.errors import BadInput, ConfigError
-from gaiad.logs import get_logger
-from gaiad.models.pool.making import Workshop, make_model, size_of
-from gaiad.models.pool.placement import Need, Resident
-from gaiad.models.pool.served import ServedModel
-from gaiad.status_schemas import ModelStatus
+from gaiad.base.config import ModelConfig
+from gaiad.base.errors import BadInput, ConfigError, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.models.pool.making import ModelDependencies, Need, Resident, ServedModel, make_model, size_of
+from gaiad.wire.generation import Generated, GenerateRequest, Sampling, TextDelta
+from gaiad.wire.status import ModelStatus
 
 _log = get_logger("gaiad.models")
 
@@ -30,14 +33,17 @@ class Pooled:
         self.last_used = 0.0
         self.heard_at: float | None = None
         self.window = 0
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self.sampling = Sampling()
         self._expected = self._largest = 0
 
-    def make(self, shop: Workshop) -> None:
+    def make(self, dependencies: ModelDependencies) -> None:
         """Look at its files and make it, without loading. Reads files: not for the event loop."""
         try:
-            size = size_of(self.config, shop.settings)
-            self._expected, self.window = size.bytes, size.window
-            self.served, self.trouble = make_model(self.name, self.config, shop), ""
+            size = size_of(self.config, dependencies.settings)
+            self._expected, self.window, self.sampling = size.bytes, size.window, size.sampling
+            self.served, self.trouble = make_model(self.name, self.config, dependencies), ""
         except (BadInput, ConfigError) as error:
             self.served, self.trouble = None, error.message
             _log.error("model_unusable", model=self.name, reason=error.message)
@@ -80,10 +86,13 @@ class Pooled:
         """A request uses it."""
         self.running += 1
         self.last_used = now
+        self.idle.clear()
 
     def end(self, now: float) -> None:
         self.running -= 1
         self.last_used = now
+        if not self.running:
+            self.idle.set()
 
     async def wake(self, now: float) -> None:
         """Begin to load it; requests wait for it."""
@@ -136,3 +145,99 @@ class Pooled:
             found = self.served.status()
             if found.state == "ready":
                 self._largest = max(self._largest, found.memory_bytes)
+
+
+Generate = Callable[[str, GenerateRequest, RequestContext], AsyncGenerator[TextDelta | Generated, None]]
+Load = Callable[[str, RequestContext], Awaitable[None]]
+
+
+class PooledModel:
+    """One model by name, or whichever serves a role at the moment: `find` gives it."""
+
+    def __init__(self, find: Callable[[], Pooled], generate: Generate, load: Load) -> None:
+        self._find = find
+        self._generate = generate
+        self._load = load
+
+    @property
+    def _pooled(self) -> Pooled:
+        return self._find()
+
+    @property
+    def name(self) -> str:
+        return self._pooled.name
+
+    @property
+    def kind(self) -> str:
+        """gguf, openai, extractive or scripted."""
+        return self._pooled.config.kind
+
+    @property
+    def window(self) -> int:
+        """How many tokens prompt and reply may have together, 0 when nobody knows."""
+        return self._pooled.window
+
+    @property
+    def sampling(self) -> Sampling:
+        """How it wants its tokens chosen."""
+        return self._pooled.sampling
+
+    @property
+    def fingerprint(self) -> str:
+        return self._served().fingerprint
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """It counts whether or not the model is awake. Raises Unavailable when the model cannot be had at all."""
+        return self._served().tokenizer
+
+    def generate(self, request: GenerateRequest, call: RequestContext) -> AsyncGenerator[TextDelta | Generated, None]:
+        """As Model.generate; wakes the model first."""
+        return self._generate(self.name, request, call)
+
+    def status(self) -> ModelStatus:
+        return self._pooled.status("")
+
+    # -- for the council
+
+    @property
+    def state(self) -> str:
+        """ready, sleeping, starting, inactive or failed."""
+        return self.status().state
+
+    @property
+    def has_room(self) -> bool:
+        """Awake, with a place for one more request, and nobody waiting for one."""
+        found = self.status()
+        free = not found.slots or found.running < found.slots
+        return found.state == "ready" and free and not found.waiting
+
+    @property
+    def heard_at(self) -> float | None:
+        """The monotonic second of the last text it wrote; None before any."""
+        return self._pooled.heard_at
+
+    async def beat(self, call: RequestContext) -> float:
+        """Milliseconds of one real token, past whoever waits (GCP 8.2). A sleeper is not woken, it raises Unavailable.
+
+        A remote server, whose tokens cost, is as its last look at the list of models found it, every
+        `models.heartbeat_s` seconds, and 0 ms then. Raises Unavailable, WorkerDied, DeadlineExceeded, Cancelled.
+        """
+        found = self.status()
+        if found.state == "sleeping":
+            raise Unavailable(f"{self.name}: sleeps ({found.reason})", 30.0)
+        if self.kind != "openai":
+            return await self._served().beat(call)
+        if found.state != "ready":
+            raise Unavailable(f"{self.name}: {found.reason}", 30.0)
+        return 0.0
+
+    async def wake(self, call: RequestContext) -> None:
+        """Load it when it sleeps, and wait until it answers. Raises Unavailable when there is no room for it."""
+        await self._load(self.name, call)
+
+    def _served(self) -> ServedModel:
+        pooled = self._pooled
+        if pooled.served is None:
+            raise Unavailable(f"{pooled.name}: {pooled.trouble}", 30.0)
+        return pooled.served

@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import msgspec
 
-from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, GaiadError, NotFound, Unauthorized, Unavailable
-from gaiad.models.pulling.answer import TRANSIENT_STATUSES, status_error
-from gaiad.models.pulling.source import HubSource, part_names
-from gaiad.models.pulling.tries import Attempts, Listener, PullFailed, Transient, Tries
-from gaiad.models.pulling.url import Remote, unusable_proxy
+from gaiad.base.errors import BadInput, DeadlineExceeded, Forbidden, GaiadError, NotFound, Unauthorized, Unavailable
+from gaiad.models.pulling.download import Remote, unusable_proxy
+from gaiad.models.pulling.http import (
+    TRANSIENT_STATUSES,
+    Attempts,
+    HubSource,
+    Listener,
+    PullFailed,
+    Transient,
+    Tries,
+    part_names,
+    status_error,
+)
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -28,7 +36,7 @@ _LOGIN = "if it is private or gated, get access on its page and log in with `hf 
 
 
 class HubFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a repository: path in it, bytes (-1: not told), SHA-256 in hex ("" when it is no large file)."""
+    """A file of a repository: path in it, bytes (-1: not told), SHA-256 in hex ("" when it is not a large file)."""
 
     path: str
     size: int
@@ -73,7 +81,9 @@ def _all_parts(path: str, files: Sequence[HubFile], repo: str) -> list[HubFile]:
     parts = part_names(path)
     missing = [part for part in parts if part not in by_path]
     if missing:
-        raise NotFound(f"{repo}: {path} comes in {len(parts)} parts and {missing[0]} is not there; tell its owner")
+        raise NotFound(
+            f"{repo}: {path} comes in {len(parts)} parts, but {missing[0]} is missing; ask the repository's owner"
+        )
     return [by_path[part] for part in parts]
 
 
@@ -155,7 +165,7 @@ def _library(source: HubSource, revision: str) -> Iterator[Any]:
     except errors.RevisionNotFoundError as error:
         raise NotFound(f"{source.repo}: has no revision {revision!r}; write a branch, a tag or a commit") from error
     except errors.RepositoryNotFoundError as error:
-        raise NotFound(f"{source.repo}: the hub knows no such model; check the name; {_LOGIN}") from error
+        raise NotFound(f"{source.repo}: the hub has no such model; check the name; {_LOGIN}") from error
     except errors.HfHubHTTPError as error:
         raise _status(error.response.status_code, source.repo) from error
     except errors.OfflineModeIsEnabled as error:
@@ -163,7 +173,7 @@ def _library(source: HubSource, revision: str) -> Iterator[Any]:
     except (errors.OIDCError, errors.DeviceCodeError) as error:
         raise Unauthorized(f"{source.repo}: your login at the hub failed ({error}); run `hf auth login`") from error
     except errors.HFValidationError as error:
-        raise BadInput(f"{source.repo}: is no name of the hub ({error}); write owner/repo") from error
+        raise BadInput(f"{source.repo}: is not a hub name ({error}); write owner/repo") from error
     except httpx2.TimeoutException as error:
         raise Transient(DeadlineExceeded(f"{source.repo}: the hub fell silent; check the network")) from error
     except httpx2.TransportError as error:
@@ -172,7 +182,7 @@ def _library(source: HubSource, revision: str) -> Iterator[Any]:
             Unavailable(f"{source.repo}: the hub cannot be reached ({reason}); check the network and HF_ENDPOINT")
         ) from error
     except (httpx2.InvalidURL, ValueError, TypeError, KeyError) as error:
-        raise PullFailed(f"{source.repo}: what answers is no hub ({error}); check HF_ENDPOINT") from error
+        raise PullFailed(f"{source.repo}: what answers is not a hub ({error}); check HF_ENDPOINT") from error
     finally:
         constants.HF_HUB_DISABLE_TELEMETRY = before
         close_session()

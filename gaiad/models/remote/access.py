@@ -1,17 +1,21 @@
-"""Where a remote model is and how it is entered: its address checked, its key read, and kept out of every message.
+"""How a remote server is reached (address, key) and what a failed exchange means: which error, whether to retry.
 
-Reads the key's file once, when the model is made.
+The key's file is read once, when the model is made; the key is kept out of every message.
 """
 
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gaiad.config import ModelConfig
-from gaiad.errors import ConfigError
+import msgspec
+
+from gaiad.base.config import ModelConfig
+from gaiad.base.errors import BadInput, ConfigError, GaiadError, Unavailable
 
 _KEY = re.compile(r"[\x21-\x7e]{1,4096}")
 _LONGEST_KEY_FILE = 16_384
@@ -58,7 +62,7 @@ def checked_url(text: str, where: str) -> str:
         parts = urlsplit(text.strip())
         host, _port = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{where} is no address ({error}); write http://host:port/v1") from error
+        raise ConfigError(f"{where} is not a valid address ({error}); write http://host:port/v1") from error
     if "@" in parts.netloc:
         raise ConfigError(f"{where} holds a user name or password; put the key into key_env or key_file")
     if parts.scheme not in ("http", "https") or not host:
@@ -95,3 +99,106 @@ def _read_key_file(path: Path, where: str) -> str:
         mode = stat.S_IMODE(about.st_mode)
         raise ConfigError(f"{where}.key_file: others may read {path} (mode {mode:04o}); run: chmod 600 {path}")
     return text.decode("utf-8", "replace").strip()
+
+
+PASSING = frozenset({429, 500, 502, 503, 504})
+
+
+class RetryRule(msgspec.Struct, frozen=True, kw_only=True):
+    """`tries` in all; waits double from `first_s` up to `longest_s`, and a server may ask for at most `asked_s`."""
+
+    tries: int = 4
+    first_s: float = 0.5
+    longest_s: float = 8.0
+    asked_s: float = 30.0
+
+
+def wait_s(rule: RetryRule, failures: int, asked_s: float | None, random: Callable[[], float]) -> float | None:
+    """Seconds until the next try after so many failures; None when there is none.
+
+    `asked_s` is what the server said with Retry-After, and is honoured with up to a tenth more, so that those it sent
+    away do not all come back together. Otherwise half of the doubled wait is certain and half is drawn.
+    """
+    if failures >= rule.tries or (asked_s is not None and asked_s > rule.asked_s):
+        return None
+    if asked_s is not None:
+        return asked_s * (1.0 + 0.1 * random())
+    full = min(rule.longest_s, rule.first_s * 2.0 ** (failures - 1))
+    return full * (0.5 + 0.5 * random())
+
+
+def retry_after_s(header: str, now: datetime) -> float | None:
+    """What a Retry-After header asks for, in seconds: a number or a date; None when it says neither."""
+    text = header.strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
+
+
+_USUAL_WAIT_S = 5.0
+_LONGEST_WORDS = 500
+_NO_KEY = (401, 403)
+_NOT_THERE = (404, 405)
+_LATER = (408, 425, 429)
+
+
+class Fault(Exception):
+    """One exchange failed. `status` 0 is not an HTTP answer; `again` says that another try may help.
+
+    `setting` blames the settings, `well` clears the server: it works, and this reply was no good all the same. `detail`
+    is all that the server said, for learning from it; only `words` may be shown.
+    """
+
+    def __init__(
+        self,
+        words: str,
+        *,
+        status: int = 0,
+        retry_after_s: float | None = None,
+        again: bool = False,
+        setting: bool = False,
+        well: bool = False,
+        detail: str = "",
+    ) -> None:
+        super().__init__(words)
+        self.words = words
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.again = again or status in PASSING
+        self.setting = setting or status in (*_NO_KEY, *_NOT_THERE) or 300 <= status < 400
+        self.well = well or (400 <= status < 500 and not self.setting)
+        self.detail = detail
+
+
+class FaultState(msgspec.Struct, frozen=True):
+    """What a fault says of the server: `state` as its status shows it, "" when nothing."""
+
+    state: str
+    reason: str
+
+
+def error_of(fault: Fault, access: Access) -> GaiadError:
+    """The error a caller gets: it names the server, never the key."""
+    said = f"{access.server}: {access.excerpt(fault.words, _LONGEST_WORDS)}"
+    if fault.status in _NO_KEY:
+        return ConfigError(f"{said}; check the key in {access.key_setting}")
+    if 300 <= fault.status < 400:
+        return ConfigError(f"{said}; write the address it points to into base_url")
+    if fault.setting:
+        return ConfigError(f"{said}; check base_url (it usually ends with /v1) and model")
+    if 400 <= fault.status < 500 and fault.status not in _LATER:
+        return BadInput(said)
+    return Unavailable(said, _USUAL_WAIT_S if fault.retry_after_s is None else fault.retry_after_s)
+
+
+def verdict_of(fault: Fault) -> FaultState:
+    """What to show in the status after a fault; a server that refuses one request or is busy is well."""
+    if fault.setting:
+        return FaultState("failed", fault.words)
+    return FaultState("", "") if fault.well else FaultState("inactive", fault.words)

@@ -12,24 +12,20 @@ from typing import TypeVar
 
 import aiohttp
 
-from gaiad.clock import Clock
-from gaiad.config import ModelConfig, ModelsConfig
-from gaiad.errors import BadInput, Unavailable
-from gaiad.generation import Generated, GenerateRequest, TextDelta
-from gaiad.models.plain.call_watch import attentive
-from gaiad.models.plain.requests import check_request
-from gaiad.models.remote.access import Access
-from gaiad.models.remote.conversation import Conversation
-from gaiad.models.remote.fault import Fault, verdict_of
-from gaiad.models.remote.health import Health, watch
-from gaiad.models.remote.retry import RetryRule, retry_after_s
-from gaiad.models.remote.server_events import ServerEvents
-from gaiad.models.remote.wire import Unreadable, error_words, read_models
-from gaiad.models.supervision.fair_line import FairLine
+from gaiad.base.clock import Clock
+from gaiad.base.config import ModelConfig, ModelsConfig
+from gaiad.base.errors import BadInput, Unavailable
+from gaiad.base.ports import RequestContext, Tokenizer
+from gaiad.base.tasks import TaskGroup
+from gaiad.models.plain.call_watch import attentive, check_request
+from gaiad.models.remote.access import Access, Fault, RetryRule, retry_after_s, verdict_of
+from gaiad.models.remote.conversation import Health, RemoteChat, watch
+from gaiad.models.remote.reply import ServerEvents
+from gaiad.models.remote.wire import MalformedReply, error_words, read_models
+from gaiad.models.supervision.queueing import FairLine
 from gaiad.models.tokens.word_tokenizer import ByteEstimate
-from gaiad.ports import Call, Tokenizer
-from gaiad.status_schemas import ModelStatus
-from gaiad.tasks import TaskGroup
+from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.status import ModelStatus
 
 _CONNECT_S = 10.0
 _LONGEST_WAIT_S = 10.0
@@ -66,8 +62,8 @@ class RemoteModel:
         self._slots = config.parallel or settings.parallel
         self._line = FairLine(name, self._slots, settings.queue, clock)
         self._health = Health()
-        self._connection = Connection(self._access, settings.remote_timeout_s, clock)
-        self._conversation = Conversation(
+        self._connection = ServerConnection(self._access, settings.remote_timeout_s, clock)
+        self._conversation = RemoteChat(
             self._access, self._connection.exchange, self._health, self._tokenizer, clock, retry or RetryRule()
         )
         self._tasks = TaskGroup(f"remote/{name}")
@@ -101,7 +97,7 @@ class RemoteModel:
         return []
 
     async def start(self) -> None:
-        """Begin to look for the server in the background; again after `close` looks anew."""
+        """Begin to look for the server in the background; again after `close` looks again."""
         if self._connection.open():
             self._health.set("inactive", "not reached yet")
             looking = watch(self._health, self._probe, self.beat, self._busy, self._heartbeat_s, self._clock)
@@ -118,13 +114,15 @@ class RemoteModel:
         await self._connection.close()
         self._health.set("inactive", "closed")
 
-    async def beat(self, call: Call) -> float:
+    async def beat(self, call: RequestContext) -> float:
         """A request for one token, past the line; the milliseconds until it was answered. Raises as `generate`."""
         begun = self._clock.monotonic()
         await self._conversation.one_token(call)
         return (self._clock.monotonic() - begun) * 1e3
 
-    async def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+    async def generate(
+        self, request: GenerateRequest, call: RequestContext
+    ) -> AsyncGenerator[TextDelta | Generated, None]:
         """Deltas, then one Generated. Closing the iterator early closes the connection.
 
         A stop string is named when it was met on our side or the server names it; else its reply counts as ended.
@@ -132,16 +130,16 @@ class RemoteModel:
         """
         check_request(request)
         await self._check_length(request, call)
-        async with self._line.place(call) as waited_s:
-            if request.grammar and not await self._conversation.writes_by_grammar(call):
-                raise BadInput(
-                    f"{self._access.server}: it takes no grammar (llama.cpp's servers do); give a JSON schema"
-                )
-            async with contextlib.aclosing(self._conversation.reply(request, call, waited_s)) as events:
-                async for event in events:
-                    yield event
+        if request.regex:
+            raise BadInput(f"{self._access.server}: cannot hold a reply to a regular expression; give a JSON schema")
+        async with (
+            self._line.place(call) as waited_s,
+            contextlib.aclosing(self._conversation.reply(request, call, waited_s)) as events,
+        ):
+            async for event in events:
+                yield event
 
-    async def _check_length(self, request: GenerateRequest, call: Call) -> None:
+    async def _check_length(self, request: GenerateRequest, call: RequestContext) -> None:
         if not (self._context and self._tokenizer.exact):
             return
         texts = [one.content for one in request.messages] or [request.segments]
@@ -155,7 +153,7 @@ class RemoteModel:
     def _busy(self) -> bool:
         return self._line.running > 0
 
-    async def _probe(self, call: Call) -> None:
+    async def _probe(self, call: RequestContext) -> None:
         try:
             names = await self._connection.models(call)
         except Fault as fault:
@@ -167,7 +165,7 @@ class RemoteModel:
         self._health.set("ready")
 
 
-class Connection:
+class ServerConnection:
     """HTTP to one server: every wait ends with the call, or when the server was silent for `silence_s`."""
 
     def __init__(self, access: Access, silence_s: float, clock: Clock) -> None:
@@ -191,19 +189,19 @@ class Connection:
         if session is not None:
             await session.close()
 
-    async def models(self, call: Call) -> list[str]:
+    async def models(self, call: RequestContext) -> list[str]:
         """The names the server lists; none when it keeps no list. Raises Fault, Cancelled, DeadlineExceeded."""
         try:
             async with self._request("GET", "/models", call) as response:
                 return read_models(await self._body(response, call, _LONGEST_BODY))
-        except Unreadable as error:
+        except MalformedReply as error:
             raise Fault(f"its list of models cannot be read ({error})", setting=True) from error
         except Fault as fault:
             if fault.status in (404, 405, 501):
                 return []
             raise
 
-    async def exchange(self, path: str, body: bytes, call: Call) -> AsyncGenerator[bytes, None]:
+    async def exchange(self, path: str, body: bytes, call: RequestContext) -> AsyncGenerator[bytes, None]:
         """Send one request; the JSON of each chunk of its reply. Raises Fault, Cancelled, DeadlineExceeded."""
         async with self._request("POST", path, call, body) as response:
             if response.content_type == "application/json":  # a server that does not stream
@@ -220,7 +218,7 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _request(
-        self, method: str, path: str, call: Call, body: bytes | None = None
+        self, method: str, path: str, call: RequestContext, body: bytes | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A response with status 200; whatever happens, its connection is not left half-read."""
         session = self._session
@@ -243,7 +241,7 @@ class Connection:
         finally:
             response.close()
 
-    async def _refusal(self, response: aiohttp.ClientResponse, call: Call) -> Fault:
+    async def _refusal(self, response: aiohttp.ClientResponse, call: RequestContext) -> Fault:
         said = error_words(await self._body(response, call, _LONGEST_REFUSAL, cut=True))
         words = f"it answered {response.status}: {self._access.excerpt(said) or response.reason}"
         if 300 <= response.status < 400:
@@ -253,7 +251,9 @@ class Connection:
             return Fault(words, setting=True)
         return Fault(words, status=response.status, retry_after_s=asked_s, detail=said)
 
-    async def _body(self, response: aiohttp.ClientResponse, call: Call, limit: int, *, cut: bool = False) -> bytes:
+    async def _body(
+        self, response: aiohttp.ClientResponse, call: RequestContext, limit: int, *, cut: bool = False
+    ) -> bytes:
         data = bytearray()
         while piece := await self._step(response.content.readany, call):
             data += piece
@@ -263,7 +263,7 @@ class Connection:
                 raise Fault(f"it answered with more than {limit} bytes", well=True)
         return bytes(data[:limit])
 
-    async def _step(self, work: Callable[[], Awaitable[T]], call: Call) -> T:
+    async def _step(self, work: Callable[[], Awaitable[T]], call: RequestContext) -> T:
         """Wait for one thing from the server."""
         try:
             async with attentive(call, self._clock, self._silence_s, lambda: self._session is None):

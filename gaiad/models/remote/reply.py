@@ -1,16 +1,53 @@
-"""A remote reply as it grows: text that may be shown, counts, times, and whether what ended it was an end.
-
-Pure; the times are passed in. Stop strings are watched for here, too: a server takes four of them, or none.
-"""
+"""The reply of a remote server, from the bytes of its event stream to our deltas. Pure."""
 
 from typing import Any, Literal
 
 import msgspec
 
-from gaiad.generation import GenerateRequest, TextDelta
 from gaiad.models.child.text_stream import TextStream
-from gaiad.models.remote.fault import Fault
+from gaiad.models.remote.access import Fault
 from gaiad.models.remote.wire import Choice, Chunk, Usage, error_in, marked_schema
+from gaiad.wire.generation import GenerateRequest, TextDelta
+
+_LONGEST_EVENT = 4 * 1024 * 1024
+
+
+class ServerEvents:
+    """Feed what arrived; what comes back is the data of each event that is complete."""
+
+    def __init__(self, longest: int = _LONGEST_EVENT) -> None:
+        self._longest = longest
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, arrived: bytes) -> list[bytes]:
+        """Data of the events that ended in `arrived`. Raises Fault when one has no end."""
+        buffer = self._rest + arrived
+        whole = buffer[:-1] if buffer.endswith(b"\r") else buffer  # the LF of a CR LF may be still to come
+        lines = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = lines.pop() + buffer[len(whole) :]
+        found = [data for line in lines if (data := self._line(line)) is not None]
+        if len(self._rest) + self._size > self._longest:
+            raise Fault(f"it sent an event of more than {self._longest} bytes")
+        return found
+
+    def finish(self) -> list[bytes]:
+        """The last event, when the stream ended without its empty line; half a line is nobody's."""
+        self._rest = b""
+        return self.feed(b"\n\n")
+
+    def _line(self, line: bytes) -> bytes | None:
+        if line.startswith(b"data:"):
+            value = line[5:].removeprefix(b" ")
+            self._data.append(value)
+            self._size += len(value)
+            return None
+        if line or not self._data:  # a comment, another field, an event without data
+            return None
+        data, self._data, self._size = b"\n".join(self._data), [], 0
+        return data
+
 
 _JSON_KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 _BROKEN_OFF = ("abort", "error", "cancelled", "canceled")

@@ -1,6 +1,6 @@
-"""One life of a worker process: spawn it, talk frames, read its standard error, end it without leaving a zombie.
+"""One worker process: spawn it, shake hands, talk frames, read its standard error, end it without leaving a zombie.
 
-Restarting is the supervisor's business; what the messages mean is the models'.
+And how long it is waited for, how often another is tried, and why one ended, in words.
 """
 
 import asyncio
@@ -9,10 +9,25 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
-from gaiad.models.supervision.protocol import HEADER_BYTES, Message, Reply, decode_reply, encode_frame, frame_length
+import msgspec
+
+from gaiad.models.supervision.protocol import (
+    HEADER_BYTES,
+    PROTOCOL_VERSION,
+    Delta,
+    Load,
+    LoadFailed,
+    Ready,
+    Reply,
+    Work,
+    WorkerMessage,
+    decode_reply,
+    encode_frame,
+    frame_length,
+)
 
 STDERR_LINES = 200
 TERMINATE_GRACE_S = 1.0
@@ -96,7 +111,7 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, message: Message) -> None:
+    def send(self, message: WorkerMessage) -> None:
         """Queue a message for the child; a broken socket shows in `receive`."""
         if not self._writer.is_closing():
             self._writer.write(encode_frame(message))
@@ -141,3 +156,88 @@ class WorkerProcess:
             except TimeoutError:
                 continue
         return await self._process.wait()
+
+
+Check = Callable[[Ready, Reply], str]
+"""A problem in words, from what the worker said of its model and the canary's reply; "" when the model works."""
+
+
+class BadModel(Exception):
+    """The model cannot be served, whatever the number of tries."""
+
+
+async def handshake(process: WorkerProcess, load: Load, canary: Work, check: Check) -> Load | None:
+    """What a later life is sent when this one is fit: `load` with what was measured. None when it died meanwhile.
+
+    Raises BadModel, ProtocolError.
+    """
+    process.send(load)
+    ready = await process.receive()
+    if isinstance(ready, LoadFailed):
+        raise BadModel(ready.reason)
+    if not isinstance(ready, Ready):
+        return None
+    if ready.version != PROTOCOL_VERSION:
+        raise BadModel(f"the worker speaks protocol {ready.version}, not {PROTOCOL_VERSION}; reinstall gaiad")
+    process.send(canary)
+    answer = await process.receive()
+    while isinstance(answer, Delta):
+        answer = await process.receive()
+    if answer is None:
+        return None
+    if problem := check(ready, answer):
+        raise BadModel(f"{load.path}: {problem}")
+    return msgspec.structs.replace(load, flash="on" if ready.flash else "off") if load.flash == "auto" else load
+
+
+class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the supervisor waits for what, in seconds, and how often it tries.
+
+    A worker that ran for `settled_s` ends a row of failures.
+    """
+
+    start_s: float = 60.0
+    cancel_grace_s: float = 3.0
+    ping_every_s: float = 10.0
+    idle_ping_every_s: float = 30.0
+    ping_grace_s: float = 30.0
+    first_backoff_s: float = 0.2
+    longest_backoff_s: float = 30.0
+    failures: int = 5
+    settled_s: float = 600.0
+    cancel_look_s: float = 0.015
+
+    def backoff_s(self, failures: int) -> float:
+        """The wait before the next try, after so many failures in a row: doubled each time, up to the longest."""
+        return min(self.longest_backoff_s, self.first_backoff_s * 2.0 ** (failures - 1))
+
+
+_STARTED = "--- worker started, pid"
+_LONGER = {
+    "embed": "; when it only needs longer, raise embedder.start_timeout_s",
+    "generate": "; when it only needs longer, raise models.start_timeout_s",
+}
+
+
+def start_line(pid: int) -> str:
+    """The line between the standard error of one worker and the next."""
+    return f"{_STARTED} {pid}"
+
+
+def exit_reason(stderr: Sequence[str], load: Load, code: int) -> str:
+    """From its exit status and the last it wrote."""
+    words = next((line.strip() for line in reversed(stderr) if line.strip()), "")
+    last = "" if words.startswith(_STARTED) else f" (its last words: {words[:300]})"
+    where = f"{load.path}: " if load.path else ""
+    return f"{where}{describe_exit(code)}{last}"
+
+
+def not_ready(limit_s: float, load: Load) -> str:
+    """It took longer to start than it may; names the setting."""
+    return f"it was not ready after {limit_s:g} s{_LONGER.get(load.engine, '')}"
+
+
+def retry_hint(role: str, load: Load) -> str:
+    """How to start a worker again that was given up."""
+    remedy = "restart gaiad" if load.engine == "embed" else f"`gaiad models load {role}`"
+    return f"{remedy} after fixing the cause"

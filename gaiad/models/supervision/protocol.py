@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from gaiad.generation import ChatMessage, Contract, Sampling, Segment
+from gaiad.wire.generation import ChatMessage, Contract, Sampling, Segment
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_THREADS = 8  # of a worker whose settings name no number
 KEPT_SEQUENCES = 8  # of a generating model: ended ones whose text is still in the memory, the prefix cache
 DEFAULT_CONTEXT = 8192  # tokens of a generating model's context when the settings name none and it was trained for more
@@ -20,14 +20,14 @@ _LENGTH = struct.Struct(">I")
 HEADER_BYTES = _LENGTH.size
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class WorkerMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Base of all; the tag is the struct's name."""
 
 
 # ------------------------------------------------------------------------------------------------- to the worker
 
 
-class Load(Message, frozen=True):
+class Load(WorkerMessage, frozen=True):
     """First message: which engine on which file. `threads` 0 is one per core; `batch_tokens` is the aim per batch.
 
     A `tokens` engine serves the vocabularies of many files; its own `path` is "". The rest is for generation: `context`
@@ -46,7 +46,7 @@ class Load(Message, frozen=True):
     flash: Literal["auto", "on", "off"] = "auto"
 
 
-class Embed(Message, frozen=True):
+class Embed(WorkerMessage, frozen=True):
     """Texts to unit vectors. A smaller `priority` goes first and interrupts a larger one that is running."""
 
     id: int
@@ -54,7 +54,7 @@ class Embed(Message, frozen=True):
     priority: int
 
 
-class Generate(Message, frozen=True):
+class Generate(WorkerMessage, frozen=True):
     """Continue a prompt by up to `max_tokens`; answered with Deltas and one Finished. `priority` as in Embed."""
 
     id: int
@@ -64,10 +64,10 @@ class Generate(Message, frozen=True):
     seed: int
     sampling: Sampling
     stop: list[str] = []
-    grammar: str = ""  # GBNF that CheckGrammar let pass for this model's vocabulary
+    grammar: str = ""  # what Compiled says of the form of the reply
 
 
-class Tokenize(Message, frozen=True):
+class Tokenize(WorkerMessage, frozen=True):
     """Tokens of each text under the vocabulary of the GGUF at `path`; answered with Tokens.
 
     `counts_only` leaves the ids out. `beginning` puts the model's own beginning before each text, as for a prompt.
@@ -80,7 +80,7 @@ class Tokenize(Message, frozen=True):
     beginning: bool
 
 
-class Render(Message, frozen=True):
+class Render(WorkerMessage, frozen=True):
     """Write a conversation with the GGUF's chat template or `template` (Jinja) in its place; answered with Rendered."""
 
     id: int
@@ -89,43 +89,41 @@ class Render(Message, frozen=True):
     messages: list[ChatMessage]
 
 
-class CheckGrammar(Message, frozen=True):
-    """Compile one of three forms to GBNF, parse it and walk it to its end in a throw-away process under the vocabulary
-    of the GGUF at `path` (decision 3); answered with Compiled.
-    """
+class CompileForm(WorkerMessage, frozen=True):
+    """Compile one of three forms of a reply in a throw-away process (decision 3); answered with Compiled."""
 
     id: int
     path: str
-    grammar: str = ""
+    regex: str = ""
     schema: dict[str, Any] | None = None
     contract: Contract | None = None
 
 
-class Cancel(Message, frozen=True):
+class Cancel(WorkerMessage, frozen=True):
     """Drop request `id`, running or waiting; it is answered with Failed, code cancelled."""
 
     id: int
 
 
-class Ping(Message, frozen=True):
+class Ping(WorkerMessage, frozen=True):
     """Answered with Pong by the engine's own thread, between two batches; by a generating one after a real decode."""
 
     id: int
 
 
-class Stop(Message, frozen=True):
+class Stop(WorkerMessage, frozen=True):
     """Finish nothing, free the model, exit 0."""
 
 
-Words = Tokenize | Render | CheckGrammar
-Work = Embed | Generate | Words
+TokenizerRequest = Tokenize | Render | CompileForm
+Work = Embed | Generate | TokenizerRequest
 Request = Load | Work | Cancel | Ping | Stop
 
 
 # ----------------------------------------------------------------------------------------------- from the worker
 
 
-class Ready(Message, frozen=True):
+class Ready(WorkerMessage, frozen=True):
     """The model is loaded. `dimension` is the vector's width, `window` the tokens one pass or one request may hold.
 
     A generating model has no vectors (0); it says how many `cells` and `sequences` its context has, and whether it
@@ -141,13 +139,13 @@ class Ready(Message, frozen=True):
     flash: bool = False
 
 
-class LoadFailed(Message, frozen=True):
+class LoadFailed(WorkerMessage, frozen=True):
     """The file cannot be used; `reason` names it. The worker exits after this."""
 
     reason: str
 
 
-class Vectors(Message, frozen=True):
+class Vectors(WorkerMessage, frozen=True):
     """`data` is float32, row after row, `count` rows of `dimension`; `tokens` is what the model really read."""
 
     id: int
@@ -157,7 +155,7 @@ class Vectors(Message, frozen=True):
     data: bytes
 
 
-class Delta(Message, frozen=True):
+class Delta(WorkerMessage, frozen=True):
     """More of request `id`'s text; `tokens` is how many the reply has by now."""
 
     id: int
@@ -165,7 +163,7 @@ class Delta(Message, frozen=True):
     tokens: int
 
 
-class Finished(Message, frozen=True):
+class Finished(WorkerMessage, frozen=True):
     """Request `id` is done. `text` is the rest that no Delta carried; `stop` the stop string that was met, or "".
 
     Times are milliseconds: waiting for a place, reading the prompt up to the first token, writing the others.
@@ -184,7 +182,7 @@ class Finished(Message, frozen=True):
     decode_ms: float
 
 
-class Tokens(Message, frozen=True):
+class Tokens(WorkerMessage, frozen=True):
     """The counts of each text, and unless only those were asked for the ids."""
 
     id: int
@@ -192,19 +190,19 @@ class Tokens(Message, frozen=True):
     ids: list[list[int]] = []
 
 
-class Rendered(Message, frozen=True):
+class Rendered(WorkerMessage, frozen=True):
     id: int
     segments: list[Segment]
 
 
-class Compiled(Message, frozen=True):
-    """The GBNF a Generate may carry."""
+class Compiled(WorkerMessage, frozen=True):
+    """The grammar a Generate may carry."""
 
     id: int
     grammar: str
 
 
-class Failed(Message, frozen=True):
+class Failed(WorkerMessage, frozen=True):
     """Request `id` ended without a result."""
 
     id: int
@@ -212,7 +210,7 @@ class Failed(Message, frozen=True):
     reason: str
 
 
-class Pong(Message, frozen=True):
+class Pong(WorkerMessage, frozen=True):
     id: int
 
 
@@ -227,10 +225,10 @@ _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is no message of this version."""
+    """The other side sent something that is not a message of this version."""
 
 
-def encode_frame(message: Message) -> bytes:
+def encode_frame(message: WorkerMessage) -> bytes:
     """The message as it goes on the socket. Raises ProtocolError when it is too large for a frame, or holds
     what no message can: half a character, a number of more than 64 bits."""
     try:

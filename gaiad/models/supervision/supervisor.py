@@ -1,4 +1,4 @@
-"""Keeps one worker alive: spawn, hello, canary, restart with backoff, and an answer for every request.
+"""Keeps one worker alive: spawn, handshake, canary, restart with backoff, and an answer for every request.
 
 A request in flight when its worker dies gets WorkerDied. A worker that ignores a cancel, a deadline or a ping for its
 grace time is killed. What the requests mean is left to the caller (the embedder, the generator).
@@ -10,16 +10,26 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Literal
 
-from gaiad.clock import Clock
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
-from gaiad.logs import get_logger
-from gaiad.metrics import resident_bytes
-from gaiad.models.supervision.hello import BadModel, Check, say_hello
-from gaiad.models.supervision.in_flight import InFlight, error_of
-from gaiad.models.supervision.last_words import first_line, not_ready, once_mended, why_it_died
-from gaiad.models.supervision.patience import Patience
-from gaiad.models.supervision.pending import Pending, look_again_s
-from gaiad.models.supervision.process import STDERR_LINES, WorkerProcess
+import msgspec
+
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.metrics import resident_bytes
+from gaiad.base.ports import RequestContext
+from gaiad.base.tasks import TaskGroup
+from gaiad.models.supervision.process import (
+    STDERR_LINES,
+    BadModel,
+    Check,
+    RestartPolicy,
+    WorkerProcess,
+    exit_reason,
+    handshake,
+    not_ready,
+    retry_hint,
+    start_line,
+)
 from gaiad.models.supervision.protocol import (
     Cancel,
     Delta,
@@ -34,9 +44,8 @@ from gaiad.models.supervision.protocol import (
     Stop,
     Work,
 )
-from gaiad.ports import Call
-from gaiad.status_schemas import ModelStatus
-from gaiad.tasks import TaskGroup
+from gaiad.models.supervision.queueing import InFlight, Pending, error_of, look_again_s
+from gaiad.wire.status import ModelStatus
 
 State = Literal["inactive", "starting", "ready", "failed"]
 
@@ -47,14 +56,20 @@ class Supervisor:
     """One role's worker. `check(ready, canary_reply)` returns a problem in words, or "" when the model works."""
 
     def __init__(
-        self, role: str, load: Load, canary: Work, check: Check, clock: Clock, patience: Patience | None = None
+        self,
+        role: str,
+        load: Load,
+        canary: Work,
+        check: Check,
+        clock: Clock,
+        restart_policy: RestartPolicy | None = None,
     ) -> None:
         self._role = role
         self._load = load
         self._canary = canary
         self._check = check
         self._clock = clock
-        self._patience = patience or Patience()
+        self._policy = restart_policy or RestartPolicy()
         self._tasks = TaskGroup(f"models/{role}", on_failure=self._task_failed)
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._process: WorkerProcess | None = None
@@ -70,12 +85,16 @@ class Supervisor:
     # -- life
 
     async def start(self) -> None:
-        """Begin in the background; returns at once. Starting again after `failed` tries anew."""
+        """Begin in the background; returns at once. Starting again after `failed` tries again."""
         if self._state in ("starting", "ready"):
             return
         self._failures = 0
         self._become("starting", "loading the model")
         self._tasks.start("supervise", self._supervise())
+
+    def wait(self, reason: str) -> None:
+        """Before `start`: why not yet."""
+        self._become("inactive", reason)
 
     async def wait_ready(self, timeout_s: float) -> None:
         """Return once the worker answers. Raises Unavailable with the reason when it failed or time ran out."""
@@ -119,7 +138,7 @@ class Supervisor:
 
     # -- requests
 
-    async def submit(self, make: Callable[[int], Work], call: Call) -> Pending:
+    async def submit(self, make: Callable[[int], Work], call: RequestContext) -> Pending:
         """Send `make(id)`, waiting for a worker that starts. Raises Unavailable, DeadlineExceeded, Cancelled, and
         BadInput for what no message can carry.
         """
@@ -135,16 +154,16 @@ class Supervisor:
             raise
         return pending
 
-    async def result(self, pending: Pending, call: Call) -> Reply:
+    async def result(self, pending: Pending, call: RequestContext) -> Reply:
         """The answer. Raises WorkerDied, DeadlineExceeded, Cancelled, BadInput; cancels the work when nobody waits."""
         async for _ in self.pieces(pending, call):
             pass
         return pending.answer.result()
 
-    async def pieces(self, pending: Pending, call: Call) -> AsyncGenerator[Delta, None]:
+    async def pieces(self, pending: Pending, call: RequestContext) -> AsyncGenerator[Delta, None]:
         """The text as it comes; when it ends `pending.answer` holds a reply that is no Failed. Raises as `result`."""
         try:
-            while found := await pending.more(call, self._clock, self._patience.cancel_look_s):
+            while found := await pending.more(call, self._clock, self._policy.cancel_look_s):
                 for piece in found:
                     yield piece
         except (Cancelled, DeadlineExceeded, asyncio.CancelledError, GeneratorExit):
@@ -154,14 +173,14 @@ class Supervisor:
         if isinstance(reply, Failed):
             raise error_of(self._role, reply)
 
-    async def beat(self, call: Call) -> float:
+    async def beat(self, call: RequestContext) -> float:
         """Milliseconds until the worker answered a ping: for a generating one, after a real decode. Raises as both."""
         await self._until_ready(call)
         assert self._process is not None
         pending, sent = self._in_flight.register(), self._clock.monotonic()
         self._process.send(Ping(id=pending.id))
         try:
-            await pending.more(call, self._clock, self._patience.cancel_look_s)
+            await pending.more(call, self._clock, self._policy.cancel_look_s)
         finally:
             self._in_flight.withdraw(pending)
         pending.answer.result()
@@ -170,24 +189,24 @@ class Supervisor:
     def abandon(self, pending: Pending) -> None:
         """Tell the worker to drop it, and kill the worker when it does not obey in time."""
         if pending.answer.done():
-            pending.answer.exception()  # looked at: nobody waits for it any more
+            pending.answer.exception()  # looked at: nobody waits for it any longer
         elif self._process is not None:
             self._process.send(Cancel(id=pending.id))
             self._tasks.start("enforce_cancel", self._enforce_cancel(pending, self._process))
 
     async def _enforce_cancel(self, pending: Pending, process: WorkerProcess) -> None:
-        grace = self._patience.cancel_grace_s
+        grace = self._policy.cancel_grace_s
         await asyncio.wait([pending.answer], timeout=grace)
         if not pending.answer.done():
             self._kill(process, f"it ignored a cancel for {grace:g} s")
             await asyncio.wait([pending.answer])
         pending.answer.exception()
 
-    async def _until_ready(self, call: Call) -> None:
+    async def _until_ready(self, call: RequestContext) -> None:
         while self._state == "starting":
             call.check(self._clock.monotonic())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(look_again_s(call, self._clock, self._patience.cancel_look_s)):
+                async with asyncio.timeout(look_again_s(call, self._clock, self._policy.cancel_look_s)):
                     await self._turned.wait()
         call.check(self._clock.monotonic())
         if self._state != "ready":
@@ -199,16 +218,16 @@ class Supervisor:
         try:
             while True:
                 begun = self._clock.monotonic()
-                reason = await self._one_life()
-                if self._clock.monotonic() - begun >= self._patience.settled_s:
+                reason = await self._run_once()
+                if self._clock.monotonic() - begun >= self._policy.settled_s:
                     self._failures = 0
                 self._failures += 1
-                if self._failures >= self._patience.failures:
+                if self._failures >= self._policy.failures:
                     tries = f"gave up after {self._failures} failures in a row" if self._failures > 1 else "gave up"
-                    self._become("failed", f"{reason} ({tries}; {once_mended(self._role, self._load)})")
+                    self._become("failed", f"{reason} ({tries}; {retry_hint(self._role, self._load)})")
                     _log.error("worker_failed", role=self._role, reason=reason)
                     return
-                delay = self._patience.backoff_s(self._failures)
+                delay = self._policy.backoff_s(self._failures)
                 self._restarts += 1
                 self._become("starting", f"{reason}; restarting")
                 _log.warning("worker_restarting", role=self._role, reason=reason, delay_s=delay)
@@ -217,7 +236,7 @@ class Supervisor:
             self._become("failed", str(error))
             _log.error("worker_refused_model", role=self._role, reason=str(error))
 
-    async def _one_life(self) -> str:
+    async def _run_once(self) -> str:
         """Run one worker to its end and say why it ended. Raises BadModel when another life would end the same way."""
         self._killed_because = ""
         try:
@@ -225,12 +244,12 @@ class Supervisor:
         except OSError as error:
             return f"the worker cannot be started ({error}); free some memory or processes"
         self._process = process
-        self._stderr.append(first_line(process.pid))
+        self._stderr.append(start_line(process.pid))
         async with TaskGroup(f"models/{self._role}/{process.pid}") as life:
             words = life.start("stderr", process.read_stderr())
             reason: str | None = ""
             try:
-                reason = await self._hello(process)
+                reason = await self._handshake(process)
                 if reason is None:
                     self._become("ready", "")
                     life.start("watch", self._watch(process))
@@ -240,16 +259,16 @@ class Supervisor:
                 code = await process.close()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.shield(words), 1.0)
-                why = self._killed_because or reason or why_it_died(self._stderr, self._load, code)
+                why = self._killed_because or reason or exit_reason(self._stderr, self._load, code)
                 self._in_flight.fail(self._role, why)
         return why
 
-    async def _hello(self, process: WorkerProcess) -> str | None:
+    async def _handshake(self, process: WorkerProcess) -> str | None:
         """None when the worker is fit, else why not ("" when it died). Raises BadModel."""
-        limit = self._patience.start_s
+        limit = self._policy.start_s
         try:
             async with asyncio.timeout(limit):
-                settled = await say_hello(process, self._load, self._canary, self._check)
+                settled = await handshake(process, self._load, self._canary, self._check)
         except TimeoutError:
             return self._kill(process, not_ready(limit, self._load))
         except ProtocolError as error:
@@ -280,15 +299,15 @@ class Supervisor:
     async def _watch(self, process: WorkerProcess) -> None:
         """Ping a worker that has been silent, sooner with work in hand; kill one whose engine does not come round."""
         while True:
-            await asyncio.sleep(min(self._patience.ping_every_s, self._patience.idle_ping_every_s))
+            await asyncio.sleep(min(self._policy.ping_every_s, self._policy.idle_ping_every_s))
             silent_s = self._clock.monotonic() - self._heard_at
-            if silent_s < (self._patience.ping_every_s if self._in_flight else self._patience.idle_ping_every_s):
+            if silent_s < (self._policy.ping_every_s if self._in_flight else self._policy.idle_ping_every_s):
                 continue
             pending = self._in_flight.register()
             process.send(Ping(id=pending.id))
-            await asyncio.wait([pending.answer], timeout=self._patience.ping_grace_s)
+            await asyncio.wait([pending.answer], timeout=self._policy.ping_grace_s)
             if not pending.answer.done():
-                self._kill(process, f"it did not answer a ping for {self._patience.ping_grace_s:g} s")
+                self._kill(process, f"it did not answer a ping for {self._policy.ping_grace_s:g} s")
 
     def _kill(self, process: WorkerProcess, because: str) -> str:
         self._killed_because = f"the worker was killed: {because}"
@@ -303,3 +322,39 @@ class Supervisor:
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._become("failed", f"{name} failed: {error!r}; this is a fault in gaiad, please report it")
         self._in_flight.fail(self._role, self._reason)
+
+
+class SupervisedModel:
+    """One supervised worker under a fingerprint; what is asked of it is the subclass's business."""
+
+    def __init__(self, supervisor: Supervisor, fingerprint: str) -> None:
+        self._supervisor = supervisor
+        self._fingerprint = fingerprint
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model's file; an embedder adds what else names its vector space."""
+        return self._fingerprint
+
+    async def start(self) -> None:
+        """Spawn the worker in the background."""
+        await self._supervisor.start()
+
+    def wait(self, reason: str) -> None:
+        """Say why it is not started yet; until `start` requests are refused with that."""
+        self._supervisor.wait(reason)
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Raises Unavailable with the reason when the worker is not ready by then."""
+        await self._supervisor.wait_ready(timeout_s)
+
+    async def close(self) -> None:
+        """Stop the worker; calls in flight get WorkerDied."""
+        await self._supervisor.close()
+
+    def status(self) -> ModelStatus:
+        return msgspec.structs.replace(self._supervisor.status(), fingerprint=self._fingerprint)
+
+    def stderr_lines(self) -> list[str]:
+        """The worker's last lines on standard error, for `gaiad doctor`."""
+        return self._supervisor.stderr_lines()

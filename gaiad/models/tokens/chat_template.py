@@ -1,11 +1,4 @@
-"""Writes a conversation the way a model was trained on it, with its own Jinja template, as segments (decision 8).
-
-The template never sees a message's content: an unguessable word stands in for it, and what the template wrote is split
-where the words stand. So the template's text is trusted, each content keeps its own trust, and no content can pass for
-a part of the template. A template that trims contents is noticed (white space stands around the word) and the real
-content is trimmed alike. A template that looks into contents sees a plain word there. Pure but for the time of day,
-which a template may ask for; a hostile one may loop or fill the memory, so that it runs in the tokenizer child only.
-"""
+"""The chat template of a model: a conversation in trusted and untrusted parts (decision 8)."""
 
 import contextlib
 import json
@@ -20,8 +13,62 @@ import jinja2.nodes
 import jinja2.parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from gaiad.generation import ChatMessage, Segment
-from gaiad.models.tokens.conversation import WAYS
+from gaiad.wire.generation import ChatMessage, Segment
+
+_BETWEEN = Segment("\n\n")
+
+
+def as_it_is(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    return list(messages)
+
+
+def without_system(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Each system message goes to the front of the next user message, or becomes one where none follows."""
+    shaped: list[ChatMessage] = []
+    held: list[ChatMessage] = []
+    for message in messages:
+        if message.role == "system":
+            held.append(message)
+            continue
+        if message.role == "assistant" and held:
+            shaped.append(_join("user", held))
+            held = []
+        shaped.append(_join(message.role, [*held, message]))
+        held = []
+    return [*shaped, _join("user", held)] if held else shaped
+
+
+def joined(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Neighbours of one role become one message."""
+    runs: list[list[ChatMessage]] = []
+    for message in messages:
+        if runs and runs[-1][0].role == message.role:
+            runs[-1].append(message)
+        else:
+            runs.append([message])
+    return [_join(run[0].role, run) for run in runs]
+
+
+def by_turns(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """User and assistant alone, one after the other."""
+    return joined(without_system(messages))
+
+
+WAYS: tuple[tuple[str, Callable[[Sequence[ChatMessage]], list[ChatMessage]]], ...] = (
+    ("as it is", as_it_is),
+    ("neighbouring messages of one role were joined", joined),
+    ("system text moved into the user message after it", without_system),
+    ("system text moved into the user message after it and neighbours of one role were joined", by_turns),
+)
+"""From the least change to the greatest, with words for what was done."""
+
+
+def _join(role: Literal["system", "user", "assistant"], messages: Sequence[ChatMessage]) -> ChatMessage:
+    content = list(messages[0].content)
+    for message in messages[1:]:
+        content += [_BETWEEN, *message.content]
+    return ChatMessage(role=role, content=content)
+
 
 MAX_CHARACTERS = 1_000_000
 _NEWLINES = "\n" * 7  # more than any template writes beside a content
@@ -72,7 +119,7 @@ class ChatTemplate:
         try:
             self._template = _environment().from_string(source)
         except Exception as error:
-            raise TemplateProblem(f"it is no Jinja template ({_in_words(error)})") from error
+            raise TemplateProblem(f"it is not a Jinja template ({_in_words(error)})") from error
 
     def render(self, messages: Sequence[ChatMessage]) -> tuple[list[Segment], str]:
         """The conversation up to where the reply begins, and what had to be done to it first ("" when nothing had).
@@ -144,7 +191,7 @@ def try_out(source: str, begin: str, end: str, format_time: Callable[[str], str]
     return b""
 
 
-class _Refusal(Exception):
+class _TemplateError(Exception):
     """What a template says with raise_exception."""
 
 
@@ -164,7 +211,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"**"})
 
     def call_binop(self, _context: Any, operator: str, _left: Any, _right: Any) -> NoReturn:
-        raise _Refusal(f"{operator} has no place in a chat template")
+        raise _TemplateError(f"{operator} has no place in a chat template")
 
 
 def _environment() -> jinja2.Environment:
@@ -188,12 +235,12 @@ def _to_json(
 
 
 def _refuse(message: object) -> NoReturn:
-    raise _Refusal(str(message))
+    raise _TemplateError(str(message))
 
 
 def _in_words(error: Exception) -> str:
     words = f"{error}".strip()[:300] or type(error).__name__
-    return words if isinstance(error, _Refusal | jinja2.TemplateError) else f"{type(error).__name__}: {words}"
+    return words if isinstance(error, _TemplateError | jinja2.TemplateError) else f"{type(error).__name__}: {words}"
 
 
 def _split(written: str, word: str, messages: Sequence[ChatMessage]) -> list[Segment]:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gaiad.errors import BadInput
-from gaiad.generation import ChatMessage, Segment
-from gaiad.models.child.literals import Literals
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import RequestContext
+from gaiad.models.child.vocabulary import Literals
 from gaiad.models.tokens.chat_template import ChatTemplate, TemplateProblem, try_out
-from gaiad.models.tokens.text_count import Remembered, clean_segments, content_key
-from gaiad.models.tokens.throw_away import Died, Limits, run
-from gaiad.models.tokens.word_tokenizer import role_lines
-from gaiad.ports import Call
+from gaiad.models.tokens.disposable_process import Died, ProcessLimits, run
+from gaiad.models.tokens.word_tokenizer import Remembered, clean_segments, content_key, role_lines
+from gaiad.wire.generation import ChatMessage, Segment
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -32,7 +31,7 @@ CACHED_COUNTS = 16_384
 _INLINE_CHARS = 20_000
 _ANCHOR = "\n"
 _SPACES = ("\u2581", "\u0120")  # how vocabularies write a space
-_PROOF = Limits(cpu_s=3, wall_s=15.0, memory_bytes=512 << 20)
+_PROOF = ProcessLimits(cpu_s=3, wall_s=15.0, memory_bytes=512 << 20)
 
 
 class JsonTokenizer:
@@ -65,7 +64,7 @@ class JsonTokenizer:
     def exact(self) -> bool:
         return True
 
-    async def count(self, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
+    async def count(self, texts: Sequence[Sequence[Segment]], call: RequestContext) -> list[int]:
         """Tokens of each text by itself, without the model's own beginning.
 
         Raises BadInput, Cancelled, DeadlineExceeded.
@@ -80,12 +79,12 @@ class JsonTokenizer:
             counts.append(known)
         return counts
 
-    async def encode(self, segments: Sequence[Segment], call: Call) -> list[int]:
+    async def encode(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
         """The tokens of a prompt, the model's own beginning included. Raises as `count`."""
         tokens = await self._tokens(clean_segments(segments), call)
         return tokens if not self._beginning or tokens[:1] == self._beginning else [*self._beginning, *tokens]
 
-    async def render(self, messages: Sequence[ChatMessage], call: Call) -> list[Segment]:
+    async def render(self, messages: Sequence[ChatMessage], call: RequestContext) -> list[Segment]:
         """By the chat template beside the file, else as lines of role and text. Raises BadInput as it refuses."""
         if self._template is None:
             return role_lines(messages)
@@ -95,7 +94,7 @@ class JsonTokenizer:
             raise BadInput(f"{self._path}: its chat template cannot write this conversation: {problem}") from problem
         return segments
 
-    async def _tokens(self, segments: Sequence[Segment], call: Call) -> list[int]:
+    async def _tokens(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
         call.check(time.monotonic())
         if sum(len(segment.text) for segment in segments) > _INLINE_CHARS:
             return await asyncio.to_thread(self._encode, segments)
@@ -168,7 +167,7 @@ def _template_beside(path: Path) -> tuple[str, str, str]:
             known = msgspec.json.decode(config.read_bytes())
         source = alone.read_text("utf-8") if alone.is_file() else _named_template(known)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-        raise BadInput(f"{config}: cannot be read ({error}); mend it or take it away") from error
+        raise BadInput(f"{config}: cannot be read ({error}); correct or remove it") from error
     return source, _literal(known, "bos_token"), _literal(known, "eos_token")
 
 
@@ -194,4 +193,4 @@ def _checked_template(path: Path, source: str, begin: str, end: str) -> ChatTemp
             return ChatTemplate(source, begin, end, time.strftime)
     except (Died, TemplateProblem) as error:
         problem = str(error)
-    raise BadInput(f"{path}: the chat template beside it cannot be used ({problem}); mend it or take it away")
+    raise BadInput(f"{path}: its chat template cannot be used ({problem}); correct or remove it")

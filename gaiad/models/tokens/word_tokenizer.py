@@ -9,12 +9,14 @@ too low for them (it is about four times too high for English). One that first r
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
-from gaiad.clock import Clock
-from gaiad.errors import BadInput
-from gaiad.generation import ChatMessage, Segment
-from gaiad.ports import Call
+from gaiad.base.clock import Clock
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import RequestContext
+from gaiad.wire.generation import ChatMessage, Segment
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _ID_BYTES = 4
@@ -75,17 +77,17 @@ class WordTokenizer:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def count(self, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
+    async def count(self, texts: Sequence[Sequence[Segment]], call: RequestContext) -> list[int]:
         """Words and punctuation marks of each text. Raises DeadlineExceeded, Cancelled."""
         call.check(self._clock.monotonic())
         return [count_words(joined(text)) for text in texts]
 
-    async def encode(self, segments: Sequence[Segment], call: Call) -> list[int]:
+    async def encode(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
         """A number for each word or mark, the same for the same word always; there is no beginning of its own."""
         call.check(self._clock.monotonic())
         return [_number(match.group()) for match in _WORD.finditer(joined(segments))]
 
-    async def render(self, messages: Sequence[ChatMessage], call: Call) -> list[Segment]:
+    async def render(self, messages: Sequence[ChatMessage], call: RequestContext) -> list[Segment]:
         """Lines of role and text."""
         call.check(self._clock.monotonic())
         return role_lines(messages)
@@ -95,7 +97,7 @@ class ByteEstimate:
     """The Tokenizer port of a remote model whose vocabulary nobody gave us: cautious counts, no token ids.
 
     A token for every three bytes: prose in English takes one for four or more, in other alphabets one for about three.
-    Noise can take more, so this is no bound; `tokenizer` in the model's settings makes counts exact.
+    Noise can take more, so this is not a bound; `tokenizer` in the model's settings makes counts exact.
     """
 
     fingerprint = "bytes:2"
@@ -104,20 +106,20 @@ class ByteEstimate:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    async def count(self, texts: Sequence[Sequence[Segment]], call: Call) -> list[int]:
+    async def count(self, texts: Sequence[Sequence[Segment]], call: RequestContext) -> list[int]:
         """A third of each text's bytes in UTF-8, and one for a beginning; 0 for an empty one."""
         call.check(self._clock.monotonic())
         sizes = (len(joined(text).encode("utf-8", "surrogatepass")) for text in texts)
         return [-(-size // BYTES_PER_TOKEN) + _BEGINNING if size else 0 for size in sizes]
 
-    async def encode(self, segments: Sequence[Segment], call: Call) -> list[int]:
+    async def encode(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
         """Raises BadInput: without a vocabulary there are no tokens."""
         raise BadInput(
             f"a prompt of {len(segments)} parts cannot be encoded without the model's vocabulary; "
             "set tokenizer to its tokenizer.json"
         )
 
-    async def render(self, messages: Sequence[ChatMessage], call: Call) -> list[Segment]:
+    async def render(self, messages: Sequence[ChatMessage], call: RequestContext) -> list[Segment]:
         """Lines of role and text: the real template is the server's own."""
         call.check(self._clock.monotonic())
         return role_lines(messages)
@@ -125,3 +127,68 @@ class ByteEstimate:
 
 def _number(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=_ID_BYTES).digest())
+
+
+REQUEST_TEXTS = 2048
+REQUEST_CHARS = 1_000_000
+_Value = TypeVar("_Value")
+
+
+class Remembered(Generic[_Value]):
+    """The answers asked for last, at most `limit`; the least recently used goes first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._values: OrderedDict[bytes, _Value] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: bytes) -> _Value | None:
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def put(self, key: bytes, value: _Value) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        while len(self._values) > self._limit:
+            self._values.popitem(last=False)
+
+
+def content_key(fingerprint: str, segments: Sequence[Segment]) -> bytes:
+    """A key of 16 bytes over vocabulary, trust and text; where one segment ends and the next begins counts too."""
+    digest = hashlib.blake2b(fingerprint.encode(), digest_size=16)
+    for segment in segments:
+        data = segment.text.encode()
+        digest.update(b"%d:%d:" % (segment.trusted, len(data)))
+        digest.update(data)
+    return digest.digest()
+
+
+def encodable(text: str) -> str:
+    """The text with a question mark for every lone surrogate: such a character has no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def clean_segments(segments: Sequence[Segment]) -> list[Segment]:
+    """The same segments with text that can be written as UTF-8."""
+    return [
+        segment if segment.text.isascii() else Segment(encodable(segment.text), segment.trusted, segment.source)
+        for segment in segments
+    ]
+
+
+def chunk_texts(items: Sequence[tuple[bytes, list[Segment]]]) -> list[list[tuple[bytes, list[Segment]]]]:
+    """Requests small enough to be asked again cheaply; a huge text gets one of its own."""
+    chunks: list[list[tuple[bytes, list[Segment]]]] = []
+    chars = 0
+    for key, segments in items:
+        size = sum(len(segment.text) for segment in segments)
+        if not chunks or len(chunks[-1]) >= REQUEST_TEXTS or chars + size > REQUEST_CHARS:
+            chunks.append([])
+            chars = 0
+        chunks[-1].append((key, segments))
+        chars += size
+    return chunks

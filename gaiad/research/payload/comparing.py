@@ -11,8 +11,10 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from gaiad.clock import day_of, to_iso
-from gaiad.payload_schemas import (
+from gaiad.base.clock import day_of, to_iso
+from gaiad.research.contradictions import Relation, compare, same_subject
+from gaiad.research.payload.material import Fact, Material
+from gaiad.wire.research import (
     Comparison,
     ComparisonType,
     ContradictionDetails,
@@ -20,10 +22,6 @@ from gaiad.payload_schemas import (
     CorroborationDetails,
     Severity,
 )
-from gaiad.research.contradictions import compare, same_subject
-from gaiad.research.payload.facts import Fact
-from gaiad.research.payload.material import Material
-from gaiad.research.relations import Relation
 
 Strength = Literal["strong", "moderate", "weak"]
 FULLY_COMPARED = 5  # of the first sources quoted also those pairs are told that have nothing to do with each other
@@ -39,7 +37,7 @@ _MAY_BE = {
 }
 
 
-class Held(msgspec.Struct, frozen=True):
+class FactPair(msgspec.Struct, frozen=True):
     """Two facts and how they stand to each other."""
 
     one: Fact
@@ -52,10 +50,10 @@ class Compared(msgspec.Struct, frozen=True):
 
     one: Material
     other: Material
-    held: tuple[Held, ...]
+    held: tuple[FactPair, ...]
     near: bool
 
-    def of_kind(self, kind: str) -> list[Held]:
+    def of_kind(self, kind: str) -> list[FactPair]:
         return [held for held in self.held if held.relation.kind == kind]
 
     @property
@@ -90,7 +88,7 @@ def _compared(one: Material, other: Material, mine: Sequence[Fact], its: Sequenc
             relation = compare(first.assertion, second.assertion)
             near = near or bool(same_subject(first.assertion, second.assertion))
             if relation:
-                held.append(Held(first, second, relation))
+                held.append(FactPair(first, second, relation))
     return Compared(one, other, tuple(held), near)
 
 
@@ -143,15 +141,15 @@ def _notes(pair: Compared) -> str:
     }.get(pair.type, "Their facts have nothing to do with each other.")
 
 
-def _apart(held: Held) -> str:
+def _apart(held: FactPair) -> str:
     return f'"{held.relation.first}" against "{held.relation.second}"'
 
 
-def _fact_ids(held: Sequence[Held]) -> list[str]:
+def _fact_ids(held: Sequence[FactPair]) -> list[str]:
     return list(dict.fromkeys(fact.fact_id for one in held for fact in (one.one, one.other)))
 
 
-def _gravest(held: Sequence[Held]) -> Severity:
+def _gravest(held: Sequence[FactPair]) -> Severity:
     return max((one.relation.severity for one in held), key=lambda severity: _GRAVER[severity])
 
 
@@ -185,7 +183,7 @@ def _contradiction(contradiction_id: str, pair: Compared, zone: tzinfo) -> Contr
     )
 
 
-def _explanations(pair: Compared, held: Held, zone: tzinfo) -> list[str]:
+def _explanations(pair: Compared, held: FactPair, zone: tzinfo) -> list[str]:
     one, other = pair.one.packet.summary, pair.other.packet.summary
     found = [_MAY_BE[held.relation.matter]]
     later, earlier = (one, other) if one.timestamp > other.timestamp else (other, one)

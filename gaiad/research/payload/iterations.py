@@ -2,20 +2,150 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from gaiad.clock import to_iso
-from gaiad.payload_schemas import Comparison, CompletenessAssessment, IterationRecord
+from gaiad.base.clock import to_iso
+from gaiad.research.answer import tokens_of
 from gaiad.research.evidence import names_subject
-from gaiad.research.integration import question_on
-from gaiad.research.payload.activities import activities
 from gaiad.research.payload.comparing import Compared
-from gaiad.research.payload.criteria import completeness, measure
-from gaiad.research.payload.facts import Fact
-from gaiad.research.payload.learnings import Lessons
-from gaiad.research.payload.material import Material
-from gaiad.research.trail import Round, Trail
+from gaiad.research.payload.material import Fact, Material
+from gaiad.research.payload.sources import Lessons
+from gaiad.research.query import Kind
+from gaiad.research.trail import Round, Search, Trail, question_on
+from gaiad.wire.research import (
+    Activity,
+    Comparison,
+    CompletenessAssessment,
+    CompletenessCriteria,
+    IterationRecord,
+    RunAccount,
+)
+from gaiad.wire.schemas import PacketFilter, SearchRequest
+
+
+def account_of(trail: Trail) -> RunAccount:
+    """The account of a run at its end."""
+    result = trail.result
+    citations = result.citations if result else []
+    seconds = (trail.ended_at - trail.started_at).total_seconds()
+    return RunAccount(
+        rounds=len(trail.rounds),
+        searches=len(trail.searches),
+        pages_found=len(trail.evidence),
+        pages_quoted=len({citation.page_id for citation in citations}),
+        packets_cited=len({citation.packet_id for citation in citations}),
+        model_calls=trail.spent.calls,
+        prompt_tokens=trail.spent.prompt_tokens,
+        reply_tokens=trail.spent.reply_tokens,
+        answer_tokens=tokens_of(result.answer) if result else 0,
+        took_ms=result.took_ms if result else round(max(0.0, seconds) * 1000, 3),
+    )
+
+
+def activities(searches: Sequence[Search], sources: Sequence[Material]) -> list[Activity]:
+    """In the order in which the searches began."""
+    taken: set[str] = set()
+    found = []
+    for number, search in enumerate(searches, start=1):
+        created = [one for one in sources if one.packet_id in search.packet_ids and one.packet_id not in taken]
+        taken |= {one.packet_id for one in created}
+        found.append(_activity(number, search, [one.source_id for one in created]))
+    return found
+
+
+def _activity(number: int, search: Search, created: list[str]) -> Activity:
+    return Activity(
+        activity_id=f"act_{number:03}",
+        activity_type="storage_search",
+        description=_described(search),
+        tool=search.tool,
+        parameters=_given(search.request),
+        started_at=to_iso(search.started_at),
+        completed_at=to_iso(search.completed_at),
+        success=not search.error,
+        result_summary=_found_in_words(search, len(created)),
+        sources_created=created,
+        error_message=search.error or UNSET,
+    )
+
+
+def _described(search: Search) -> str:
+    if isinstance(search.request, PacketFilter):
+        return "List the packets that the filters let through"
+    if search.request.mode == "page_id":
+        return f"Look up by their ids the pages {', '.join(search.request.page_ids)}"
+    order = {"relevance": "", "earliest": ", earliest first", "latest": ", latest first"}[search.request.order]
+    return f'Search the pages for "{search.request.query}" ({search.request.mode}{order})'
+
+
+def _found_in_words(search: Search, sources: int) -> str:
+    if search.error:
+        return "It failed."
+    if isinstance(search.request, PacketFilter):
+        return f"Packets: {search.hits}, new sources: {sources}"
+    return f"Pages: {search.hits}, of packets: {len(search.packet_ids)}, new sources: {sources}"
+
+
+def _given(request: SearchRequest | PacketFilter) -> dict[str, Any]:
+    """What of the request differs from its defaults."""
+    values: dict[str, Any] = msgspec.to_builtins(request)
+    usual: dict[str, Any] = msgspec.to_builtins(type(request)())
+    return {name: _changed(value, usual[name]) for name, value in values.items() if value != usual[name]}
+
+
+def _changed(value: Any, usual: Any) -> Any:
+    if isinstance(value, dict) and isinstance(usual, dict):
+        return {name: one for name, one in value.items() if one != usual.get(name)}
+    return value
+
+
+WANTED: dict[Kind, int] = {"factual": 2, "conceptual": 3, "evolution": 3, "comparative": 4, "listing": 1}
+DIVERSE = 3
+WEIGHTS = {
+    "questions_answered": 0.35,
+    "source_diversity": 0.05,
+    "source_quantity": 0.1,
+    "contradictions_resolved": 0.1,
+    "fact_corroboration": 0.1,
+    "confidence_in_findings": 0.3,
+}
+
+
+def measure(
+    *,
+    answered: float,
+    kind: Kind,
+    sources: Sequence[Material],
+    facts: Sequence[Fact],
+    pairs: Sequence[Compared],
+    confidence: float,
+) -> CompletenessCriteria:
+    """The six, of what there was at the time."""
+    makers = {(one.packet.summary.model, one.packet.summary.session_id, one.packet.summary.dialect) for one in sources}
+    agreed = {fact.fact_id for pair in pairs for held in pair.of_kind("agreement") for fact in (held.one, held.other)}
+    return CompletenessCriteria(
+        questions_answered=_score(answered),
+        source_diversity=_score(len(makers) / DIVERSE),
+        source_quantity=_score(len(sources) / WANTED[kind]),
+        contradictions_resolved=0.0 if any(pair.type == "contradiction" for pair in pairs) else 1.0,
+        fact_corroboration=_score(len(agreed) / len(facts)) if facts else 0.0,
+        confidence_in_findings=_score(confidence),
+    )
+
+
+def completeness(criteria: CompletenessCriteria) -> float:
+    """The weighted mean, 0 when nothing was found at all."""
+    if not criteria.source_quantity:
+        return 0.0
+    values = msgspec.structs.asdict(criteria)
+    return _score(sum(weight * values[name] for name, weight in WEIGHTS.items()))
+
+
+def _score(value: float) -> float:
+    return round(min(1.0, max(0.0, value)), 3)
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):

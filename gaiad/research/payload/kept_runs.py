@@ -1,4 +1,4 @@
-"""Where research runs are kept: one file a tenant, the payload whole and compressed, a line for lists beside it.
+"""Where research runs are kept: the payload whole and compressed, a line for lists beside it.
 
 A run is written once, when it ends, and never changes; it goes when somebody forgets it, or with its age. What a source
 says beyond the payload's part of it is read from the archive by the packet id.
@@ -9,54 +9,103 @@ import sqlite3
 import zlib
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any, Literal
 
 import msgspec
 
-from gaiad.clock import Clock, to_iso
-from gaiad.errors import Cancelled, Conflict, GaiadError, NotFound
-from gaiad.ids import IdMaker, lowest
-from gaiad.logs import get_logger
-from gaiad.payload_schemas import ResearchAgentPayload
-from gaiad.ports import Archive, Call
-from gaiad.research.confidence import MEDIUM_FROM
-from gaiad.research.payload.account import account_of
-from gaiad.research.payload.begun_runs import BEGUN_MIGRATION, Begun, BegunRuns, RunFiles, row_of
+from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import Cancelled, Conflict, GaiadError, NotFound
+from gaiad.base.ids import IdMaker, lowest
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Archive, RequestContext
 from gaiad.research.payload.build import build_payload
+from gaiad.research.payload.iterations import account_of
 from gaiad.research.payload.material import Packet, choose_packets, whole_text
-from gaiad.research.payload.reviewed_runs import NOT_REVIEWED, REVIEWED_AT, REVIEWED_MIGRATION, ReviewedRuns
+from gaiad.research.reflect import MEDIUM_FROM
 from gaiad.research.trail import Trail
-from gaiad.run_schemas import ResearchRun, RunAccount, RunRow, SourceText
-from gaiad.schemas import PacketSummary, ResearchResult
-from gaiad.store.database import Migration
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.jobs import Jobs, UnfinishedJob, end_job
+from gaiad.wire.research import ResearchAgentPayload, ResearchRun, RunAccount, RunRow, SourceText
+from gaiad.wire.schemas import PacketSummary, ResearchRequest, ResearchResult
 
-APPLICATION_ID = 0x67616972  # "gair"
-MIGRATION_1: Migration = """
-CREATE TABLE runs (
-    research_id    TEXT PRIMARY KEY,
-    query          TEXT NOT NULL,
-    started_at     TEXT NOT NULL,
-    status         TEXT NOT NULL,
-    outcome        TEXT NOT NULL,
-    confidence     REAL NOT NULL,
-    sources        INTEGER NOT NULL,
-    contradictions INTEGER NOT NULL,
-    iterations     INTEGER NOT NULL,
-    body           BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX runs_to_review ON runs (research_id)
-WHERE outcome = 'PARTIAL' OR (outcome = 'SUCCESS' AND confidence < 0.5);
-CREATE TABLE run_sources (
-    research_id TEXT NOT NULL REFERENCES runs (research_id),
-    source_id   TEXT NOT NULL,
-    packet_id   TEXT NOT NULL,
-    sha256      TEXT NOT NULL,
-    PRIMARY KEY (research_id, source_id)
-) WITHOUT ROWID;
-"""
-MIGRATIONS: list[Migration] = [MIGRATION_1, BEGUN_MIGRATION, REVIEWED_MIGRATION]
+KIND = "research"
+
+
+class PendingRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run under way or interrupted. `attempts` counts its starts; `unreadable` says why `request` is not known."""
+
+    research_id: str
+    request: ResearchRequest
+    started_at: str
+    attempts: int = 1
+    hidden: frozenset[str] = frozenset()
+    guarded: frozenset[str] = frozenset()
+    unreadable: str = ""
+
+
+class PendingRuns:
+    """Those of all tenants."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    async def all(self, call: RequestContext) -> list[PendingRun]:
+        """The tenant's, oldest first."""
+        return [pending_run(job) for job in await self._jobs.unfinished(call.tenant, (KIND,))]
+
+    async def find(self, research_id: str, call: RequestContext) -> PendingRun | None:
+        """The run of this id, None when it is not under way."""
+        return next((one for one in await self.all(call) if one.research_id == research_id), None)
+
+
+def payload_of(request: ResearchRequest, call: RequestContext) -> dict[str, Any]:
+    """What the job of a run holds."""
+    return {
+        "request": msgspec.to_builtins(request),
+        "hidden": sorted(call.hidden),
+        "guarded": sorted(call.guarded),
+    }
+
+
+def pending_run(unfinished: UnfinishedJob) -> PendingRun:
+    """The run of a job."""
+    job, payload = unfinished.job, unfinished.payload
+    asked, unreadable = payload.get("request"), ""
+    try:
+        request = msgspec.convert(asked, ResearchRequest)
+    except msgspec.ValidationError as error:
+        query = asked.get("query") if isinstance(asked, dict) else None
+        request, unreadable = ResearchRequest(query=query if isinstance(query, str) else ""), str(error)
+    return PendingRun(
+        research_id=job.job_id,
+        request=request,
+        started_at=job.created_at,
+        attempts=unfinished.attempts,
+        hidden=frozenset(payload.get("hidden", ())),
+        guarded=frozenset(payload.get("guarded", ())),
+        unreadable=unreadable,
+    )
+
+
+def row_of(pending: PendingRun, tenant: str) -> RunRow:
+    """The run as a line of a list."""
+    return RunRow(
+        research_id=pending.research_id,
+        tenant=tenant,
+        query=pending.request.query,
+        started_at=pending.started_at,
+        status="in_progress",
+        outcome="",
+        confidence=0.0,
+        sources=0,
+        contradictions=0,
+        iterations=0,
+    )
+
+
 ID_PREFIX = "res"
 _LINE = "research_id, query, started_at, status, outcome, confidence, sources, contradictions, iterations"
-_ROW = f"{_LINE}, {REVIEWED_AT}"
+_ROW = f"{_LINE}, reviewed_at"
 _TO_REVIEW = f"(outcome = 'PARTIAL' OR (outcome = 'SUCCESS' AND confidence < {MEDIUM_FROM}))"
 _FAST = 1  # zlib's level: most of what is gained, at a fraction of the time
 _log = get_logger("gaiad.research")
@@ -72,25 +121,26 @@ class _Body(msgspec.Struct, frozen=True):
 class KeptRuns:
     """Keeps the runs of all tenants and finds them again; the researcher's Recorder."""
 
-    def __init__(self, archive: Archive, files: RunFiles, clock: Clock, ids: IdMaker) -> None:
+    def __init__(self, archive: Archive, databases: HomeDatabases, clock: Clock) -> None:
         self._archive = archive
-        self._files = files
+        self._databases = databases
         self._clock = clock
-        self._ids = ids
-        self.begun = BegunRuns(files, clock)
-        self._reviewed = ReviewedRuns(files, clock)
+        self._ids = IdMaker(clock)
+        self.pending = PendingRuns(Jobs(databases, clock))
 
     def new_id(self) -> str:
         """Sorts by the time at which the run began."""
         return self._ids.make(ID_PREFIX)
 
-    async def keep(self, trail: Trail, call: Call) -> str:
+    async def keep(self, trail: Trail, call: RequestContext) -> str:
         """Build the run's payload and keep it; why it could not be kept, "" when it is durable."""
-        quiet = Call(tenant=call.tenant, priority=call.priority, turn_id=call.turn_id)  # of a cancelled run too
+        quiet = RequestContext(
+            tenant=call.tenant, priority=call.priority, turn_id=call.turn_id
+        )  # of a cancelled run too
         try:
             packets = await self._packets(choose_packets(trail), quiet)
             rows = await asyncio.to_thread(self._rows_of, trail, packets)
-            await self._files.write(call.tenant, rows.insert)
+            await self._databases.write(call.tenant, rows.insert)
         except GaiadError as error:
             _log.error("run_not_kept", research=trail.research_id, error=error.message)
             return error.message
@@ -99,51 +149,53 @@ class KeptRuns:
             return f"unexpected {type(error).__name__}: {error}"
         return ""
 
-    async def run(self, research_id: str, call: Call) -> ResearchRun:
+    async def run(self, research_id: str, call: RequestContext) -> ResearchRun:
         """The run as it was kept. Raises NotFound."""
 
         def select(connection: sqlite3.Connection) -> list[tuple[RunRow, bytes]]:
-            found = connection.execute(f"SELECT {_ROW}, body FROM runs WHERE research_id = ?", (research_id,))
+            found = connection.execute(f"SELECT {_ROW}, body FROM research_runs WHERE research_id = ?", (research_id,))
             return [(_line(call.tenant, row), bytes(row[-1])) for row in found]
 
         none: list[tuple[RunRow, bytes]] = []
-        found = await self._files.read(call.tenant, select, none)
+        found = await self._databases.read(call.tenant, select, none)
         if not found:
-            begun = await self.begun.find(research_id, call)
-            if begun is None:
+            pending = await self.pending.find(research_id, call)
+            if pending is None:
                 raise _unknown(research_id)
-            return self._under_way(begun, call)
+            return self._under_way(pending, call)
         body = msgspec.json.decode(zlib.decompress(found[0][1]), type=_Body)
         run = found[0][0]
         return ResearchRun(run=run, result=body.result, error=body.error, payload=body.payload, account=body.account)
 
-    def _under_way(self, begun: Begun, call: Call) -> ResearchRun:
+    def _under_way(self, pending: PendingRun, call: RequestContext) -> ResearchRun:
         """A run that has no end yet, with the payload of one that has found nothing so far."""
-        trail = Trail(begun.research_id, begun.request, call.tenant, self._clock)
+        trail = Trail(pending.research_id, pending.request, call.tenant, self._clock)
         payload = build_payload(trail, {}, self._clock.zone)
-        return ResearchRun(run=row_of(begun, call.tenant), result=None, error="", payload=payload)
+        return ResearchRun(run=row_of(pending, call.tenant), result=None, error="", payload=payload)
 
-    async def break_off(self, begun: Begun, error: GaiadError, call: Call) -> str:
-        """Keep a begun run that came to no answer as what it was, unless its end is kept; as `keep`."""
-        if await self.begun.find(begun.research_id, call) is None:
+    async def break_off(self, pending: PendingRun, error: GaiadError, call: RequestContext) -> str:
+        """Keep a pending run that came to no answer as what it was, unless its end is kept; as `keep`."""
+        if await self.pending.find(pending.research_id, call) is None:
             return ""
-        trail = Trail(begun.research_id, begun.request, call.tenant, self._clock)
+        trail = Trail(pending.research_id, pending.request, call.tenant, self._clock)
         trail.broke_off("cancelled" if isinstance(error, Cancelled) else "failed", error.message)
         return await self.keep(trail, call)
 
-    async def forget(self, research_id: str, call: Call) -> None:
+    async def forget(self, research_id: str, call: RequestContext) -> None:
         """Take a run out for good. Raises NotFound, Conflict while it is under way."""
         run = await self.run(research_id, call)
         if run.run.status == "in_progress":
             raise Conflict(f"run {research_id} is under way; `gaiad research cancel {research_id}` breaks it off first")
-        await self._files.write(call.tenant, lambda connection: _delete(connection, "research_id = ?", research_id))
+        await self._databases.write(call.tenant, lambda connection: _delete(connection, "=", research_id))
 
-    async def review(self, research_id: str, call: Call, *, done: bool) -> None:
+    async def review(self, research_id: str, call: RequestContext, *, done: bool) -> None:
         """Tick a run to review off, or put it back. Raises NotFound, Conflict while it is under way."""
         run = await self.run(research_id, call)
         if run.run.status == "in_progress":
             raise Conflict(f"run {research_id} is under way; there is nothing to review yet")
-        await self._reviewed.mark(research_id, call, done=done)
+        mark = "UPDATE research_runs SET reviewed_at = ? WHERE research_id = ? AND (reviewed_at = '') = ?"
+        values = (to_iso(self._clock.now()) if done else "", research_id, done)
+        await self._databases.write(call.tenant, lambda connection: connection.execute(mark, values).rowcount)
 
     async def prune(self, tenant: str, days: int, most: int) -> int:
         """Take out the runs that are older than `days`, and of the rest all but the newest `most`; how many.
@@ -154,37 +206,37 @@ class KeptRuns:
         oldest = lowest(self._clock.now() - timedelta(days=days), ID_PREFIX) if 0 < days * 86_400 < age_s else ""
 
         def delete(connection: sqlite3.Connection) -> int:
-            query = "SELECT research_id FROM runs ORDER BY research_id DESC LIMIT 1 OFFSET ?"
+            query = "SELECT research_id FROM research_runs ORDER BY research_id DESC LIMIT 1 OFFSET ?"
             last = connection.execute(query, (most - 1,)).fetchone() if most else None
-            return _delete(connection, "research_id < ?", max(oldest, last[0] if last else ""))
+            return _delete(connection, "<", max(oldest, last[0] if last else ""))
 
-        return await self._files.write(tenant, delete)
+        return await self._databases.write(tenant, delete)
 
-    async def newest(self, call: Call, limit: int, *, to_review: bool = False) -> list[RunRow]:
+    async def newest(self, call: RequestContext, limit: int, *, to_review: bool = False) -> list[RunRow]:
         """The last runs, newest first; `to_review` those that are PARTIAL or answered with low confidence, but for what
         is ticked off.
 
         What is under way stands among them, but is nothing to review yet.
         """
-        where = f"{_TO_REVIEW} AND {NOT_REVIEWED}" if to_review else "1"
+        where = f"{_TO_REVIEW} AND reviewed_at = ''" if to_review else "1"
 
         def select(connection: sqlite3.Connection) -> list[RunRow]:
-            query = f"SELECT {_ROW} FROM runs WHERE {where} ORDER BY research_id DESC LIMIT ?"
+            query = f"SELECT {_ROW} FROM research_runs WHERE {where} ORDER BY research_id DESC LIMIT ?"
             return [_line(call.tenant, row) for row in connection.execute(query, (limit,))]
 
-        kept: list[RunRow] = await self._files.read(call.tenant, select, [])
-        begun = [] if to_review else [row_of(one, call.tenant) for one in await self.begun.all(call)]
-        return sorted([*kept, *begun], key=lambda row: row.research_id, reverse=True)[:limit] if begun else kept
+        kept: list[RunRow] = await self._databases.read(call.tenant, select, [])
+        pending = [] if to_review else [row_of(one, call.tenant) for one in await self.pending.all(call)]
+        return sorted([*kept, *pending], key=lambda row: row.research_id, reverse=True)[:limit] if pending else kept
 
-    async def source(self, research_id: str, source_id: str, call: Call) -> SourceText:
+    async def source(self, research_id: str, source_id: str, call: RequestContext) -> SourceText:
         """The whole text of a run's source, as the archive has it now. Raises NotFound."""
 
         def select(connection: sqlite3.Connection) -> list[tuple[str, str]]:
-            query = "SELECT packet_id, sha256 FROM run_sources WHERE research_id = ? AND source_id = ?"
+            query = "SELECT packet_id, sha256 FROM research_sources WHERE research_id = ? AND source_id = ?"
             return connection.execute(query, (research_id, source_id)).fetchall()
 
         none: list[tuple[str, str]] = []
-        found = await self._files.read(call.tenant, select, none)
+        found = await self._databases.read(call.tenant, select, none)
         if not found:
             await self.run(research_id, call)
             raise NotFound(f"run {research_id} has no source {source_id!r}; `gaiad research show` lists them")
@@ -202,12 +254,12 @@ class KeptRuns:
             changed=packet.summary.sha256 != sha256,
         )
 
-    async def _packets(self, packet_ids: Sequence[str], call: Call) -> dict[str, Packet]:
+    async def _packets(self, packet_ids: Sequence[str], call: RequestContext) -> dict[str, Packet]:
         """Each with its pages; those that the archive no longer has are left out."""
         found = await asyncio.gather(*(self._packet(packet_id, call) for packet_id in packet_ids))
         return {packet.summary.packet_id: packet for packet in found if packet}
 
-    async def _packet(self, packet_id: str, call: Call) -> Packet | None:
+    async def _packet(self, packet_id: str, call: RequestContext) -> Packet | None:
         try:
             (summary,) = await self._archive.packet_summaries([packet_id], call)
             return Packet(summary, tuple(await self._archive.section_pages(packet_id, "full_context", call)))
@@ -231,6 +283,7 @@ class KeptRuns:
             zlib.compress(body, _FAST),
         )
         return _Rows(
+            to_iso(self._clock.now()),
             line,
             [
                 _source_row(trail.research_id, one.source_id, packets[str(one.file_path)].summary)
@@ -240,20 +293,23 @@ class KeptRuns:
 
 
 class _Rows(msgspec.Struct, frozen=True):
+    ended_at: str
     line: tuple[object, ...]
     sources: list[tuple[str, str, str, str]]
 
     def insert(self, connection: sqlite3.Connection) -> None:
         """The run at its end, in the place of the one that was under way."""
-        connection.execute("DELETE FROM begun_runs WHERE research_id = ?", self.line[:1])
-        connection.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(self.line))})", self.line)
-        connection.executemany("INSERT INTO run_sources VALUES (?, ?, ?, ?)", self.sources)
+        marks = ", ".join("?" * len(self.line))
+        connection.execute(f"INSERT INTO research_runs ({_LINE}, body) VALUES ({marks})", self.line)
+        end_job(connection, str(self.line[0]), self.ended_at)
+        connection.executemany("INSERT INTO research_sources VALUES (?, ?, ?, ?)", self.sources)
 
 
-def _delete(connection: sqlite3.Connection, where: str, value: str) -> int:
-    connection.execute(f"DELETE FROM run_sources WHERE {where}", (value,))
-    connection.execute(f"DELETE FROM reviewed_runs WHERE {where}", (value,))
-    return connection.execute(f"DELETE FROM runs WHERE {where}", (value,)).rowcount
+def _delete(connection: sqlite3.Connection, comparison: Literal["=", "<"], research_id: str) -> int:
+    """Runs by their id, with the jobs that made them: those hold the question too."""
+    ended = "kind = ? AND state NOT IN ('queued', 'running')"
+    connection.execute(f"DELETE FROM jobs WHERE {ended} AND job_id {comparison} ?", (KIND, research_id))
+    return connection.execute(f"DELETE FROM research_runs WHERE research_id {comparison} ?", (research_id,)).rowcount
 
 
 def _source_row(research_id: str, source_id: str, packet: PacketSummary) -> tuple[str, str, str, str]:

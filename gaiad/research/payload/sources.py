@@ -12,12 +12,11 @@ from datetime import tzinfo
 
 from msgspec import UNSET
 
-from gaiad.clock import day_of, to_iso
-from gaiad.payload_schemas import CONTENT_MAX, ExtractedFact, Reliability, SourceRecord
-from gaiad.research.echoes import own_words
-from gaiad.research.payload.comparing import Compared
-from gaiad.research.payload.facts import Fact
-from gaiad.research.payload.material import Material
+from gaiad.base.clock import day_of, to_iso
+from gaiad.research.evidence import own_words
+from gaiad.research.payload.comparing import Compared, FactPair
+from gaiad.research.payload.material import Fact, Material
+from gaiad.wire.research import CONTENT_MAX, ExtractedFact, Learning, LearningType, Reliability, SourceRecord
 
 PROVIDER = "gaiad archive"
 _INTEGRITY = {
@@ -117,3 +116,69 @@ def _related(pairs: Sequence[Compared]) -> dict[str, list[str]]:
                 if other.fact_id not in known:
                     known.append(other.fact_id)
     return found
+
+
+GAP, GAP_DEGRADED = 0.9, 0.6
+_KINDS: dict[str, tuple[LearningType, str]] = {
+    "contradiction": ("contradiction", "contradicts"),
+    "agreement": ("validation", "agrees with"),
+    "refinement": ("insight", "can stand beside"),
+}
+
+
+class Lessons:
+    """Learnings of one run, numbered through; `of` is called once an iteration, in order."""
+
+    def __init__(self, facts: Mapping[str, Sequence[Fact]], *, degraded: bool) -> None:
+        self._facts = facts
+        self._gap = GAP_DEGRADED if degraded else GAP
+        self._count = 0
+        self._by_source: dict[str, str] = {}
+
+    def of(
+        self, iteration: int, new: Sequence[Material], pairs: Sequence[Compared], gaps: Sequence[str]
+    ) -> list[Learning]:
+        """From the iteration's new sources, new comparisons and new gaps."""
+        found = [self._fact(iteration, source) for source in new if self._facts[source.source_id]]
+        for pair in pairs:
+            found += [self._held(iteration, pair, held) for held in _first_of_each_kind(pair)]
+        return found + [self._made(iteration, "gap", f"Not found: {gap}", self._gap, [], []) for gap in gaps]
+
+    def _fact(self, iteration: int, source: Material) -> Learning:
+        best = self._facts[source.source_id][0]
+        made = self._made(iteration, "fact", best.text, best.confidence, [source.source_id], [])
+        self._by_source[source.source_id] = made.learning_id
+        return made
+
+    def _held(self, iteration: int, pair: Compared, held: FactPair) -> Learning:
+        kind, verb = _KINDS[held.relation.kind]
+        sources = [pair.one.source_id, pair.other.source_id]
+        related = [self._by_source[one] for one in sources if one in self._by_source]
+        confidence = min(held.one.confidence, held.other.confidence)
+        return self._made(
+            iteration, kind, f'"{held.one.text}" {verb} "{held.other.text}"', confidence, sources, related
+        )
+
+    def _made(
+        self,
+        iteration: int,
+        kind: LearningType,
+        description: str,
+        confidence: float,
+        sources: list[str],
+        related: list[str],
+    ) -> Learning:
+        self._count += 1
+        return Learning(
+            learning_id=f"learn_{self._count:03}",
+            learning_type=kind,
+            description=description,
+            confidence=confidence,
+            supporting_sources=sources,
+            related_learnings=related,
+            iteration_discovered=iteration,
+        )
+
+
+def _first_of_each_kind(pair: Compared) -> list[FactPair]:
+    return [found[0] for kind in _KINDS if (found := pair.of_kind(kind))]

@@ -6,17 +6,18 @@ and why is told. Only the caller's own cancel and deadline end the run.
 
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
-from gaiad.clock import Clock
-from gaiad.errors import GaiadError, Unavailable
-from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
-from gaiad.logs import get_logger
-from gaiad.ports import Call, Model
-from gaiad.research.shortfalls import FORM_MISSED, by_rules
-from gaiad.research.trail import Spent
+from gaiad.base.clock import Clock
+from gaiad.base.contracts import struct_schema
+from gaiad.base.errors import GaiadError, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.base.ports import Model, RequestContext
+from gaiad.research.responses import FORM_MISSED, by_rules
+from gaiad.research.trail import PlanAction, Spent
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
 
 _log = get_logger("gaiad.research")
 _TEMPLATE_TOKENS = 64  # what a chat template may put around two messages
@@ -24,7 +25,7 @@ _FAILURES = 2  # of the model itself; after so many it is left alone for the res
 _LIKELIEST = Sampling(temperature=0.0)
 
 Form = TypeVar("Form", bound=msgspec.Struct)
-Tell = Callable[..., None]
+ReportProgress = Callable[..., None]
 """`tell(name, **data)`."""
 
 
@@ -66,10 +67,12 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     after: str
 
 
-class Asking:
+class RunCalls:
     """One run's calls. `degraded` are the steps that went by the rules, with the reason."""
 
-    def __init__(self, mind: Mind, limits: Limits, clock: Clock, call: Call, spent: Spent, tell: Tell) -> None:
+    def __init__(
+        self, mind: Mind, limits: Limits, clock: Clock, call: RequestContext, spent: Spent, tell: ReportProgress
+    ) -> None:
         self.name = mind.name
         self.degraded: list[str] = []
         self._mind = mind
@@ -153,7 +156,7 @@ class Asking:
         self._spent.add(reply.prompt_tokens, reply.tokens)
         return reply
 
-    async def _fitting(self, step: Step, prompt: Prompt, call: Call) -> int:
+    async def _fitting(self, step: Step, prompt: Prompt, call: RequestContext) -> int:
         """How many items the prompt has room for. Raises Unavailable when not even one fits."""
         frame = [Segment(prompt.system), Segment(prompt.before), Segment(prompt.after)]
         counts = await self._mind.tokenizer.count([frame, *prompt.items], call)
@@ -201,3 +204,75 @@ def _messages(prompt: Prompt, items: Sequence[Sequence[Segment]]) -> list[ChatMe
         ChatMessage(role="system", content=[Segment(prompt.system)]),
         ChatMessage(role="user", content=[part for part in asked if part.text]),
     ]
+
+
+SENTENCE_CHARACTERS = 300
+QUERY_CHARACTERS, NOTE_CHARACTERS = 160, 80
+MOST_ACTIONS, MOST_HITS = 4, 24
+
+PLAN = Step(name="planning", reply_tokens=512, share=0.25)
+REFLECTION = Step(name="reflection", reply_tokens=384, share=0.35)
+SYNTHESIS = Step(name="synthesis", reply_tokens=1024, share=1.0)
+
+Aspect = Annotated[str, msgspec.Meta(min_length=1, max_length=80)]
+Suggestion = Annotated[str, msgspec.Meta(min_length=1, max_length=120)]
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=8)]
+Query = Annotated[str, msgspec.Meta(max_length=QUERY_CHARACTERS)]
+PageIds = Annotated[list[str], msgspec.Meta(max_length=4)]
+
+
+class PlannedAction(PlanAction, frozen=True, kw_only=True, rename="camel"):
+    """A PlanAction with the bounds that hold for a model."""
+
+    query: Query = ""
+    page_ids: PageIds = msgspec.field(default_factory=list)
+    k: Annotated[int, msgspec.Meta(ge=1, le=MOST_HITS)] = 8
+    note: Annotated[str, msgspec.Meta(max_length=NOTE_CHARACTERS)] = ""
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """JIT's plan: searches besides the question's own."""
+
+    actions: Annotated[list[PlannedAction], msgspec.Meta(max_length=MOST_ACTIONS)]
+
+
+class Reflection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """GAM 4's ReflectionResult as a model says it. A suggestion is what to search for next, in words."""
+
+    is_sufficient: bool
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    missing_aspects: Annotated[list[Aspect], msgspec.Meta(max_length=4)]
+    refinement_suggestions: Annotated[list[Suggestion], msgspec.Meta(max_length=3)]
+
+
+class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One sentence of an answer, and the labels of the passages that say it."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=SENTENCE_CHARACTERS)]
+    sources: Annotated[list[Label], msgspec.Meta(min_length=1, max_length=3)]
+
+
+class Synthesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """GAM 5's answer, sentence by sentence; without one the context does not answer."""
+
+    sentences: Annotated[list[Sentence], msgspec.Meta(max_length=6)]
+
+
+_SHARES = [step / 20 for step in range(21)]
+
+
+def plan_schema(page_ids: Sequence[str], tools: Sequence[str]) -> dict[str, Any]:
+    """A plan of these tools, whose page ids are some of those given."""
+    return struct_schema(Plan, {"actions.pageIds": page_ids, "actions.tool": tools})
+
+
+def reflection_schema() -> dict[str, Any]:
+    """A reflection; its confidence is one of 21 steps, which is as fine as a model can say it."""
+    schema = struct_schema(Reflection)
+    schema["properties"]["confidence"] = {"enum": _SHARES}
+    return schema
+
+
+def synthesis_schema(labels: Sequence[str]) -> dict[str, Any]:
+    """An answer whose sources are some of these labels."""
+    return struct_schema(Synthesis, {"sentences.sources": labels})

@@ -10,47 +10,57 @@ import asyncio
 from collections.abc import Collection, Sequence
 from datetime import tzinfo
 from itertools import zip_longest
+from typing import Any
 
 import msgspec
 
-from gaiad.errors import GaiadError, NotFound
-from gaiad.logs import get_logger
-from gaiad.ports import Archive, Call
-from gaiad.research.citations import shown
-from gaiad.research.confidence import DOUBTFUL_CAP, MEDIUM_FROM
-from gaiad.research.echoes import only_asked, only_quotes, own_words, repeats_question
-from gaiad.research.evidence import Evidence, weigh
-from gaiad.research.integration import IntegrationState, left_open
-from gaiad.research.plan import PlanAction, as_request
+from gaiad.base.clock import Clock
+from gaiad.base.errors import GaiadError, NotFound
+from gaiad.base.events import OnEvent
+from gaiad.base.logs import get_logger, span
+from gaiad.base.ports import Archive, RequestContext
+from gaiad.research.evidence import Evidence, only_asked, only_quotes, own_words, repeats_question, weigh
 from gaiad.research.query import SearchParameters
 from gaiad.research.refine import LOW_FLOOR, Attempt
-from gaiad.research.reflect import ReflectionResult, evaluate_sufficiency, strangers
-from gaiad.research.thinking import prompting
-from gaiad.research.thinking.asking import Asking
-from gaiad.research.thinking.forms import (
+from gaiad.research.reflect import DOUBTFUL_CAP, MEDIUM_FROM, ReflectionResult, evaluate_sufficiency, strangers
+from gaiad.research.sentences import shown
+from gaiad.research.thinking.asking import (
     PLAN,
     QUERY_CHARACTERS,
     REFLECTION,
     SYNTHESIS,
+    Limits,
+    Mind,
     Plan,
+    Prompt,
     Reflection,
+    RunCalls,
     Synthesis,
     plan_schema,
     reflection_schema,
     synthesis_schema,
 )
-from gaiad.research.thinking.passages import context_pages, passages_of
-from gaiad.research.thinking.steps import Draft
-from gaiad.research.thinking.writing import carried
-from gaiad.research.trail import Trail
-from gaiad.schemas import Hit, Page, Retriever, SearchRequest
-from gaiad.tracing import span
+from gaiad.research.thinking.steps import ByRules, Draft, Steps
+from gaiad.research.thinking.support import (
+    Passage,
+    carried,
+    context_pages,
+    passages_of,
+    shown_memo,
+    shown_plain,
+    shown_with_labels,
+)
+from gaiad.research.trail import IntegrationState, PlanAction, Trail, as_request, left_open
+from gaiad.wire.generation import Segment
+from gaiad.wire.schemas import Hit, Page, Retriever, SearchRequest
+from prompts.load import PlanningWords, ReflectionWords, SynthesisWords, Words, fill, load_prompt
 
 MEMO_PAGES = 8
 SEARCH = "search: "
 """How a refinement begins that a model suggested."""
 _TOOLS: tuple[Retriever, ...] = ("bm25", "dense", "metadata", "page_id")
 _log = get_logger("gaiad.research")
+_HERE = "\x00here\x00"  # where the retrieved text stands; no question can hold it
 
 
 class ByModel:
@@ -58,9 +68,9 @@ class ByModel:
 
     def __init__(
         self,
-        asking: Asking,
+        asking: RunCalls,
         archive: Archive,
-        call: Call,
+        call: RequestContext,
         trail: Trail,
         zone: tzinfo,
         most: int,
@@ -125,7 +135,7 @@ class ByModel:
         except GaiadError as error:  # a page was replaced in between
             self._asking.go_without("the pages found were not planned with", error)
             return []
-        prompt = prompting.planning(parameters.text, known, [header.memo_snapshot for header in headers])
+        prompt = planning_prompt(parameters.text, known, [header.memo_snapshot for header in headers])
         tools = [tool for tool in _TOOLS if (by_meaning or tool != "dense") and (known or tool != "page_id")]
 
         def schema(shown_items: int) -> dict[str, object]:
@@ -177,7 +187,7 @@ class ByModel:
         pages = self._context(parameters, selected)
         if not pages:
             return by_rules
-        prompt = prompting.reflection(parameters.text, pages)
+        prompt = reflection_prompt(parameters.text, pages)
         said = await self._asking.ask(REFLECTION, prompt, Reflection, lambda _items: reflection_schema())
         if said is None:
             return by_rules
@@ -247,7 +257,7 @@ class ByModel:
         def schema(shown_items: int) -> dict[str, object]:
             return synthesis_schema([one.label for of_page in passages[:shown_items] for one in of_page])
 
-        prompt = prompting.synthesis(parameters.text, passages)
+        prompt = synthesis_prompt(parameters.text, passages)
         said = await self._asking.ask(SYNTHESIS, prompt, Synthesis, schema)
         if said is None:
             return None
@@ -279,3 +289,76 @@ def _query(suggestion: str) -> str:
 def _echoes(page: Page, question: str) -> bool:
     """What a conversation with gaiad adds without telling anything new."""
     return only_quotes(page) or own_words(page) or repeats_question(page, question) or only_asked(page, question)
+
+
+_USABLE = ("ready", "sleeping")  # a sleeper is woken by the first call
+
+
+class Thinker:
+    """Begins the steps of runs on `mind`. `most` is how many pages it is shown."""
+
+    def __init__(self, mind: Mind, limits: Limits, clock: Clock, most: int) -> None:
+        self._mind = mind
+        self._limits = limits
+        self._clock = clock
+        self._most = most
+
+    def begin(
+        self,
+        archive: Archive,
+        call: RequestContext,
+        trail: Trail,
+        on_event: OnEvent,
+        passed_over: Collection[str],
+    ) -> Steps:
+        """The steps of one run; what its calls take is added to the trail."""
+        if self._mind.kind == "extractive":
+            return ByRules()
+        status = self._mind.status()
+        if status.state not in _USABLE:
+            why = f" ({status.reason})" if status.reason else ""
+            return ByRules([f"thinking by rules: {self._mind.name} is {status.state}{why}"])
+
+        def tell(name: str, **data: Any) -> None:
+            on_event(name, data)
+
+        asking = RunCalls(self._mind, self._limits, self._clock, call, trail.spent, tell)
+        return ByModel(asking, archive, call, trail, self._clock.zone, self._most, passed_over)
+
+
+# What each step says to a model: the seed's prompts (prompts/text), with retrieved text as fenced data between.
+
+
+def planning_prompt(question: str, found: Sequence[Evidence], memos: Sequence[str]) -> Prompt:
+    """JIT's plan from the request and the memos of what was found first."""
+    items = [shown_memo(item.page, memo) for item, memo in zip(found, memos, strict=True)]
+    known = _HERE if items else "none: no page has the words of the question"
+    return _prompt("judge_research_planning", PlanningWords(user_query=_plain(question), known_pages=known), items)
+
+
+def reflection_prompt(question: str, pages: Sequence[Page]) -> Prompt:
+    """GAM 4's reflection on the pages."""
+    words = ReflectionWords(user_query=_plain(question), formatted_contexts=_HERE)
+    return _prompt("judge_research_reflection", words, [shown_plain(page) for page in pages])
+
+
+def synthesis_prompt(question: str, passages: Sequence[Sequence[Passage]]) -> Prompt:
+    """GAM 5's synthesis of the pages, whose passages have labels."""
+    words = SynthesisWords(user_query=_plain(question), formatted_contexts_with_citations=_HERE)
+    prompt = _prompt("judge_research_synthesis", words, [shown_with_labels(of_page) for of_page in passages])
+    return Prompt(
+        system=prompt.system,
+        before=prompt.before,
+        items=prompt.items,
+        after=f"{prompt.after.rstrip()}\n\n{load_prompt('research_synthesis_form').body.strip()}",
+    )
+
+
+def _plain(question: str) -> str:
+    return question.replace("\x00", " ")
+
+
+def _prompt(role: str, words: Words, items: list[list[Segment]]) -> Prompt:
+    before, _, after = fill(words).partition(_HERE)
+    texts = (load_prompt(role).body, load_prompt("quoted_memory").body)
+    return Prompt(system="\n\n".join(text.strip() for text in texts), before=before, items=items, after=after)

@@ -10,15 +10,15 @@ from typing import Protocol
 import msgspec
 
 from gaiad.research.evidence import Evidence
-from gaiad.research.integration import IntegrationState, left_open
 from gaiad.research.query import SearchParameters
 from gaiad.research.refine import Attempt
 from gaiad.research.reflect import ReflectionResult
-from gaiad.research.synthesis import Statement
-from gaiad.schemas import Citation, SearchRequest
+from gaiad.research.sentences import Statement
+from gaiad.research.trail import IntegrationState, left_open
+from gaiad.wire.schemas import Citation, SearchRequest
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenSentence(msgspec.Struct, frozen=True):
     """One sentence that a model wrote, and the quotes that it stands on."""
 
     text: str
@@ -32,7 +32,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     statements: tuple[Statement, ...]
-    sentences: tuple[Written, ...] = ()
+    sentences: tuple[WrittenSentence, ...] = ()
     engine: str = ""
     unsupported: int = 0
 
@@ -63,7 +63,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def statements_of(sentences: Sequence[Written]) -> tuple[Statement, ...]:
+def statements_of(sentences: Sequence[WrittenSentence]) -> tuple[Statement, ...]:
     """The quotes that sentences stand on, in order, each span of a page once."""
     spans = {(s.quote.page.page_id, s.quote.start, s.quote.end): s for one in sentences for s in one.statements}
     return tuple(spans.values())

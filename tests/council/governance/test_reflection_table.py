@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from council.governance.database import open_database
 from council.governance.reflection_table import ReflectionTable, read_stability
 from council.governance.rules import governance_table
-from gaiad.clock import FrozenClock, to_epoch_ms
-from gaiad.errors import BadInput, Conflict
+from gaiad.base.clock import FrozenClock, to_epoch_ms
+from gaiad.base.errors import BadInput, Conflict
+from gaiad.store.home_databases import HomeDatabases
 
 RULES = governance_table().stability
 
@@ -20,7 +20,7 @@ def clock():
 
 @pytest.fixture
 def file(tmp_path):
-    opened = open_database(tmp_path)
+    opened = HomeDatabases(tmp_path).state
     yield opened
     opened.close()
 
@@ -81,7 +81,7 @@ async def test_a_loop_that_stands_still_for_more_than_two_intervals_is_not_activ
 async def test_other_roles_and_other_stages_are_no_criterion(kept):
     await kept.beat("codemind")
     assert (await kept.report()).criteria[2].why == "no sign of it is recorded"
-    with pytest.raises(BadInput, match="stage 'plan' is no self-reflection"):
+    with pytest.raises(BadInput, match="stage 'plan' is not a self-reflection"):
         await kept.record("plan", "ok", None)
 
 
@@ -112,6 +112,6 @@ def test_a_home_without_a_record_has_no_score(tmp_path):
 
 
 def test_a_file_that_is_no_database_is_told(tmp_path):
-    (tmp_path / "governance.db").write_bytes(b"words" * 100)
-    with pytest.raises(Conflict, match=r"governance\.db"):
+    (tmp_path / "state.db").write_bytes(b"words" * 100)
+    with pytest.raises(Conflict, match=r"state\.db"):
         read_stability(tmp_path, 0, RULES)

@@ -15,9 +15,9 @@ from council.governance.rules import (
     open_steps,
     prime_agrees,
 )
-from gaiad.council_schemas import BallotRecord, VoteRecord
-from gaiad.errors import Conflict
-from gaiad.governance_schemas import RfcKind, RfcRecord, RfcReview, RfcState
+from gaiad.base.errors import Conflict
+from gaiad.wire.council import BallotRecord, VoteRecord
+from gaiad.wire.governance import RfcKind, RfcRecord, RfcReview, RfcState
 
 TABLE = governance_table()
 KINDS = get_args(RfcKind)

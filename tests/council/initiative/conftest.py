@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.clock import FrozenClock
+from gaiad.base.clock import FrozenClock
 from tests.makers.initiative_house import House
 
 

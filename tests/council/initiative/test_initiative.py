@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 import council.initiative
-from council.floor import Ask
-from council.initiative.seed import Seed
+from council.initiative.seed_store import Seed
+from council.ports import Ask
 from council.quorum import Seat
-from gaiad.clock import FrozenClock
-from gaiad.errors import BadInput, DeadlineExceeded, Unavailable, WorkerDied
-from gaiad.memory_schemas import SessionTurn
-from gaiad.ports import Call, Priority
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, DeadlineExceeded, Unavailable, WorkerDied
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.wire.memory import SessionTurn
 from prompts.packet import WorkItem
 from tests.makers.initiative_house import PROPOSAL, House, ballot, obliging
 
@@ -391,7 +391,7 @@ async def test_failures_are_those_of_the_last_day(house: House, clock: FrozenClo
 
 
 async def test_a_vote_that_cannot_be_remembered_is_held_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(turn: SessionTurn, call: Call) -> str:
+    async def full(turn: SessionTurn, call: RequestContext) -> str:
         raise Unavailable("the disk is full")
 
     monkeypatch.setattr(house, "remember_turn", full)

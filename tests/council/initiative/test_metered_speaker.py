@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from council.floor import Ask
-from council.initiative.metered_speaker import MeteredSpeaker
+from council.initiative.account import MeteredSpeaker
+from council.ports import Ask
 from council.stages import Form
-from gaiad.errors import BadInput, Cancelled, GaiadError, Unavailable, WorkerDied
-from gaiad.ports import Call
+from gaiad.base.errors import BadInput, Cancelled, GaiadError, Unavailable, WorkerDied
+from gaiad.base.ports import RequestContext
 from tests.makers.scripted_council import ScriptedSpeaker
 
 
@@ -18,7 +18,7 @@ def ask(most: int) -> Ask:
     return Ask(role="prime", task_instruction="initiative", subject="x", form=Form(), max_tokens=most)
 
 
-async def test_what_was_not_written_is_given_back(call: Call) -> None:
+async def test_what_was_not_written_is_given_back(call: RequestContext) -> None:
     speaker = MeteredSpeaker(ScriptedSpeaker(lambda _: "yes", tokens=10))
     meter = speaker.begin(100)
     await speaker.say(ask(100), call)
@@ -31,7 +31,9 @@ async def test_what_was_not_written_is_given_back(call: Call) -> None:
 @pytest.mark.parametrize(
     ("error", "spent"), [(BadInput("too long"), 0), (WorkerDied("it died"), 50), (Unavailable("midway"), 50)]
 )
-async def test_a_failure_counts_in_full_unless_nothing_was_sent(error: GaiadError, spent: int, call: Call) -> None:
+async def test_a_failure_counts_in_full_unless_nothing_was_sent(
+    error: GaiadError, spent: int, call: RequestContext
+) -> None:
     speaker = MeteredSpeaker(ScriptedSpeaker(lambda _: error))
     meter = speaker.begin(100)
     with pytest.raises(type(error)):
@@ -42,7 +44,7 @@ async def test_a_failure_counts_in_full_unless_nothing_was_sent(error: GaiadErro
 async def test_stop_ends_every_call_that_runs_and_counts_it_in_full() -> None:
     below = ScriptedSpeaker(lambda _: None)
     speaker = MeteredSpeaker(below)
-    meter, calls = speaker.begin(100), [Call(), Call()]
+    meter, calls = speaker.begin(100), [RequestContext(), RequestContext()]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(speaker.say(ask(30), call)) for call in calls]
         await asyncio.sleep(0)
@@ -54,18 +56,18 @@ async def test_stop_ends_every_call_that_runs_and_counts_it_in_full() -> None:
     assert meter.spent == 60
 
 
-async def test_after_a_stop_nobody_begins_until_it_is_allowed(call: Call) -> None:
+async def test_after_a_stop_nobody_begins_until_it_is_allowed(call: RequestContext) -> None:
     speaker = MeteredSpeaker(below := ScriptedSpeaker(lambda _: "yes"))
     meter = speaker.begin(100)
     speaker.stop()
-    with pytest.raises(Cancelled, match="gave way before this was asked"):
+    with pytest.raises(Cancelled, match="was interrupted before this call"):
         await speaker.say(ask(30), call)
     assert (below.asks, meter.spent) == ([], 0)
     speaker.allow()
     assert (await speaker.say(ask(30), call)).text == "yes"
 
 
-async def test_a_late_call_counts_in_its_own_run(call: Call) -> None:
+async def test_a_late_call_counts_in_its_own_run(call: RequestContext) -> None:
     speaker = MeteredSpeaker(ScriptedSpeaker(lambda _: None))
     first = speaker.begin(100)
     late = asyncio.ensure_future(speaker.say(ask(30), call))
@@ -85,7 +87,7 @@ async def test_never_more_than_the_allowance(asks: list[tuple[int, int, bool]], 
         below.tokens = tokens
         below.script = (lambda _: WorkerDied("gone")) if fails else (lambda _: "yes")
         try:
-            written += (await for_all.say(ask(most), Call())).tokens
+            written += (await for_all.say(ask(most), RequestContext())).tokens
         except Unavailable:
             written += 0
         assert written <= meter.spent <= allowance

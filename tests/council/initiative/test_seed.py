@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from council.initiative.seed import SEED_STATES, SeedState, check_step, cut_thought, thought_key
-from gaiad.errors import Conflict
+from council.initiative.seed_store import SEED_STATES, SeedState, check_step, cut_thought, thought_key
+from gaiad.base.errors import Conflict
 
 STEPS = {
     ("open", "taken"),

@@ -5,25 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from council.initiative.seed import Seed
-from council.initiative.seed_store import APPLICATION_ID, MIGRATIONS, SeedStore
-from gaiad.clock import FrozenClock
-from gaiad.errors import BadInput, Conflict, NotFound
-from gaiad.ids import IdMaker
-from gaiad.ledger.tenant_files import TenantFiles
+from council.initiative.seed_store import Seed, SeedStore
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.ids import IdMaker
+from gaiad.store.home_databases import HomeDatabases
 
 DAY = "2025-12-01"
 
 
 @pytest.fixture
-async def files(tmp_path: Path) -> AsyncIterator[TenantFiles]:
-    made = TenantFiles(tmp_path / "seeds", MIGRATIONS, APPLICATION_ID)
+async def files(tmp_path: Path) -> AsyncIterator[HomeDatabases]:
+    made = HomeDatabases(tmp_path)
     yield made
-    await made.close()
+    made.close()
 
 
 @pytest.fixture
-def store(files: TenantFiles, clock: FrozenClock) -> SeedStore:
+def store(files: HomeDatabases, clock: FrozenClock) -> SeedStore:
     return SeedStore(files, clock, IdMaker(clock), most_open=3, thought_characters=60)
 
 
@@ -63,7 +62,7 @@ async def test_a_tenant_sees_its_own_only(store: SeedStore, tmp_path: Path) -> N
     assert await store.listed("local") == []
     with pytest.raises(NotFound, match="gaiad council seeds"):
         await store.find("local", seed.seed_id)
-    assert [path.name for path in (tmp_path / "seeds").glob("*.db")] == ["work.db"], "looking makes no file"
+    assert [path.name for path in (tmp_path / "tenants").iterdir()] == ["work"], "looking makes no file"
 
 
 async def test_the_oldest_goes_first_and_tenants_take_turns(store: SeedStore, clock: FrozenClock) -> None:
@@ -106,14 +105,14 @@ async def test_a_run_holds_its_tokens_until_it_says_what_it_spent(store: SeedSto
 
 @pytest.mark.parametrize("developed", [False, True])
 async def test_what_a_stop_cut_off_is_open_again_and_paid_in_full(
-    store: SeedStore, files: TenantFiles, tmp_path: Path, clock: FrozenClock, developed: bool
+    store: SeedStore, files: HomeDatabases, tmp_path: Path, clock: FrozenClock, developed: bool
 ) -> None:
     seed = await store.add("local", "Ask about the tram.", "turn_1")
     await store.begin(seed, DAY, 600)
     if developed:
         await store.propose(seed, "Ask which tram.")
-    await files.close()
-    again = TenantFiles(tmp_path / "seeds", MIGRATIONS, APPLICATION_ID)
+    files.close()
+    again = HomeDatabases(tmp_path)
     later = SeedStore(again, clock, IdMaker(clock), most_open=3, thought_characters=60)
     assert await later.recover() == 1
     assert await later.recover() == 0
@@ -124,7 +123,7 @@ async def test_what_a_stop_cut_off_is_open_again_and_paid_in_full(
     last = await later.last_run()
     assert last is not None
     assert last.outcome == "interrupted"
-    await again.close()
+    again.close()
 
 
 async def test_runs_are_found_by_time_in_all_tenants(store: SeedStore, clock: FrozenClock) -> None:

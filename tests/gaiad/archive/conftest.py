@@ -13,14 +13,14 @@ import pytest
 
 from gaiad.archive.dense.vector_queue import VectorSpaces
 from gaiad.archive.finding.search import Searcher
-from gaiad.archive.storing.tenant import open_tenant
-from gaiad.archive.storing.text_index import index_pages, unindex_pages
-from gaiad.clock import FrozenClock, to_epoch_ms
-from gaiad.config import load_config
-from gaiad.errors import WorkerDied
-from gaiad.ports import Call
-from gaiad.schemas import SearchRequest, SearchResponse
-from gaiad.status_schemas import ModelStatus
+from gaiad.archive.storing.records import index_pages, unindex_pages
+from gaiad.base.clock import FrozenClock, to_epoch_ms
+from gaiad.base.config import load_config
+from gaiad.base.errors import WorkerDied
+from gaiad.base.ports import RequestContext
+from gaiad.wire.schemas import SearchRequest, SearchResponse
+from gaiad.wire.status import ModelStatus
+from tests.makers.archives import open_tenant
 
 DIMENSION = 48
 _PACKET = (
@@ -44,7 +44,7 @@ class WordEmbedder:
         self.failing = ""
         self.texts: list[str] = []
 
-    async def embed(self, texts: Sequence[str], call: Call) -> np.ndarray:
+    async def embed(self, texts: Sequence[str], call: RequestContext) -> np.ndarray:
         if self.failing:
             raise WorkerDied(self.failing)
         self.texts += texts
@@ -74,7 +74,7 @@ class Shelf:
         self.reopen()
 
     def reopen(self) -> None:
-        self.tenant = open_tenant(self.home, "local", 2)
+        self.tenant = open_tenant(self.home)
         self.spaces = VectorSpaces(self.tenant, self.exact_scan_max, self.clock)
         self.searcher = Searcher(self.tenant, self.spaces, self.config, self.clock)
 
@@ -98,13 +98,13 @@ class Shelf:
 
     async def embed_all(self, embedder: WordEmbedder, limit: int = 500) -> int:
         done = 0
-        while count := await self.spaces.drain(embedder, Call(), limit):
+        while count := await self.spaces.drain(embedder, RequestContext(), limit):
             done += count
         return done
 
     async def find(self, query: str = "", embedder: WordEmbedder | None = None, **fields: Any) -> SearchResponse:
         fields.setdefault("mode", "hybrid" if embedder else "bm25")
-        return await self.searcher.search(SearchRequest(query=query, **fields), Call(), embedder)
+        return await self.searcher.search(SearchRequest(query=query, **fields), RequestContext(), embedder)
 
     async def packets(self, query: str = "", embedder: WordEmbedder | None = None, **fields: Any) -> list[str]:
         return [hit.packet_id for hit in (await self.find(query, embedder, **fields)).hits]

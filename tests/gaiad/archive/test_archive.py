@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -5,10 +6,10 @@ import numpy as np
 import pytest
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.errors import BadInput, Cancelled, NotFound, Unavailable
-from gaiad.ports import Call, Priority
-from gaiad.schemas import Filters, MetricRange, PacketFilter
-from gaiad.status_schemas import ModelStatus
+from gaiad.base.errors import BadInput, Cancelled, NotFound, Unavailable
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.wire.schemas import Filters, MetricRange, PacketFilter, SearchRequest
+from gaiad.wire.status import ModelStatus
 
 Make = Callable[..., bytes]
 Open = Callable[..., Awaitable[LocalArchive]]
@@ -22,7 +23,7 @@ class Embedder:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    async def embed(self, texts: Sequence[str], call: Call) -> Any:
+    async def embed(self, texts: Sequence[str], call: RequestContext) -> Any:
         self.texts += texts
         rows = np.array([[1.0, len(text) % 7, len(text) % 5, 1.0] for text in texts], np.float32)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -33,22 +34,22 @@ class Embedder:
 
 async def drain(archive: LocalArchive) -> int:
     total = 0
-    while done := await archive.drain_vectors(Call(priority=Priority.BACKGROUND)):
+    while done := await archive.drain_vectors(RequestContext(priority=Priority.BACKGROUND)):
         total += done
     return total
 
 
 async def test_a_tenant_whose_pages_cannot_be_embedded_keeps_no_other_from_its_vectors(
-    open_archive: Open, call: Call, make_packet: Make, monkeypatch: pytest.MonkeyPatch
+    open_archive: Open, call: RequestContext, make_packet: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = Embedder()
     archive = await open_archive(embedder=embedder)
-    other = Call(tenant="other")
+    other = RequestContext(tenant="other")
     await archive.ingest_documents([("a.xml", make_packet(content="Words that no model takes."))], call)
     await archive.ingest_documents([("b.xml", make_packet(content="Plain words."))], other)
     embed = embedder.embed
 
-    async def refusing(texts: Sequence[str], call: Call) -> Any:
+    async def refusing(texts: Sequence[str], call: RequestContext) -> Any:
         if any("no model takes" in text for text in texts):
             raise BadInput("too strange")
         return await embed(texts, call)
@@ -56,12 +57,12 @@ async def test_a_tenant_whose_pages_cannot_be_embedded_keeps_no_other_from_its_v
     monkeypatch.setattr(embedder, "embed", refusing)
     for _ in range(2):
         with pytest.raises(BadInput, match="too strange"):
-            await archive.drain_vectors(Call(priority=Priority.BACKGROUND))
+            await archive.drain_vectors(RequestContext(priority=Priority.BACKGROUND))
     assert any("Plain words" in text for text in embedder.texts)
 
 
 async def test_vectors_follow_from_the_queue_and_a_revision_takes_its_own(
-    open_archive: Open, call: Call, make_packet: Make
+    open_archive: Open, call: RequestContext, make_packet: Make
 ) -> None:
     embedder = Embedder()
     archive = await open_archive(embedder=embedder)
@@ -84,7 +85,7 @@ async def test_vectors_follow_from_the_queue_and_a_revision_takes_its_own(
     assert again.degraded() == []
 
 
-async def test_without_an_embedder_nothing_waits(open_archive: Any, call: Call, make_packet: Make) -> None:
+async def test_without_an_embedder_nothing_waits(open_archive: Any, call: RequestContext, make_packet: Make) -> None:
     archive = await open_archive()
     await archive.ingest_documents([("a.xml", make_packet())], call)
     assert await archive.drain_vectors(call) == 0
@@ -96,7 +97,7 @@ async def test_without_an_embedder_nothing_waits(open_archive: Any, call: Call, 
 
 
 async def test_packets_are_listed_by_time_and_filtered_exactly(
-    archive: LocalArchive, call: Call, make_packet: Make
+    archive: LocalArchive, call: RequestContext, make_packet: Make
 ) -> None:
     documents = [
         ("1.xml", make_packet("P1", timestamp="2025-01-01T00:00:00Z", model="alpha", topic="Rivers", tags="water")),
@@ -125,7 +126,7 @@ async def test_packets_are_listed_by_time_and_filtered_exactly(
 
 
 async def test_a_packet_is_shown_whole_and_its_sections_by_focus(
-    archive: LocalArchive, call: Call, make_packet: Make
+    archive: LocalArchive, call: RequestContext, make_packet: Make
 ) -> None:
     data = make_packet()
     await archive.ingest_documents([("a.xml", data)], call)
@@ -150,7 +151,7 @@ async def test_a_packet_is_shown_whole_and_its_sections_by_focus(
     assert [line.packet_id for line in await archive.packet_summaries(["TP-1"], call)] == ["TP-1"]
 
 
-async def test_unknown_ids_are_not_found_and_name_themselves(archive: LocalArchive, call: Call) -> None:
+async def test_unknown_ids_are_not_found_and_name_themselves(archive: LocalArchive, call: RequestContext) -> None:
     for wanted in (
         archive.packet_detail("nope", call),
         archive.original("nope", call),
@@ -162,16 +163,18 @@ async def test_unknown_ids_are_not_found_and_name_themselves(archive: LocalArchi
             await wanted
 
 
-async def test_names_that_could_leave_the_home_are_no_tenants(archive: LocalArchive, call: Call) -> None:
+async def test_names_that_could_leave_the_home_are_no_tenants(archive: LocalArchive, call: RequestContext) -> None:
     for name in ("../x", "", "A", "a/b", "x" * 65):
         with pytest.raises(BadInput, match="tenant"):
-            await archive.ingest_documents([("a.xml", b"<a/>")], Call(tenant=name))
+            await archive.ingest_documents([("a.xml", b"<a/>")], RequestContext(tenant=name))
     assert archive.tenants() == ["local"]
 
 
-async def test_a_closed_archive_and_a_cancelled_call_say_so(open_archive: Open, call: Call, make_packet: Make) -> None:
+async def test_a_closed_archive_and_a_cancelled_call_say_so(
+    open_archive: Open, call: RequestContext, make_packet: Make
+) -> None:
     archive = await open_archive()
-    gone = Call()
+    gone = RequestContext()
     gone.cancel()
     with pytest.raises(Cancelled):
         await archive.facets(gone)
@@ -180,3 +183,18 @@ async def test_a_closed_archive_and_a_cancelled_call_say_so(open_archive: Open, 
         await archive.facets(call)
     with pytest.raises(Unavailable, match="closed"):
         await archive.ingest_documents([("a.xml", make_packet())], call)
+
+
+async def test_a_hung_embedder_leaves_the_words(open_archive: Open, call: RequestContext, make_packet: Make) -> None:
+    class Hung(Embedder):
+        async def embed(self, texts: Sequence[str], call: RequestContext) -> Any:
+            if call.priority == Priority.PERSON:
+                await asyncio.Event().wait()
+            return await super().embed(texts, call)
+
+    archive = await open_archive(embedder=Hung())
+    await archive.ingest_documents([("a.xml", make_packet())], call)
+    await drain(archive)
+    found = await archive.search(SearchRequest(query="lantern"), call)
+    assert {hit.packet_id for hit in found.hits} == {"TP-1"}
+    assert found.degraded == ["embedder: no vector of the question within 400 ms; searched by words only"]

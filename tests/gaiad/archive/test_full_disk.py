@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.ports import Call
-from gaiad.schemas import SearchRequest
+from gaiad.base.ports import RequestContext
+from gaiad.wire.schemas import SearchRequest
 
 Make = Callable[..., bytes]
 
@@ -17,13 +17,15 @@ CHILD = """
 import asyncio, resource, signal, sys
 from pathlib import Path
 from gaiad.archive.archive import LocalArchive
-from gaiad.clock import SystemClock
-from gaiad.config import load_config
-from gaiad.metrics import Metrics
-from gaiad.ports import Call
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
+from gaiad.base.metrics import Metrics
+from gaiad.base.ports import RequestContext
+from gaiad.store.home_databases import HomeDatabases
 
 async def main():
-    archive = LocalArchive(Path(sys.argv[1]), load_config(environment={}), SystemClock("UTC"), None, Metrics())
+    config, databases = load_config(environment={}), HomeDatabases(Path(sys.argv[1]))
+    archive = LocalArchive(databases, config, SystemClock("UTC"), None, Metrics())
     await archive.start()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
@@ -31,10 +33,10 @@ async def main():
     packets = [(f"{n}.xml", f"<a><id>TP-{n}</id><content>{n} {text}</content></a>".encode()) for n in range(60)]
     seen = {}
     for start in range(0, 60, 5):
-        for outcome in await archive.ingest_documents(packets[start:start + 5], Call()):
+        for outcome in await archive.ingest_documents(packets[start:start + 5], RequestContext()):
             seen.setdefault(outcome.outcome, []).append(outcome)
     print(len(seen["accepted"]), len(seen["failed"]), seen["failed"][0].reason, sep="|")
-    summaries = await archive.packet_summaries([o.packet_id for o in seen["accepted"]], Call())
+    summaries = await archive.packet_summaries([o.packet_id for o in seen["accepted"]], RequestContext())
     assert len(summaries) == len(seen["accepted"])
     assert (await archive.counts())["packets"] == len(seen["accepted"])
 
@@ -43,7 +45,7 @@ asyncio.run(main())
 
 
 async def test_a_full_database_fails_the_file_and_loses_nothing(
-    archive: LocalArchive, call: Call, make_packet: Make
+    archive: LocalArchive, call: RequestContext, make_packet: Make
 ) -> None:
     await archive.ingest_documents([("first.xml", make_packet("TP-FIRST"))], call)
     file = archive._tenants.get("local").tenant.file
@@ -66,7 +68,7 @@ async def test_a_full_database_fails_the_file_and_loses_nothing(
 
 
 async def test_when_files_may_not_grow_ingest_fails_and_what_was_accepted_survives(
-    open_archive: Callable[..., object], call: Call, tmp_path: Path
+    open_archive: Callable[..., object], call: RequestContext, tmp_path: Path
 ) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     home = tmp_path / "limited"

@@ -5,19 +5,28 @@ from pathlib import Path
 
 import pytest
 
+from gaiad.base.config import load_config
+from gaiad.base.errors import BadInput
 from gaiad.bench.answers import measure_answers, run_answers
-from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, Asked, strangers
-from gaiad.bench.answers_scores import Answered, calibration, citing, citing_interval, miscalibration, summary
+from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, LabelledQuestion, strangers
+from gaiad.bench.answers_scores import (
+    Answered,
+    calibration,
+    calibration_error,
+    citing,
+    citing_interval,
+    miscalibration,
+    rank_of,
+    summary,
+)
 from gaiad.cli.main import program, run
-from gaiad.config import load_config
-from gaiad.errors import BadInput
 
 CONFIG = load_config((), {}, ["embedder.kind=none"])
 
 
 def answered(cited: str, right: str = "a", confidence: float = 0.9, status: str = "SUCCESS", category: str = "4"):
     return Answered(
-        asked=Asked("?", category, tuple(right)),
+        asked=LabelledQuestion("?", category, tuple(right)),
         status=status,
         cited=tuple(cited),
         confidence=confidence,
@@ -63,19 +72,29 @@ def test_the_bench_measures_answers_as_json(tmp_path: Path, capsys, monkeypatch)
     assert (found["answerable"]["questions"], found["category_5"]["questions"]) == (3, 1)
     assert found["unknown_left_out"] == 1, "somebody spoke of a ferret"
     assert found["unknown"] == {"questions": 99, "not_found": 1.0}
-    at = {point["threshold"]: point for point in found["curve"]}
-    assert at[0.8] == {"threshold": 0.8, **{k: found["single"][k] for k in at[0.8] if k != "threshold"}}
-    assert at[1.0]["packets_cited"] <= at[0.0]["packets_cited"]
+    figures = found["figures"]
+    assert (figures["questions"], figures["right"], figures["first"], figures["mrr"]) == (3, 3, 3, 1.0)
+    assert (figures["unknown"], figures["unknown_told"], figures["all_at_10"]) == (99, 99, 3)
     assert sum(band["answers"] for band in found["confidence"]["bands"]) == 2
 
 
-def test_its_table_has_a_line_a_figure(tmp_path: Path, capsys, monkeypatch) -> None:
+def test_a_set_is_a_table_of_figures_with_intervals(tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr("gaiad.bench.answers.load_config", lambda: CONFIG)
     (tmp_path / "talk.json").write_text(json.dumps([talk()]))
     run_answers([tmp_path / "talk.json"], as_json=False)
-    lines = [line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
-    assert ["single f1", "1.0"] in lines
-    assert ["curve 0.8 precision", "1.0"] in lines
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "conversations: 3 questions, 99 that nothing answers"
+    shown = {line[:30].strip(): line[30:].split() for line in lines}
+    assert shown["right"][:3] == ["3", "of", "3"]
+    assert shown["unknown told"] == ["99", "of", "99", "1.000", "0.96-1.00"]
+    assert shown["packet MRR"] == ["1.000"]
+
+
+def test_the_rank_is_that_of_the_first_right_packet() -> None:
+    assert rank_of({"b"}, ["a", "a", "b"]) == 2
+    assert rank_of({"c"}, ["a", "b"]) == 0
+    assert calibration_error([(0.95, True), (0.95, False)]) == pytest.approx(0.45)
+    assert calibration_error([]) == 0.0
 
 
 def test_what_is_cited_counts_by_packet() -> None:

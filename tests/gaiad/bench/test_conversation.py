@@ -1,36 +1,71 @@
-"""What the measure of conversations is made from; the measure itself takes a minute and is run by hand."""
+"""The checks of `gaiad bench conversation`: what is right, what leaks, what loops."""
 
-from gaiad.bench.assembly import assembly_rows, open_assembler
-from gaiad.bench.conversation import Share, _share_rows
-from gaiad.bench.made_session import made_questions, made_turns, write_chat_llama
-from gaiad.bench.rows import percentile
+from pathlib import Path
 
+import pytest
 
-def test_the_made_up_session_is_the_same_every_time_and_no_turn_like_another():
-    turns = made_turns(200)
-    assert turns == made_turns(200)
-    assert turns[0] != made_turns(1, seed=6)[0]
-    assert len({turn.answer for turn in turns}) == len({turn.turn_id for turn in turns}) == 200
+from gaiad.base.errors import BadInput
+from gaiad.bench.conversation import BenchPrompt, Reply, leaks, loops, read_prompts, table
+
+SHIPPED = Path(__file__).parents[2] / "data" / "conversation.toml"
 
 
-async def test_packets_of_a_growing_session_are_timed_without_a_look_into_the_archive(tmp_path):
-    model = write_chat_llama(tmp_path / "chat.gguf")
-    async with open_assembler(tmp_path / "home", model, with_embedder=False) as bench:
-        rows = await assembly_rows(bench, made_turns(6))
-        assert [row.unit for row in rows] == ["ms p50", "ms p95", "ms"]
-        assert all(row.value > 0 for row in rows)
-        prepared, _ = await bench.prepare(made_questions(1)[0], made_turns(6), None)
-        assert prepared.gathered.found is None
-        assert len(prepared.built.packet.history) == 12
-        assert bench.overruns == []
+def test_the_shipped_set_has_sixty_prompts_of_seven_kinds() -> None:
+    prompts = read_prompts(SHIPPED)
+    kinds = {prompt.kind for prompt in prompts.prompts}
+    assert len(prompts.prompts) == 60
+    assert kinds == {"talk", "fact", "arithmetic", "form", "follow_up", "page", "untold"}
 
 
-def test_shares_are_of_each_turn_and_the_contexts_over_the_settled_ones():
-    shares = [Share(100, 0, 0), Share(200, 50, 20), Share(400, 300, 40), Share(400, 380, 120)]
-    rows = _share_rows("", ">= 85", shares)
-    assert [(row.value, row.aim) for row in rows] == [(25.0, ""), (75.0, ">= 85"), (95.0, ">= 85"), (20.0, "")]
+def test_a_page_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text('[[prompts]]\nkind = "page"\nsay = ["x"]\npages = ["gone"]\n', encoding="utf-8")
+    with pytest.raises(BadInput, match="no page is called 'gone'"):
+        read_prompts(path)
 
 
-def test_a_percentile_is_one_of_the_values():
-    assert percentile([1.0]) == 1.0
-    assert percentile([float(value) for value in range(100)]) == 95.0
+def test_a_reply_is_right_when_everything_asked_for_is_there() -> None:
+    prompt = BenchPrompt(kind="form", say=("x",), match=("apple", r"\b7\b"), reject=("pear",), words=(2, 4))
+    assert prompt.right("Apple 7")
+    assert not prompt.right("Apple 7 pear")
+    assert not prompt.right("Apple")
+    assert not prompt.right("an apple and then 7 more")
+    assert BenchPrompt(kind="form", say=("x",), json=("name",)).right('Here: {"name": "Anna"}.')
+    assert not BenchPrompt(kind="form", say=("x",), json=("name",)).right("{name: Anna}")
+
+
+def test_machinery_and_the_prompts_own_words_are_leaks() -> None:
+    own = ("Answer the user now: reply to the next message directly, in plain text.",)
+    assert leaks("RESPONSE: hello", own, ["Hi"])
+    assert leaks("<<end 8cffc8>>", own, ["Hi"])
+    assert leaks("I reply to the next message directly, in plain text, always.", own, ["Hi"])
+    assert not leaks("I reply to the next message directly, in plain text.", own, [own[0]])
+    assert not leaks("Paris.", own, ["Hi"])
+
+
+def test_a_line_or_twelve_words_four_times_are_a_loop() -> None:
+    assert loops("the same line\n" * 4)
+    assert loops(" ".join(["one two three four five six seven eight nine ten eleven twelve"] * 4))
+    assert not loops("first line\nsecond line\nthird line\nfourth line")
+
+
+def test_the_table_has_both_sides() -> None:
+    def reply(side: str, right: bool) -> Reply:
+        return Reply(
+            side=side,  # type: ignore[arg-type]
+            kind="fact",
+            say="x",
+            text="y",
+            right=right,
+            leaked=False,
+            looped=False,
+            ended=True,
+            first_ms=10.0,
+            whole_ms=20.0,
+            later_turn=False,
+        )
+
+    lines = table([reply("gaiad", True), reply("bare", False)])
+    assert lines[0].split() == ["gaiad", "bare"]
+    assert "1/1" in lines[1]
+    assert "0/1" in lines[1]

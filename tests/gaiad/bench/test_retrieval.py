@@ -5,15 +5,22 @@ import json
 import pytest
 
 from gaiad.archive.reading.reader import read_packet
+from gaiad.base.clock import from_epoch_ms
+from gaiad.base.config import load_config
+from gaiad.base.errors import BadInput
 from gaiad.bench.retrieval import INGREDIENTS, measure_retrieval, table, units_of
 from gaiad.bench.retrieval_archive import shown
-from gaiad.bench.retrieval_data import Skipped, Span, conversation_files, fingerprint, read_beir, read_conversations
-from gaiad.bench.retrieval_tuning import PARTS
+from gaiad.bench.retrieval_data import (
+    EvidenceSpan,
+    Skipped,
+    conversation_files,
+    fingerprint,
+    read_beir,
+    read_conversations,
+)
 from gaiad.cli.main import program, run
-from gaiad.clock import from_epoch_ms
-from gaiad.config import load_config
-from gaiad.errors import BadInput
-from gaiad.schemas import Page
+from gaiad.wire.schemas import Page
+from tests.bench.retrieval_tuning import PARTS
 
 CONFIG = load_config((), {}, ["embedder.kind=none"])
 
@@ -136,7 +143,7 @@ def test_a_folder_of_conversations_is_read_by_name(talks, tmp_path):
 
 
 def test_a_page_shows_the_turns_it_has_bytes_of():
-    spans = [Span(0, 10, "a"), Span(11, 20, "b"), Span(21, 30, "c")]
+    spans = [EvidenceSpan(0, 10, "a"), EvidenceSpan(11, 20, "b"), EvidenceSpan(21, 30, "c")]
     page = Page("p", "k", "", 0, "content", "", "", 12, 25, "")
     assert shown(page, spans) == ["b", "c"]
     assert units_of([("p", "k"), ("q", "k"), ("p2", "k")], {"p": ["b", "c"], "p2": ["c", "a"]}) == ["b", "c", "q", "a"]

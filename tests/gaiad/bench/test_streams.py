@@ -1,10 +1,10 @@
 import pytest
 
-from gaiad.bench.beside_bare import Duel, Sizes
+from gaiad.base.errors import Unavailable
+from gaiad.bench.model import Pace, Sizes
 from gaiad.bench.streams import Trace, prompt, request, shared_rate, together
-from gaiad.errors import Unavailable
-from gaiad.generation import Generated, TextDelta
-from gaiad.models.child.raw_tasks import Figure
+from gaiad.wire.generation import Generated, TextDelta
+from tests.bench.bare_loop import Duel, Figure
 
 
 def trace(*pieces):
@@ -101,4 +101,4 @@ async def test_the_bare_loop_is_given_as_many_tokens_as_ours_had():
 
 async def test_a_model_that_says_nothing_has_no_rate():
     with pytest.raises(Unavailable, match="ends its replies"):
-        await Duel(writer(40.0, 2), FixedLoop(), Sizes()).decode(1)
+        await Pace(writer(40.0, 2), Sizes()).decode(1)

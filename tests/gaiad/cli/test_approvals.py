@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from gaiad.base.ids import short
 from gaiad.bench.daemon_process import running_daemon
-from gaiad.chat_schemas import ChatRequest
 from gaiad.cli.main import program, run
-from gaiad.ids import short
+from gaiad.wire.chat import ChatRequest
 
 SHA = "ab" * 32
 APPROVAL = {
@@ -64,7 +64,7 @@ def test_people_read_arguments_hash_votes_and_how_to_decide(api: Any, capsys: py
 def test_nothing_that_waits_is_said(api: Any, capsys: pytest.CaptureFixture[str]) -> None:
     api.routes["POST /approvals/list"] = listed()
     assert gaiad(api.home, "approvals") == 0
-    assert capsys.readouterr().out == "nothing waits for your approval\n"
+    assert capsys.readouterr().out == "no command is waiting for your approval\n"
 
 
 def test_approving_sends_the_hash_of_what_was_shown(api: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ text = '{"vote": "yes", "confidence": 0.9, "reason": "harmless"}'
 match = "Review the proposed command"
 text = '{"verdict": "accept", "reason": "it makes an empty file"}'
 [[reply]]
-match = "step by step. Write one VERIFY"
+match = "the plan, step by step"
 text = 'VERIFY: {"outcome": "success", "summary": "the file is there"}'
 [[reply]]
 text = '''EXECUTE: {"argv": ["touch", "made here"], "why": "you asked for it"}
@@ -167,7 +167,7 @@ def test_from_a_wish_to_a_verified_file(home: Path, capsys: pytest.CaptureFixtur
         assert gaiad(home, "audit", "verify") == 0
         daemon.client.backup(home.parent / "backup")
     manifest = msgspec.json.decode((home.parent / "backup" / "manifest.json").read_bytes())
-    assert "approvals/local.db" in {file["path"] for file in manifest["files"]}
+    assert "tenants/local/tenant.db" in {file["path"] for file in manifest["files"]}
     assert shlex.join(approval["command"]) == "touch 'made here'"
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from gaiad.base.clock import FrozenClock
 from gaiad.cli.main import program, run
-from gaiad.clock import FrozenClock
-from gaiad.ledger.audit import AuditLog
+from tests.makers.audits import open_audit
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    log = AuditLog.open(tmp_path / "home", FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
+    log = open_audit(tmp_path / "home", FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
     for number in range(3):
         log.append_now("council.vote", "lite", {"n": number})
     log.close()
@@ -34,7 +34,7 @@ def test_a_chain_that_holds(home: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_changed_row_exits_1_and_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with sqlite3.connect(home / "audit.db") as connection:
+    with sqlite3.connect(home / "state.db") as connection:
         connection.execute("DROP TRIGGER audit_rows_do_not_change")
         connection.execute("UPDATE audit SET actor = 'prime' WHERE number = 2")
     connection.close()

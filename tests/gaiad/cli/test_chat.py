@@ -11,40 +11,42 @@ from typing import Any
 
 import pytest
 
+from gaiad.base.ids import short
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.cli.chat_lines import done_line, footer_lines, working_line
-from gaiad.cli.chat_screen import Screen
+from gaiad.cli.chat_screen import Screen, WordWrap, done_line, footer_line, why_lines, working_line
 from gaiad.cli.main import program, run
-from gaiad.ids import short
 from tests.makers.sandboxed import open_shell
 
 CLEAR = "\r\x1b[2K"
 KEY = "AKIAIOSFODNN7EXAMPLE"
 ROLES = {
     "prime": [
-        ("(?s)half sure.*errors, gaps and risks", 'PLAN: {"confidence": 0.1, "steps": ["Guess", "Guess again"]}'),
+        ("(?s)errors, gaps and risks.*half sure", 'PLAN: {"confidence": 0.1, "steps": ["Guess", "Guess again"]}'),
         ("errors, gaps and risks", 'PLAN: {"confidence": 0.8, "steps": ["Look it up", "Name her"]}'),
         ("Vote yes, no or abstain", '{"vote": "yes", "reason": "it only lists", "confidence": 0.9}'),
         ("die (young|out)", "RESPONSE: It began well and"),
         ("time and again", f"RESPONSE: The first words are fine, then comes {KEY} and more of it for a while."),
-        ("(?s)leak once(?!.*interrupted for)", f"RESPONSE: The first words are fine, then comes {KEY} and more of it."),
+        (
+            r"(?s)\A(?!.*interrupted for).*leak once",
+            f"RESPONSE: The first words are fine, then comes {KEY} and more of it.",
+        ),
         ("list the files", 'RESPONSE: I would list them.\nEXECUTE: {"argv": ["ls", "-l"], "why": "to see them"}'),
         ("think of later", "RESPONSE: Done.\nTHOUGHT_SEED: Ask about the roof in spring.\n"),
         ("", "RESPONSE: Zephyrine keeps the lantern."),
     ],
     "lite": [
-        ("(?s)no plan.*think step by step", "I would rather not."),
+        ("(?s)think step by step.*no plan", "I would rather not."),
         ("think step by step", 'PLAN: {"steps": ["Look it up"]}'),
         ("Vote yes, no or abstain", '{"vote": "yes", "reason": "asked for", "confidence": 0.7}'),
         ("die out", "RESPONSE: Nor did"),
-        ("(?s)die young.*Answer the user now", "RESPONSE: Lite says it."),
+        ("(?s)Answer the user now.*die young", "RESPONSE: Lite says it."),
         ("", '{"outcome": "continue", "reason": "fine"}'),
     ],
     "codemind": [
         ("die out", "RESPONSE: Nor this"),
         ("Review the proposed command", '{"verdict": "accept", "reason": "it reads a folder only"}'),
         ("Vote yes, no or abstain", '{"vote": "no", "reason": "not needed", "confidence": 0.6}'),
-        ("(?s)fail it.*Write one VERIFY", 'VERIFY: {"outcome": "fail", "summary": "it names no date"}'),
+        ("(?s)the plan, step by step.*fail it", 'VERIFY: {"outcome": "fail", "summary": "it names no date"}'),
         ("", 'VERIFY: {"outcome": "success", "summary": "it names the keeper"}'),
     ],
 }
@@ -136,18 +138,17 @@ def test_a_terminal_shows_the_council_at_work_and_the_answer_as_it_is_written(te
         "Zephyrine keeps the lantern.",
         "CodeMind verified: success: it names the keeper",
     ]
-    assert lines[5].startswith("Depth: full (full was asked for) | Turn: ")
-    assert re.fullmatch(r"Engine: p \(scripted\) \([\d.]+ m?s\) \| Session: term", lines[6])
-    for words in ("Lite is planning...", "Prime is refining the plan...", "CodeMind is verifying..."):
+    assert re.fullmatch(r"Engine: p \(scripted\) \([\d.]+ m?s(, \d+ tokens/s)?\) \| Session: term", lines[5])
+    for words in ("Stage 1 of 4: Lite is planning...", "Prime is refining the plan...", "CodeMind is verifying..."):
         assert words + CLEAR in seen
 
 
 def test_a_retracted_text_is_marked_on_a_terminal_and_the_next_one_begins_anew(terminal: Any) -> None:
-    code, seen = terminal("leak once")
-    assert code == 0
+    code, seen = terminal("--why", "leak once")
+    assert code == 0, seen
     lines = left_on_screen(seen)
     assert lines[0].startswith("The first words are fine")
-    assert lines[1] == "[retracted: it shows an AWS access key; what stands above is void]"
+    assert lines[1] == "[retracted: it shows an AWS access key; disregard the text above]"
     assert lines[2] == "Zephyrine keeps the lantern."
     assert "Retracted 1 time: it shows an AWS access key" in lines
     assert KEY not in seen
@@ -164,7 +165,7 @@ def test_what_a_lost_role_had_written_is_void_and_another_answers(terminal: Any)
 
 
 def test_a_footer_says_what_was_taken_out_and_of_which_sources() -> None:
-    from gaiad.chat_schemas import ChatAnswer, HistoryNote, RedactionCount
+    from gaiad.wire.chat import ChatAnswer, HistoryNote, RedactionCount
 
     taken = [RedactionCount(kind="email", count=2), RedactionCount(kind="name", count=1)]
     answer = ChatAnswer(
@@ -172,7 +173,7 @@ def test_a_footer_says_what_was_taken_out_and_of_which_sources() -> None:
         engine="", persona="", history=HistoryNote(sought=False, why=""), timings={}, tokens={}, redactions=taken,
         redacted=["p2"],
     )  # fmt: skip
-    assert footer_lines(answer)[1] == "Taken out of the answer: 2 email, 1 name; not as stored: [Packet: p2]"
+    assert why_lines(answer)[-1] == "Taken out of the answer: 2 email, 1 name; not as stored: [Packet: p2]"
     seed = {"marker": "THOUGHT_SEED", "text": "Ask about\nthe roof", "role": "prime", "manner": "log"}
     assert done_line("block", seed) == "Prime thought for later: Ask about the roof"
 
@@ -201,7 +202,7 @@ def test_escalations_and_failed_verification_are_told(terminal: Any) -> None:
     assert code == 0
     assert "CodeMind verified: fail: it names no date" in left_on_screen(seen)
     assert "note: Verification failed: it names no date." in seen
-    assert " | Status: REVERTED | " in seen
+    assert "Status: REVERTED | " in seen
 
 
 def test_when_nobody_can_answer_what_was_shown_is_void_and_the_reasons_are_told(terminal: Any, pipe: Any) -> None:
@@ -209,7 +210,7 @@ def test_when_nobody_can_answer_what_was_shown_is_void_and_the_reasons_are_told(
     lines = left_on_screen(seen)
     assert code == 5
     assert "Prime was lost while writing the answer: p: the script says worker_died here" in lines
-    at = lines.index("[void: the turn ended without an answer]")
+    at = lines.index("[disregard this: the turn ended without an answer]")
     assert lines[at - 1].startswith("CodeMind was lost")
     assert lines[at + 1].startswith("gaiad: no role could answer: ")
     done = pipe("--depth", "fast", "die out")
@@ -221,7 +222,7 @@ def test_when_nobody_can_answer_what_was_shown_is_void_and_the_reasons_are_told(
 
 
 def test_a_pipe_gets_the_final_answer_alone(pipe: Any) -> None:
-    done = pipe("leak once")
+    done = pipe("--why", "leak once")
     assert (done.returncode, done.stdout) == (0, "Zephyrine keeps the lantern.\n")
     assert "Retracted 1 time: it shows an AWS access key" in done.stderr
     assert "Depth: fast (a short question without risk)" in done.stderr
@@ -235,7 +236,7 @@ def test_without_an_answer_a_pipe_stays_empty_and_the_reason_and_exit_code_say_w
     first = done.stderr.splitlines()[0]
     assert first.startswith("gaiad: The council asks you: ")
     assert first.endswith(
-        "interrupted 3 times in a row, the last time for this: it shows an AWS access key. Say how it is to go on."
+        "interrupted 3 times in a row, the last time for this: it shows an AWS access key. Say how to continue."
     )
     assert "Sources" not in done.stderr
 
@@ -243,11 +244,11 @@ def test_without_an_answer_a_pipe_stays_empty_and_the_reason_and_exit_code_say_w
 def test_a_terminal_exits_with_1_too(terminal: Any) -> None:
     code, seen = terminal("--depth", "full", "no plan")
     assert code == 1
-    assert "The council asks you: there is still no plan. Say how it is to go on." in left_on_screen(seen)
+    assert "The council asks you: there is still no plan. Say how to continue." in left_on_screen(seen)
 
 
 def test_who_is_asked_about_a_plan_is_shown_it(terminal: Any, pipe: Any) -> None:
-    asked = "The council asks you: it is not sure of its plan (confidence 0.1 is below 0.3). Say how it is to go on."
+    asked = "The council asks you: it is not sure of its plan (confidence 0.1 is below 0.3). Say how to continue."
     plan = "Plan: 1. Guess 2. Guess again confidence=0.1"
     _, seen = terminal("--depth", "full", "half sure")
     lines = left_on_screen(seen)
@@ -286,7 +287,7 @@ def test_a_daemon_that_goes_away_in_the_middle_is_said_to_have_gone(api: Any, ca
     assert run(program, "gaiad", ["chat", "hello", "--home", str(api.home)]) == 5
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith("gaiad: the daemon went away in the middle of the turn; gaiad turns list tells")
+    assert shown.err.startswith("gaiad: the daemon stopped during the turn; see gaiad turns list")
 
 
 def test_a_depth_that_is_none_is_a_wrong_call(pipe: Any) -> None:
@@ -321,14 +322,22 @@ def test_a_command_that_nobody_voted_on_says_so() -> None:
 
 
 def test_a_footer_names_a_missing_quorum_and_an_uncommon_status() -> None:
-    from gaiad.chat_schemas import ChatAnswer, HistoryNote
+    from gaiad.wire.chat import ChatAnswer, HistoryNote
 
     answer = ChatAnswer(
         session_id="s", turn_id="turn_1", packet_id="", blocks=[], answer="x", sources=[], status="UNVERIFIED",
         engine="", persona="", history=HistoryNote(sought=False, why=""), timings={}, tokens={}, depth="full",
         depth_why="the risk is high", reduced_quorum=True,
     )  # fmt: skip
-    assert footer_lines(answer) == [
-        f"Depth: full (the risk is high) | reduced_quorum | Status: UNVERIFIED | Turn: {short('turn_1')}",
-        "Engine: none (0 ms) | Session: s",
-    ]
+    assert why_lines(answer) == [f"Depth: full (the risk is high) | reduced_quorum | Turn: {short('turn_1')}"]
+    assert footer_line(answer) == "Status: UNVERIFIED | Engine: none (0 ms) | Session: s"
+
+
+def test_words_wrap_as_they_come_however_the_text_is_cut() -> None:
+    code = "\n```\nsome code that is far too long\n```\nx" + "y" * 30
+    text = f"The keeper of the lantern  waters\n  - beds of red roses{code}"
+    wrapped = f"The keeper of the\nlantern  waters\n  - beds of red\n  roses{code}"
+    for size in (1, 3, 7, 200):
+        words = WordWrap()
+        shown = [words.feed(text[place : place + size], 18) for place in range(0, len(text), size)]
+        assert "".join([*shown, words.finish(18)]) == wrapped

@@ -7,12 +7,12 @@ import pytest
 
 from gaiad.cli.chat_commands import COMMANDS, completions, read_command, run_command
 from gaiad.cli.chat_editor import Editor, newer_half
-from gaiad.cli.chat_turn import Conversation
+from gaiad.cli.conversation import TerminalChat
 
 
 @pytest.fixture
-def conversation() -> Conversation:
-    return Conversation({"session_id": "", "persona": "", "project": "", "depth": "", "tenant": "local"})
+def conversation() -> TerminalChat:
+    return TerminalChat({"session_id": "", "persona": "", "project": "", "depth": "", "tenant": "local"})
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_command_is_a_slash_and_a_word_of_small_letters_on_a_line_of_its_own(
     assert read_command(line) == read
 
 
-def test_names_are_completed_with_a_space_where_something_may_follow(conversation: Conversation) -> None:
+def test_names_are_completed_with_a_space_where_something_may_follow(conversation: TerminalChat) -> None:
     assert completions("/s", conversation) == ["/session ", "/sources "]
     assert completions("/q", conversation) == ["/quit"]
     assert len(completions("/", conversation)) == len(COMMANDS)
@@ -45,14 +45,14 @@ def test_names_are_completed_with_a_space_where_something_may_follow(conversatio
 
 
 def test_a_command_that_is_none_names_the_nearest_and_one_without_argument_takes_none(
-    conversation: Conversation,
+    conversation: TerminalChat,
 ) -> None:
     assert run_command("sorces", "", conversation).startswith("no command is called /sorces; did you mean /sources?")
     assert "there are /persona, /session" in run_command("", "", conversation)
     assert run_command("new", "one", conversation) == "/new takes nothing after it"
 
 
-def test_depth_and_a_new_session_need_no_daemon(conversation: Conversation) -> None:
+def test_depth_and_a_new_session_need_no_daemon(conversation: TerminalChat) -> None:
     conversation.options["session_id"] = "old"
     assert run_command("depth", "", conversation).startswith("Depth: as set (council.depth)")
     run_command("depth", "fast", conversation)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.client import Client
+from gaiad.client.client import Client
 from tests.makers.sandboxed import open_shell
 from tests.makers.terminal import Terminal
 
@@ -27,7 +27,7 @@ PRIME = [
     ("(?s)say late(?!.*Who keeps)", "RESPONSE: Late.", 60_000.0),
     ("escape", "RESPONSE: Plain \x1b]0;owned\x07 and \x1b[2J and \x9b31m and \x08\x08 and \r over.", 0.0),
     (
-        "(?s)leak once(?!.*interrupted for)",
+        "(?s)\\A(?!.*interrupted for).*leak once",
         f"RESPONSE: The first words are fine, then comes {KEY} and more of it.",
         0.0,
     ),
@@ -40,7 +40,7 @@ OTHERS = [
     ("think step by step", 'PLAN: {"steps": ["Look it up"]}', 0.0),
     ("Review the proposed command", '{"verdict": "accept", "reason": "it reads a folder only"}', 0.0),
     ("Vote yes, no or abstain", '{"vote": "yes", "reason": "asked for", "confidence": 0.7}', 0.0),
-    ("Write one VERIFY", 'VERIFY: {"outcome": "success", "summary": "it names the keeper"}', 0.0),
+    ("the plan, step by step", 'VERIFY: {"outcome": "success", "summary": "it names the keeper"}', 0.0),
     ("", '{"outcome": "continue", "reason": "fine"}', 0.0),
 ]
 NAVIGATOR = '[navigator]\ntone = "calm"\nstyle_notes = "Short."\nconstraints = []\ntools = ["shell_with_approval"]\n'
@@ -103,7 +103,7 @@ def said(client: Client, session: str) -> list[str]:
 def test_messages_are_answered_in_one_session_and_kept_for_the_arrow_keys(talk: Any, daemon: BenchDaemon) -> None:
     here = talk("--session", "two")
     here.wait("/help lists commands and keys, Ctrl-D leaves.")
-    here.wait("Nothing is remembered of a session called two; it begins with what you say now.")
+    here.wait("There is no session called two; it begins with what you say now.")
     here.say("Who keeps the lantern?")
     here.wait("\nZephyrine keeps the lantern.\n")
     assert "Session: two" in here.wait("Engine: p (scripted)") + here.wait("Session: two")
@@ -181,6 +181,21 @@ def test_keys_pressed_during_an_answer_wait_for_the_next_prompt(talk: Any, clien
     assert said(client, "ahead") == ["Take a little time", "And then?"]
 
 
+def test_keys_pressed_during_an_answer_are_still_there_when_ctrl_c_ends_it(talk: Any, client: Client) -> None:
+    here = talk("--session", "kept")
+    here.say("Please take your time")
+    here.wait("word5 ")
+    here.press("Who keeps the lantern?")
+    here.wait("word9 ")
+    here.press("\x03")
+    here.wait("(stopped; what was said so far is remembered)")
+    here.wait("> Who keeps the lantern?")
+    here.press("\r")
+    here.wait("Zephyrine keeps the lantern.")
+    assert here.leave() == 0
+    assert said(client, "kept")[-1] == "Who keeps the lantern?"
+
+
 def test_a_window_made_narrow_in_mid_answer_and_at_the_prompt_is_kept_to(talk: Any, client: Client) -> None:
     here = talk("--depth", "full", "--session", "narrow")
     here.say("Take a little time with it")
@@ -213,19 +228,19 @@ def test_what_a_model_writes_moves_no_cursor_and_sets_no_title(talk: Any) -> Non
 def test_a_retracted_answer_is_struck_and_marked_and_the_next_one_begins_anew(talk: Any) -> None:
     here = talk(columns=32)
     here.say("leak once")
-    shown = here.wait("[retracted: it shows an AWS access key; what stands above is void]")
-    assert shown.splitlines()[:2] == ["leak once", "The first words are fine, then comes"]
-    assert len(shown.splitlines()) == 3
+    shown = here.wait("[retracted: it shows an AWS access key; disregard the text above]")
+    assert shown.splitlines()[:3] == ["leak once", "The first words are fine, then", "comes"]
+    assert len(shown.splitlines()) == 4
     here.wait("\nZephyrine keeps the lantern.\n")
     assert here.leave() == 0
-    assert "\x1b[9mThe first words are fine, then comes" in here.raw
+    assert "\x1b[9mThe first words are fine, then" in here.raw
     assert KEY not in here.raw
 
 
 def test_without_styles_a_retracted_answer_is_marked(talk: Any) -> None:
     here = talk(NO_COLOR="1")
     here.say("leak once")
-    here.wait("[retracted: it shows an AWS access key; what stands above is void]")
+    here.wait("[retracted: it shows an AWS access key; disregard the text above]")
     here.wait("\nZephyrine keeps the lantern.\n")
     assert here.leave() == 0
     assert "\x1b[9m" not in here.raw
@@ -285,11 +300,12 @@ def test_why_and_sources_tell_how_an_answer_came_about_and_what_it_stands_on(
     here.say("/sources 1")
     here.wait("We decided that Zephyrine keeps the lantern.")
     here.say("/sources TP-8")
-    here.wait("does not stand on TP-8")
+    here.wait("TP-8 is not a source of the last answer")
     here.say("Who was it that we said keeps the lantern?")
-    here.wait("Read, but not cited: [Packet: TP-7]")
+    here.wait("Zephyrine keeps the lantern. [Packet: TP-7]")  # the model cited nothing; what a page carries is cited
+    here.wait("Sources: [Packet: TP-7]")
     here.say("/sources")
-    here.wait("the last answer cites no packet; it had TP-7 to read")
+    here.wait("1.  [Packet: TP-7]")
     assert here.leave() == 0
     again = talk("--session", "why")
     again.wait("Session why, what was said last:")
@@ -299,7 +315,7 @@ def test_why_and_sources_tell_how_an_answer_came_about_and_what_it_stands_on(
 
 
 def test_persona_depth_and_session_are_chosen_with_completion(talk: Any, client: Client) -> None:
-    here = talk("--session", "first")
+    here = talk("--why", "--session", "first")
     here.wait("> ")
     here.press("/pers\tbri\t\r")
     here.wait("Persona brief from the next answer on")
@@ -321,7 +337,7 @@ def test_persona_depth_and_session_are_chosen_with_completion(talk: Any, client:
     shown = here.wait("Session first, what was said last:") + here.wait("> ")
     assert "Who keeps the lantern?" in shown
     here.press("/session\r")
-    assert re.search(r"\* +first +2\d{3}-\d\d-\d\d +1 turn", here.wait("/session ID goes on with one"))
+    assert re.search(r"\* +first +2\d{3}-\d\d-\d\d +1 turn", here.wait("/session ID continues one"))
     here.say("/hepl")
     here.wait("no command is called /hepl; did you mean /help?")
     here.say("/help me")
@@ -336,7 +352,7 @@ def test_persona_depth_and_session_are_chosen_with_completion(talk: Any, client:
 
 def test_a_tenant_that_holds_nothing_yet_begins_with_the_first_message(talk: Any) -> None:
     here = talk("--tenant", "fresh", "--session", "start")
-    here.wait("Nothing is remembered of a session called start")
+    here.wait("There is no session called start")
     here.say("/session")
     here.wait("no sessions yet")
     here.say("/why")
@@ -349,7 +365,7 @@ def test_a_tenant_that_holds_nothing_yet_begins_with_the_first_message(talk: Any
 
 
 def test_help_and_what_stands_under_an_answer_break_between_words(talk: Any) -> None:
-    here = talk("--depth", "full", "--session", "small", columns=34)
+    here = talk("--why", "--depth", "full", "--session", "small", columns=34)
     here.say("/help")
     assert "\n/depth [auto|fast|full]\n  Choose how deep the council\n  thinks, or show it\n" in here.wait("Keys\n")
     here.say("Who keeps the lantern?")
@@ -372,7 +388,7 @@ def test_a_path_or_a_line_with_a_space_before_is_said_to_the_council(talk: Any, 
 def test_answers_into_a_file_leave_the_rest_on_the_terminal(talk: Any, tmp_path: Path) -> None:
     with (tmp_path / "answers").open("wb") as file:
         here = talk(stdout=file)
-        here.say("Who keeps the lantern?")
+        here.say("Hello")
         here.wait("Engine: p")
         here.say("/depth")
         here.wait("Depth: as set")
@@ -426,7 +442,7 @@ def test_a_daemon_that_is_restarted_between_and_during_answers_is_waited_for(tmp
         here.wait("> ")
     here.press("Take a little time\r")
     here.wait("no daemon answers on ")
-    here.wait("Ctrl-C gives it back to you.")
+    here.wait("press Ctrl-C to edit it.")
     here.press("\x03")
     here.wait("(stopped; your message is at the prompt again)")
     here.wait("> Take a little time")
@@ -434,9 +450,9 @@ def test_a_daemon_that_is_restarted_between_and_during_answers_is_waited_for(tmp
         here.press("\r")
         here.wait("piece3 ")
         daemon._process.kill()
-        here.wait("[void: the turn ended without an answer]")
+        here.wait("[disregard this: the turn ended without an answer]")
         assert "\x1b[9mpiece0 " in here.raw
-        here.wait("asked again as soon as the daemon answers")
+        here.wait("sent again as soon as the daemon answers")
     with running_daemon(home=home) as daemon:
         here.wait("The daemon answers again.")
         here.wait("piece29")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.cli.chat_strike import rows_of, striking
+from gaiad.cli.chat_screen import rows_of, striking
 from tests.makers.screen import ShownScreen
 
 TEXTS = st.text(st.sampled_from("abc de.,-\n"), min_size=1, max_size=200)

@@ -82,7 +82,7 @@ def test_a_replay_by_another_model_is_not_said_to_differ_and_exits_1(api, capsys
     assert run(program, "gaiad", ["cognition", "replay", "1ab94c2f", "--home", str(api.home)]) == 1
     said = capsys.readouterr().out
     assert "cog_X: the prompt cannot be compared (ff)" in said
-    assert "the model it was sent to is there no more; small, which has its role now, wrote the prompt" in said
+    assert "its model is no longer configured; small, which now has its role, rendered the prompt" in said
     assert "NOT" not in said
 
 

@@ -4,22 +4,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from gaiad.cli import checks
+from gaiad.base.config import config_sections, load_config
+from gaiad.base.home import find_home
+from gaiad.cli import doctor as checks
 from gaiad.cli.config import setting_sources, settings_text
 from gaiad.cli.doctor import checks_text, merge
 from gaiad.cli.main import program, run
-from gaiad.config import load_config
-from gaiad.home import find_home
-from gaiad.status_schemas import Check
+from gaiad.wire.status import Check
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.delenv("GAIAD_HTTP__PORT", raising=False)
+    for name in ("GAIAD_HTTP__PORT", "GAIAD_MODELS__PROBE"):
+        monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     return home
@@ -40,7 +40,7 @@ def test_config_show_names_the_source_of_every_changed_setting(
 def test_config_show_tells_what_the_running_daemon_uses(
     api: Any, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = msgspec.to_builtins(load_config())
+    settings = config_sections(load_config())
     settings["http"]["port"] = 1234
     api.routes["GET /config"] = settings
     assert run(program, "gaiad", ["config", "show", "--json", "--home", str(api.home)]) == 0
@@ -70,6 +70,12 @@ def test_config_check_looks_at_roles_and_models_too(
     (home / "config.toml").write_text(text)
     assert run(program, "gaiad", ["config", "check", "--home", str(home)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_config_check_looks_whether_a_named_file_is_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "config.toml").write_text('[roles]\nprime = "/nowhere/a.gguf"\n')
+    assert run(program, "gaiad", ["config", "check", "--home", str(home)]) == 2
+    assert "/nowhere/a.gguf is not there; correct the path" in capsys.readouterr().err
 
 
 def test_config_reload_separates_what_waits_for_a_restart(api: Any, capsys: pytest.CaptureFixture[str]) -> None:

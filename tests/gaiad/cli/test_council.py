@@ -15,7 +15,7 @@ import pytest
 from gaiad.bench.daemon_process import BenchDaemon
 from gaiad.cli.council import council, message_line, status_text
 from gaiad.cli.main import run
-from gaiad.council_schemas import CouncilStatus, EscalationRecord, OpenProposal, RoleState, RunningTurn
+from gaiad.wire.council import CouncilStatus, EscalationRecord, OpenProposal, RoleState, RunningTurn
 
 SETTINGS = ("embedder.kind=none",)
 
@@ -120,7 +120,7 @@ STATUS = CouncilStatus(
 
 def test_status_says_who_votes_what_runs_and_what_waits() -> None:
     lines = status_text(STATUS).splitlines()
-    assert lines[0].startswith("no quorum: only prime can vote, and two roles have to;")
+    assert lines[0].startswith("no quorum: only prime can vote, and two are required;")
     assert lines[2].split() == ["prime", "big", "(gguf)", "ready", "2025-12-01", "12:00:00", "yes", "refine", "act"]
     assert lines[3].split() == ["lite", "small", "inactive", "never", "no", "no", "token"]
     assert lines[4] == "taken now: turn_1 in session garden, lite at plan (full)"

@@ -7,7 +7,7 @@ import pytest
 
 from gaiad.cli.feedback import feedback_text
 from gaiad.cli.main import program, run
-from gaiad.feedback_schemas import FeedbackRow
+from gaiad.wire.memory import FeedbackRow
 
 ROW = {"packet_id": "tp-1", "verdict": "useful", "query": "", "at": "2025-12-01T12:00:00Z"}
 
@@ -69,4 +69,4 @@ def test_people_read_a_row_a_verdict() -> None:
     assert lines[1].startswith("tp-1    useful   2025-12-01 12:00:00  what")
     assert "\x1b" not in lines[1]
     assert len(lines[1]) < 110
-    assert feedback_text([]) == "nothing was said of any packet yet"
+    assert feedback_text([]) == "no feedback has been given yet"

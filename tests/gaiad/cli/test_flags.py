@@ -1,6 +1,6 @@
 """Dates and metric ranges on flags."""
 
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -8,7 +8,7 @@ import click
 import pytest
 
 from gaiad.cli.flags import filters_from, metric_range, moment
-from gaiad.schemas import MetricRange
+from gaiad.wire.schemas import MetricRange
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -28,9 +28,29 @@ def test_a_date_is_a_day_of_the_users_zone_and_summer_time_is_minded(text: str, 
     assert moment(text, BERLIN, after_day) == expected
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2025-02-30", "30.11.2025", "", "9999-12-31"])
-def test_what_is_no_date_is_named(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no date"):
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        ("yesterday", "2025-11-26", "2025-11-27"),
+        ("Last  week", "2025-11-17", "2025-11-24"),
+        ("3 days ago", "2025-11-24", "2025-11-25"),
+        ("march 2024", "2024-03-01", "2024-04-01"),
+        ("November", "2025-11-01", "2025-12-01"),
+        ("2024", "2024-01-01", "2025-01-01"),
+        ("monday", "2025-11-24", "2025-11-25"),
+        ("since monday", "2025-11-24", "2025-11-24"),
+        ("the 3rd of may", "2025-05-03", "2025-05-04"),
+    ],
+)
+def test_dates_in_words_are_those_of_questions(text: str, since: str, until: str) -> None:
+    now = datetime(2025, 11, 27, 12, tzinfo=UTC)
+    assert moment(text, UTC, now=now) == f"{since}T00:00:00Z"
+    assert moment(text, UTC, after_day=True, now=now) == f"{until}T00:00:00Z"
+
+
+@pytest.mark.parametrize("text", ["soonish", "2025-02-30", "", "9999-12-31", "garden in march 2024"])
+def test_an_invalid_date_is_named(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a valid date"):
         moment(text, timezone(-timedelta(hours=12)) if text == "9999-12-31" else UTC, after_day=True)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gaiad.cli.main import program, run
+from gaiad.identity.keys import KeyFolder, ensure_keys
 from gaiad.ledger.audit_reading import export_lines, verify_home
-from gaiad.ledger.identity_keys import KeyFolder, ensure_keys
 from prompts.identity import identity_bytes, identity_digest, shipped_identity
 
 
@@ -48,7 +48,7 @@ def test_init_makes_the_key_says_where_and_verify_exits_0(owner: Owner, capsys: 
     assert owner("init") == 0
     said = capsys.readouterr().out
     assert "GAIA 1.0.0 is in force, signed by the owner's key " in said
-    assert f"private key: {owner.folder.private} (keep a copy; it may be moved offline)" in said
+    assert f"private key: {owner.folder.private} (keep a copy; you can move it offline)" in said
     assert owner("verify", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["version"], found["digest"]) == (True, "1.0.0", identity_digest(shipped_identity()))
@@ -76,10 +76,10 @@ def test_show_says_when_the_record_of_the_score_cannot_be_read(
     owner: Owner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     owner("init")
-    (owner.home / "governance.db").write_bytes(b"words" * 100)
+    (owner.home / "state.db").write_bytes(b"words" * 100)
     capsys.readouterr()
     assert owner("show") == 0
-    assert "governance.db: file is not a database" in capsys.readouterr().out
+    assert "state.db: file is not a database" in capsys.readouterr().out
 
 
 def test_show_tells_who_gaia_is_who_signed_and_what_a_signature_is(

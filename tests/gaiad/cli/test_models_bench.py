@@ -1,7 +1,6 @@
 import json
 
 import pytest
-import structlog
 
 from gaiad.cli.main import program, run
 from tests.makers.gguf_files import truncated, write_tiny_bert
@@ -11,11 +10,9 @@ from tests.makers.llama_files import write_tiny_llama
 @pytest.fixture(autouse=True)
 def one_round(monkeypatch):
     monkeypatch.setattr("gaiad.bench.model._ROUNDS", 1)
-    yield
-    structlog.reset_defaults()  # the command silences the log of its process, which here is the tests'
 
 
-def test_bench_tells_rates_and_ratios_at_four_numbers_of_sequences(tmp_path, capsys):
+def test_bench_shows_rates_at_four_numbers_of_sequences(tmp_path, capsys):
     path = write_tiny_llama(tmp_path / "model.gguf")
     assert run(program, "gaiad", ["models", "bench", "--json", str(path)]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -23,7 +20,8 @@ def test_bench_tells_rates_and_ratios_at_four_numbers_of_sequences(tmp_path, cap
     assert len(found["fingerprint"]) == 64
     assert [rates["sequences"] for rates in found["rates"]] == [1, 2, 4, 8]
     for rates in found["rates"]:
-        assert all(rates[f"{what}{part}"] > 0 for what in ("prefill", "decode") for part in ("", "_bare", "_ratio"))
+        assert rates["prefill"] > 0
+        assert rates["decode"] > 0
 
 
 @pytest.mark.parametrize("make", ["none", "random", "truncated", "bert"])

@@ -9,8 +9,8 @@ import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.cli.main import program, run
-from gaiad.cli.models_loaded import models_text
-from gaiad.status_schemas import ModelStatus
+from gaiad.cli.models import models_text
+from gaiad.wire.status import ModelStatus
 from tests.makers.llama_files import write_tiny_llama
 
 Shell = Callable[..., tuple[int, str, str]]

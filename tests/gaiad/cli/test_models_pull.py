@@ -47,7 +47,7 @@ def test_a_path_is_pulled_and_its_use_explained(tiny, folder, capsys):
     assert tomllib.loads(lines)["models"]["known"]["my.model"] == {"kind": "gguf", "path": str(path)}
     assert shown.err == ""
     assert pull(tiny, "--as", "my.model") == 0
-    assert "was here already" in capsys.readouterr().out
+    assert "is already here" in capsys.readouterr().out
 
 
 def test_json_says_what_came_from_where(tiny, folder, server, capsys):

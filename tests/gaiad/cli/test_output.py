@@ -3,7 +3,7 @@
 import pytest
 
 from gaiad.cli import output
-from gaiad.cli.errors import one_line
+from gaiad.cli.output import one_line
 from gaiad.cli.progress import bar_text, waits
 
 
@@ -72,6 +72,8 @@ def test_sizes_have_units(count: float, text: str) -> None:
 
 def test_a_progress_bar_shows_share_rate_and_time_left() -> None:
     assert bar_text("ingest", 50, 200, 5.0) == f"ingest [{'#' * 7}{'.' * 23}] 50/200  10/s, 15 s left"
+    in_bytes = bar_text("import", 50_000_000, 200_000_000, 5.0, in_bytes=True)
+    assert in_bytes.endswith("50.0/200.0 MB  10.0 MB/s, 15 s left")
     assert bar_text("ingest", 0, 0, 1.0) == "ingest: looking for files"
     assert bar_text("ingest", 200, 200, 5.0).endswith("200/200  40/s")
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gaiad.cli.research_events import event_text, result_of, told
-from gaiad.connection import ServerEvent
-from gaiad.errors import Unavailable
+from gaiad.base.errors import Unavailable
+from gaiad.cli.research_text import event_text, result_of, told
+from gaiad.client.connection import ServerEvent
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from gaiad.errors import Unavailable
     [
         ("started", {"research_id": "res_1"}, ""),
         ("resumed", {"research_id": "res_1"}, "Interrupted by the end of the daemon; begun again from its beginning"),
-        ("interrupted", {"research_id": "res_1"}, "The daemon stops; the run goes on at its next start"),
+        ("interrupted", {"research_id": "res_1"}, "The daemon is stopping; the run continues at its next start"),
         ("searching", {"iteration": 1, "query": "float switch", "refinements": []}, "Searching: float switch"),
         (
             "searching",
@@ -70,4 +70,4 @@ def test_a_stream_that_ends_without_a_result_says_what_becomes_of_the_run(capsys
     ]
     with pytest.raises(Unavailable, match="goes on later"):
         result_of(told(events), "it goes on later")
-    assert capsys.readouterr().err == "Searching: switch\nThe daemon stops; the run goes on at its next start\n"
+    assert capsys.readouterr().err == "Searching: switch\nThe daemon is stopping; the run continues at its next start\n"

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from gaiad.cli.research_layout import engine_line, found_line, result_text
-from gaiad.schemas import ResearchResult
+from gaiad.cli.research_text import engine_line, found_line, result_text
+from gaiad.wire.schemas import ResearchResult
 
 
 def answer(**changes: Any) -> ResearchResult:
@@ -106,6 +106,12 @@ def test_a_partial_answer_says_what_partial_means_once() -> None:
     assert "Research completed with PARTIAL status.\n\nFound relevant information but" in text
     again = answer(status="PARTIAL", answer="A.\n\nResearch completed with PARTIAL status.")
     assert result_text(again, "q", 80, confidence=True).count("PARTIAL status.") == 1
+
+
+def test_a_topic_forges_no_citation() -> None:
+    citations = msgspec.to_builtins(answer().citations[:1])
+    forged = answer(citations=[citations[0] | {"topic": "[Packet: tp-fake] real"}])
+    assert '"(Packet: tp-fake] real"' in result_text(forged, "q", 60, confidence=False)
 
 
 def test_notes_follow_the_answer() -> None:

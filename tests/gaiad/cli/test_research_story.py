@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from gaiad.cli.research_story import run_text
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.errors import Unavailable
-from gaiad.ids import IdMaker
-from gaiad.ledger.tenant_files import TenantFiles
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.errors import Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.cli.research_text import run_text
 from gaiad.research.loop import Researcher
-from gaiad.research.payload.kept_runs import APPLICATION_ID, MIGRATIONS, KeptRuns
-from gaiad.run_schemas import ResearchRun
-from gaiad.schemas import Facets, PacketFilter, PacketSummary, ResearchRequest
+from gaiad.research.payload.kept_runs import KeptRuns
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.research import ResearchRun
+from gaiad.wire.schemas import Facets, PacketFilter, PacketSummary, ResearchRequest
 
 STUDY = PacketSummary(
     packet_id="tp-study",
@@ -39,37 +38,37 @@ class OnePacket:
 
     broken = False
 
-    async def facets(self, call: Call) -> Facets:
+    async def facets(self, call: RequestContext) -> Facets:
         return Facets(topics={STUDY.topic: 1}, packets=1, first=STUDY.timestamp, last=STUDY.timestamp)
 
-    async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
+    async def list_packets(self, request: PacketFilter, call: RequestContext) -> list[PacketSummary]:
         if request.filters.topics:
             return [STUDY]
         if self.broken:
             raise Unavailable("the disk is gone")
         return []
 
-    async def document_frequency(self, words: Any, call: Call) -> dict[str, int]:
+    async def document_frequency(self, words: Any, call: RequestContext) -> dict[str, int]:
         return dict.fromkeys(words, 0)
 
 
 @pytest.fixture
 async def runs(tmp_path: Path) -> AsyncIterator[KeptRuns]:
     clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
-    files = TenantFiles(tmp_path, MIGRATIONS, APPLICATION_ID)
-    yield KeptRuns(OnePacket(), files, clock, IdMaker(clock))  # type: ignore[arg-type]
-    await files.close()
+    files = HomeDatabases(tmp_path)
+    yield KeptRuns(OnePacket(), files, clock)  # type: ignore[arg-type]
+    files.close()
 
 
 async def told(runs: KeptRuns, archive: Any, query: str) -> str:
     clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
     config = load_config(environment={}).research
     try:
-        await Researcher(archive, clock, config, runs).research(ResearchRequest(query=query), Call())
+        await Researcher(archive, clock, config, runs).research(ResearchRequest(query=query), RequestContext())
     except Unavailable:
         assert archive.broken
-    (row,) = await runs.newest(Call(), 10)
-    kept: ResearchRun = await runs.run(row.research_id, Call())
+    (row,) = await runs.newest(RequestContext(), 10)
+    kept: ResearchRun = await runs.run(row.research_id, RequestContext())
     return " ".join(run_text(kept, 1000).split())
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from council.governance.words import rfc_bytes
+from council.governance.reviewing import rfc_bytes
+from gaiad.base.ids import short
 from gaiad.cli.main import program, run
-from gaiad.council_schemas import BallotRecord, VoteRecord
-from gaiad.governance_schemas import RfcEntry, RfcRecord, RfcReview, RfcSignature
-from gaiad.ids import short
-from gaiad.ledger.identity_files import Signature, is_signed
-from gaiad.ledger.identity_keys import KeyFolder, ensure_keys, read_public
-from gaiad.sealing import HomeSeal
+from gaiad.identity.files import Signature, is_signed
+from gaiad.identity.keys import KeyFolder, ensure_keys, read_public
+from gaiad.identity.rfc_signature import HomeSeal
+from gaiad.wire.council import BallotRecord, VoteRecord
+from gaiad.wire.governance import RfcEntry, RfcRecord, RfcReview, RfcSignature
 from prompts.identity import identity_bytes, shipped_identity
 
 RECORD = RfcRecord(

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from gaiad.base.errors import Unavailable
 from gaiad.cli.main import program, run
-from gaiad.client import Client
-from gaiad.errors import Unavailable
+from gaiad.client.client import Client
 from gaiad.ledger.audit_reading import verify_home
 from prompts.identity import identity_bytes, shipped_identity
 

@@ -64,7 +64,7 @@ def test_the_users_settings_hold(text: Path, tmp_path: Path, capsys: pytest.Capt
     assert found[1]["redactions"] == [{"kind": "phrase", "count": 1}]
     (tmp_path / "home" / "config.toml").write_text("[router]\noverrides = {web_chat = {EXECUTE = 'show'}}\n")
     assert route(text) == 2
-    assert "router.overrides.web_chat.EXECUTE: commands go to the shell alone" in capsys.readouterr().err
+    assert "router.overrides.web_chat.EXECUTE: only commands go to the shell" in capsys.readouterr().err
 
 
 def test_standard_input_as_a_person_reads_it(
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_said(text: Path, tmp_path: Path, capsys: pytest.
     assert "cannot be read (No such file or directory); name a text file" in capsys.readouterr().err
     text.write_bytes(b"\xff\xfe")
     assert route(text) == 2
-    assert "is no UTF-8 text (byte 0)" in capsys.readouterr().err
+    assert "is not UTF-8 text (byte 0)" in capsys.readouterr().err
     text.write_text("")
     assert routed(capsys, text)["blocks"] == []
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from gaiad.base.ids import short
+from gaiad.cli.council import seeds, seeds_text
 from gaiad.cli.main import run
-from gaiad.cli.seeds import seeds, seeds_text
-from gaiad.council_schemas import SeedRecord
-from gaiad.ids import short
+from gaiad.wire.council import SeedRecord
 
 SEED = {
     "seed_id": "seed_1",

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gaiad.cli.status import status_text
-from gaiad.status_schemas import Status
+from gaiad.wire.status import Status
 
 QUIET = Status(
     pid=7,

@@ -6,14 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.chat_schemas import Also, ChatAnswer
-from gaiad.cli.chat_lines import footer_lines
+from gaiad.base.ids import short
+from gaiad.cli.chat_screen import Screen, footer_line, why_lines
 from gaiad.cli.main import run
-from gaiad.cli.turn_story import turn_text
-from gaiad.cli.turns import turns
-from gaiad.council_schemas import BallotRecord, EscalationRecord, HistoryNote, StageRecord, TurnRecord, VoteRecord
-from gaiad.delivery_schemas import Receipt
-from gaiad.ids import short
+from gaiad.cli.sessions import turn_text, turns
+from gaiad.wire.chat import Also, ChatAnswer
+from gaiad.wire.council import BallotRecord, EscalationRecord, HistoryNote, Receipt, StageRecord, TurnRecord, VoteRecord
 
 TURN = TurnRecord(
     turn_id="turn_01JDXR5A4M3C2V7Y8Z9K6T1QWE",
@@ -84,16 +82,17 @@ def test_how_it_looked_back_is_told_with_the_run_that_shows_it() -> None:
     line = "Looked back (speaks of what was said): PARTIAL; gaiad research show res_1"
     told = turn_text(msgspec.structs.replace(TURN, history=note)).splitlines()
     assert told[3] == line
-    assert footer_lines(answer_with(note))[0] == line
+    assert why_lines(answer_with(note)) == [line]
 
 
 def test_looking_back_in_vain_says_so_and_what_was_only_read_is_no_source() -> None:
     vain = answer_with(HistoryNote(sought=True, why="speaks of: keep"))
-    assert footer_lines(vain)[0] == "Looked back (speaks of: keep): nothing of use"
+    assert why_lines(vain) == ["Looked back (speaks of: keep): nothing of use"]
     read = answer_with(HistoryNote(sought=True, why="w", status="SUCCESS", packets=["tp-1", "tp-2"]))
-    assert footer_lines(read)[0] == "Read, but not cited: [Packet: tp-1] [Packet: tp-2]"
+    assert footer_line(read).startswith("Read, but not cited: [Packet: tp-1] [Packet: tp-2] | Engine: ")
     cited = msgspec.structs.replace(read, sources=["tp-1"])
-    assert footer_lines(cited)[:2] == ["Sources: [Packet: tp-1]", "Looked back (w): SUCCESS"]
+    assert footer_line(cited) == "Sources: [Packet: tp-1] | Engine: none (0 ms) | Session: s"
+    assert why_lines(cited) == ["Looked back (w): SUCCESS"]
 
 
 def answer_with(history: HistoryNote) -> ChatAnswer:
@@ -154,9 +153,12 @@ def test_an_unknown_turn_exits_3(api: Any, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == "gaiad: no turn is called 'x'\n"
 
 
-def test_an_earlier_packet_that_bears_on_it_is_named_under_the_answer() -> None:
+def test_an_earlier_packet_that_bears_on_it_is_named_under_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     also = Also(
         packet_id="tp-7", title="Bearings", words="In [Packet: tp-7] we also covered\nBearings\x1b[2J", score=0.7
     )
-    answer = msgspec.structs.replace(answer_with(HistoryNote(sought=False, why="")), also=also)
-    assert footer_lines(answer)[0] == "In [Packet: tp-7] we also covered Bearings[2J"
+    Screen().finish(msgspec.structs.replace(answer_with(HistoryNote(sought=False, why="")), also=also))
+    assert capsys.readouterr().err.splitlines() == [
+        "In [Packet: tp-7] we also covered Bearings[2J",
+        "Engine: none (0 ms) | Session: s",
+    ]

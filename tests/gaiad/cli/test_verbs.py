@@ -216,9 +216,18 @@ def test_ask_prints_the_contracts_json(shell: Shell, api: Any) -> None:
     assert (sent["query"], sent["now"], sent["max_iterations"]) == ("what is consent?", "2025-12-01T00:00:00Z", 0)
 
 
-def test_ask_prints_the_layout_with_confidence_and_engine(shell: Shell, api: Any) -> None:
+def test_ask_prints_the_answer_its_sources_and_one_line(shell: Shell, api: Any) -> None:
     api.routes["POST /research"] = RESULT
-    code, out, _ = shell("ask", "consent?")
+    assert shell("ask", "consent?")[:2] == (
+        0,
+        'Consent [Packet: tp-1].\n\nSOURCES:\n- [Packet: tp-1] "Law" (undated)\n'
+        "SUCCESS | confidence 0.90 (HIGH) | Engine: extractive (3 ms)\n",
+    )
+
+
+def test_ask_why_prints_the_layout_with_confidence_and_engine(shell: Shell, api: Any) -> None:
+    api.routes["POST /research"] = RESULT
+    code, out, _ = shell("ask", "--why", "consent?")
     assert code == 0
     assert out.startswith(
         "Searching Transmission Packets...\nFound 1 relevant packet [tp-1]\n\nSynthesizing answer...\n"
@@ -377,8 +386,13 @@ def test_every_day_shown_is_that_of_the_persons_zone(shell: Shell, api: Any, mon
 
 
 def test_quarantined_packets_are_listed_with_their_reason(shell: Shell, api: Any) -> None:
-    api.routes["GET /quarantine?tenant=local"] = {"quarantined": [{"path": "/in/b.xml", "reason": "line 3: bad"}]}
-    assert shell("packets", "list", "--quarantined")[1] == "/in/b.xml  line 3: bad\n"
+    row = {"id": 7, "path": "/in/b.xml", "size": 3, "at": "2026-01-02T08:00:00Z", "kept": True}
+    api.routes["GET /quarantine?tenant=local"] = {"quarantined": [{**row, "line": 3, "reason": "bad"}]}
+    assert shell("quarantine")[1].splitlines()[1].split() == ["7", "2026-01-02", "/in/b.xml", "line", "3:", "bad"]
+    api.routes["POST /quarantine/drop"] = {"dropped": 7}
+    assert shell("quarantine", "drop", "7")[:2] == (0, "dropped 7\n")
+    api.routes["POST /quarantine/retry"] = {"path": "/in/b.xml", "outcome": "quarantined", "reason": "still bad"}
+    assert shell("quarantine", "retry", "7")[0] == 1
 
 
 def test_verify_exits_1_and_names_the_problems(shell: Shell, api: Any) -> None:

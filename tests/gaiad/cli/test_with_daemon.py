@@ -7,16 +7,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gaiad
+from gaiad.base.errors import Unavailable
 from gaiad.cli.ask import gam_research
 from gaiad.cli.main import program, run
-from gaiad.client import Client
-from gaiad.errors import Unavailable
+from gaiad.client.client import Client
+from gaiad.client.connection import _UnixConnection as UnixConnection
+from tests.makers.exports import chatgpt
 
 SAMPLES = Path(gaiad.__file__).parent / "samples"
 START_LIMIT_S = 90.0
@@ -90,7 +93,7 @@ def test_ingest_quarantines_what_is_malformed_with_line_and_reason(
     assert found["bad.xml"]["outcome"] == "quarantined"
     assert "line 2" in found["bad.xml"]["reason"]
     assert found["schema.xsd"]["outcome"] == "ignored"
-    assert "bad.xml" in shell("packets", "list", "--quarantined")[1]
+    assert "bad.xml" in shell("quarantine")[1]
 
 
 def test_status_has_the_contracts_fields(ingested: list[dict[str, Any]], shell: Any, home: Path) -> None:
@@ -246,3 +249,35 @@ def test_a_reload_refuses_roles_that_name_no_model(shell: Any, home: Path) -> No
         settings.write_text(before)
     assert code == 2
     assert "roles.prime = 'qwenn': no such model" in error
+
+
+def test_import_tells_each_conversation_and_refuses_what_it_does_not_know(shell: Any, tmp_path: Path) -> None:
+    export, unknown = tmp_path / "conversations.json", tmp_path / "unknown.json"
+    export.write_text(json.dumps([chatgpt(), chatgpt(conversation_id="c-2", title="Tides")]))
+    unknown.write_text(json.dumps([{"messages": [{"role": "user", "content": "Hello."}]}]))
+    there = ("--tenant", "imported")
+    code, out, _ = shell("import", "--dry-run", str(export), *there)
+    assert (code, "Would import 2 conversations from 2024-03-04 to 2024-03-04: 2 new." in out) == (0, True)
+    code, out, _ = shell("import", "--json", str(export), *there)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [code, *((line["title"], line["user_messages"], line["outcome"]) for line in lines)] == [
+        0,
+        ("Harbour depth", 1, "accepted"),
+        ("Tides", 1, "accepted"),
+    ]
+    code, out, _ = shell("import", str(export), str(unknown), *there)
+    assert (code, "2 known already" in out, "refused" in out) == (1, True, True)
+    assert "Four metres" in shell("search", "metres pier", *there)[1]
+    assert shell("import", str(tmp_path / "nowhere.zip"), *there)[0] == 2
+
+
+def test_a_file_sent_as_it_is_is_imported_and_its_copy_removed(home: Path, shell: Any, tmp_path: Path) -> None:
+    body = json.dumps([chatgpt(conversation_id="c-9", title="Sent")]).encode()
+    with closing(UnixConnection(home / "gaiad.sock")) as connection:
+        connection.request("POST", "/import?name=conversations.json&tenant=imported", body)
+        answer = connection.getresponse()
+        assert answer.status == 202
+        job = json.loads(answer.read())["job"]
+    code, out, _ = shell("jobs", "show", "--follow", "--json", job["job_id"])
+    assert (code, json.loads(out)["result"]["conversations"]) == (0, 1)
+    assert list((home / "uploads").iterdir()) == []

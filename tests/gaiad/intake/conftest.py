@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.config import Config, load_config
-from gaiad.errors import NotFound, Unavailable
-from gaiad.events import EventHub
-from gaiad.home import Home
-from gaiad.ingest_schemas import IngestOutcome, IngestRequest
-from gaiad.metrics import Metrics
-from gaiad.ports import Call
-from gaiad.schemas import ResearchRequest, ResearchResult, SearchRequest, SearchResponse
-from gaiad.status_schemas import Job, ReloadReport, Status
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import Config, config_sections, load_config
+from gaiad.base.errors import NotFound, Unavailable
+from gaiad.base.events import EventHub
+from gaiad.base.home import Home
+from gaiad.base.metrics import Metrics
+from gaiad.base.ports import RequestContext
+from gaiad.wire.ingest import IngestOutcome, IngestRequest
+from gaiad.wire.schemas import ResearchRequest, ResearchResult, SearchRequest, SearchResponse
+from gaiad.wire.status import Job, ReloadReport, Status
 
 
 class Unscrubbed:
@@ -39,7 +39,7 @@ class MemoryService:
         self.folders: list[tuple[Path, str]] = []
         self.notes: dict[str, str] = {}
         self.conversations = Unscrubbed()
-        self.calls: list[Call] = []
+        self.calls: list[RequestContext] = []
         self.ingested: list[tuple[str, str, bytes]] = []  # tenant, path, content
         self.batches: list[int] = []
         self.unavailable = 0
@@ -61,16 +61,16 @@ class MemoryService:
         return ReloadReport(changed=[], restart_needed=[])
 
     def config_values(self) -> dict[str, Any]:
-        values: dict[str, Any] = msgspec.to_builtins(self.config)
+        values: dict[str, Any] = config_sections(self.config)
         return values
 
-    async def status(self, call: Call, tenants: Sequence[str] | None = None) -> Status:
+    async def status(self, call: RequestContext, tenants: Sequence[str] | None = None) -> Status:
         return Status(
             pid=1, version="0", uptime_s=0.0, home="", socket="", url="", packets=0, pages=0, vectors=0, queue=0,
             quarantined=0, models=[], degraded=[], tenants=["local", "work"] if tenants is None else list(tenants),
         )  # fmt: skip
 
-    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+    async def search(self, request: SearchRequest, call: RequestContext) -> SearchResponse:
         self.calls.append(call)
         if self.search_error is not None:
             raise self.search_error
@@ -78,7 +78,7 @@ class MemoryService:
         return SearchResponse(hits=[], took_ms=0.0, degraded=[call.tenant])
 
     async def research(
-        self, request: ResearchRequest, call: Call, on_event: Any = None, channel: str | None = None
+        self, request: ResearchRequest, call: RequestContext, on_event: Any = None, channel: str | None = None
     ) -> ResearchResult:
         self.calls.append(call)
         if on_event is not None:
@@ -93,7 +93,7 @@ class MemoryService:
             took_ms=0.0,
         )  # fmt: skip
 
-    async def ingest(self, request: IngestRequest, call: Call) -> Job:
+    async def ingest(self, request: IngestRequest, call: RequestContext) -> Job:
         job = Job(
             job_id=f"job_{len(self._jobs)}", kind="ingest", tenant=call.tenant, state="running", done=0, total=1,
             note="", created_at="", updated_at="",
@@ -106,28 +106,30 @@ class MemoryService:
         job = self._jobs[job_id] = msgspec.structs.replace(self._jobs[job_id], state="done", done=1)
         self.hub.publish("job_ended", job.tenant, job_id=job_id)
 
-    async def job(self, job_id: str, call: Call) -> Job:
+    async def job(self, job_id: str, call: RequestContext) -> Job:
         job = self._jobs.get(job_id)
         if job is None or job.tenant != call.tenant:
             raise NotFound(f"no job is called {job_id}")
         return job
 
-    async def jobs(self, call: Call) -> list[Job]:
+    async def jobs(self, call: RequestContext) -> list[Job]:
         return [job for job in self._jobs.values() if job.tenant == call.tenant]
 
-    async def outcomes(self, job_id: str, after: int, call: Call) -> list[IngestOutcome]:
+    async def outcomes(self, job_id: str, after: int, call: RequestContext) -> list[IngestOutcome]:
         return [IngestOutcome(path="one", outcome="accepted")][after:]
 
-    async def quarantined(self, call: Call, limit: int = 100) -> list[dict[str, Any]]:
+    async def quarantined(self, call: RequestContext, limit: int = 100) -> list[dict[str, Any]]:
         return []
 
-    async def original(self, packet_id: str, revision: int, call: Call) -> tuple[bytes, str]:
+    async def original(self, packet_id: str, revision: int, call: RequestContext) -> tuple[bytes, str]:
         return b"<packet/>", "application/xml"
 
-    async def changed_files(self, paths: Sequence[Path], call: Call) -> list[Path]:
+    async def changed_files(self, paths: Sequence[Path], call: RequestContext) -> list[Path]:
         return [path for path in paths if self._known.get(path) != _mark(path)]
 
-    async def ingest_files(self, paths: Sequence[Path], call: Call, root: Path | None = None) -> list[IngestOutcome]:
+    async def ingest_files(
+        self, paths: Sequence[Path], call: RequestContext, root: Path | None = None
+    ) -> list[IngestOutcome]:
         if self.unavailable:
             self.unavailable -= 1
             raise Unavailable("the disk is full", 0.1)

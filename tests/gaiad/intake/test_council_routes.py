@@ -9,18 +9,18 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.council_schemas import TurnRecord
-from gaiad.delivery_schemas import Parcel
-from gaiad.discording import Receipts
-from gaiad.home import Home
-from gaiad.ids import short
-from gaiad.intake.app import build_app, start_listener
+from gaiad.base.clock import FrozenClock
+from gaiad.base.home import Home
+from gaiad.base.ids import short
+from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
 from gaiad.intake.council_routes import table
 from gaiad.intake.doors import UnixDoor
 from gaiad.intake.sockets import listen_unix
 from gaiad.ledger.delivery_log import DeliveryLog
+from gaiad.service.chat_channels import Receipts
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import Parcel, TurnRecord
 from tests.makers.council_desk import Desk
 
 EVENTS = {"Accept": "text/event-stream"}
@@ -36,9 +36,9 @@ async def desk(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def deliveries(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[DeliveryLog]:
-    made = DeliveryLog(tmp_path / "deliveries", clock)
+    made = DeliveryLog(HomeDatabases(tmp_path), clock)
     yield made
-    await made.close()
+    made._databases.close()
 
 
 @pytest.fixture

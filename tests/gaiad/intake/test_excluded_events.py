@@ -9,18 +9,18 @@ import aiohttp
 import pytest
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.config import Config, load_config
-from gaiad.council_schemas import HOUSE
-from gaiad.events import EventHub
-from gaiad.home import Home
-from gaiad.intake import app
-from gaiad.intake.app import build_app, start_listener
+from gaiad.base.config import Config, load_config
+from gaiad.base.events import EventHub
+from gaiad.base.home import Home
+from gaiad.base.ports import RequestContext
+from gaiad.intake import application
+from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
 from gaiad.intake.doors import UnixDoor
 from gaiad.intake.event_routes import table
 from gaiad.intake.sockets import listen_unix
-from gaiad.ports import Call
-from gaiad.service import Service
+from gaiad.service.service import Service
+from gaiad.wire.council import HOUSE
 
 END = "the end"
 
@@ -38,9 +38,9 @@ async def api(
     for tenant in ("local", "work"):
         packets = [(f"{tenant}-shut", "secret"), (f"{tenant}-open", "light")]
         documents = [(f"{name}.xml", make_packet(packet_id=name, tags=tag)) for name, tag in packets]
-        await archive.ingest_documents(documents, Call(tenant))
+        await archive.ingest_documents(documents, RequestContext(tenant))
 
-    async def hidden(names: Any, call: Call) -> set[str]:
+    async def hidden(names: Any, call: RequestContext) -> set[str]:
         asked.append(call.tenant)
         return await Service.hidden(SimpleNamespace(_archive=archive), names, call)  # type: ignore[arg-type]
 
@@ -118,14 +118,14 @@ async def test_a_marker_for_what_was_lost_changes_nothing_for_the_others(
 async def test_a_stream_keeps_nothing_of_what_it_has_sent(
     api: aiohttp.ClientSession, service: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchanges: list[app.Exchange] = []
-    made = app.Exchange.__init__
+    exchanges: list[application.Exchange] = []
+    made = application.Exchange.__init__
 
-    def seen(self: app.Exchange, *given: Any, **named: Any) -> None:
+    def seen(self: application.Exchange, *given: Any, **named: Any) -> None:
         exchanges.append(self)
         made(self, *given, **named)
 
-    monkeypatch.setattr(app.Exchange, "__init__", seen)
+    monkeypatch.setattr(application.Exchange, "__init__", seen)
     say(service, *[("local", "see [Packet: local-open]")] * 20, ("local", END))
     assert len(await told(api, "/events?after=0")) == 21
     assert [exchange._calls for exchange in exchanges] == [[]]

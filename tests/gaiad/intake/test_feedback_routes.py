@@ -8,24 +8,26 @@ import aiohttp
 import pytest
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.archive.keeping.backup import read_manifest
-from gaiad.errors import NotFound
-from gaiad.feedback_schemas import Judged
-from gaiad.home import Home
-from gaiad.intake.app import build_app, start_listener
+from gaiad.base.errors import NotFound
+from gaiad.base.home import Home
+from gaiad.base.ports import RequestContext
+from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
 from gaiad.intake.doors import UnixDoor
-from gaiad.intake.feedback_routes import table
+from gaiad.intake.memory_routes import table
 from gaiad.intake.sockets import listen_unix
-from gaiad.ports import Call
+from gaiad.store.backup import read_manifest
+from gaiad.wire.memory import FeedbackQuery
 
 
 @pytest.fixture
 async def api(
     service: Any, home: Home, archive: LocalArchive, make_packet: Callable[..., bytes]
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    await archive.ingest_documents([("a.xml", make_packet()), ("b.xml", make_packet(packet_id="TP-2"))], Call())
-    await archive.ingest_documents([("c.xml", make_packet(packet_id="TP-3"))], Call("work"))
+    await archive.ingest_documents(
+        [("a.xml", make_packet()), ("b.xml", make_packet(packet_id="TP-2"))], RequestContext()
+    )
+    await archive.ingest_documents([("c.xml", make_packet(packet_id="TP-3"))], RequestContext("work"))
     service.feedback = archive.feedback
     listening = listen_unix(home.socket)
     app = build_app(service, UnixDoor(PeerCheck(dict)), table())
@@ -78,7 +80,7 @@ async def test_what_cannot_be_meant_is_refused_by_name(api: aiohttp.ClientSessio
 async def test_a_backup_holds_it(api: aiohttp.ClientSession, archive: LocalArchive, tmp_path: Path) -> None:
     await post(api, "/feedback", packet_id="TP-1", verdict="useful")
     await archive.backup(tmp_path / "copy")
-    assert next(file.path for file in read_manifest(tmp_path / "copy").files) == "tenants/local/archive.db"
+    assert next(file.path for file in read_manifest(tmp_path / "copy").files) == "tenants/local/tenant.db"
     await post(api, "/feedback/reset")
     await archive.restore(tmp_path / "copy")
     assert await listed(api) == [("TP-1", "useful", "")]
@@ -102,28 +104,28 @@ async def test_what_a_channel_does_not_see_it_hears_no_verdict_on(
     api: aiohttp.ClientSession, archive: LocalArchive
 ) -> None:
     await post(api, "/feedback", packet_id="TP-1", verdict="useful")
-    blind = Call().without({"harbour"}, ())
+    blind = RequestContext().without({"harbour"}, ())
     assert await archive.feedback.newest(10, blind) == []
     with pytest.raises(NotFound) as hidden:
         await archive.feedback.give("TP-1", "useful", "", blind)
     with pytest.raises(NotFound) as unknown:
         await archive.feedback.give("TP-0", "useful", "", blind)
     assert hidden.value.message.replace("TP-1", "TP-0") == unknown.value.message
-    assert len(await archive.feedback.newest(10, Call())) == 1
-    judged = [Judged(query="", packet_ids=["TP-1"])]
+    assert len(await archive.feedback.newest(10, RequestContext())) == 1
+    judged = [FeedbackQuery(query="", packet_ids=["TP-1"])]
     assert await archive.feedback.given(judged, blind) == [{}]
-    assert await archive.feedback.given(judged, Call()) == [{"TP-1": "useful"}]
+    assert await archive.feedback.given(judged, RequestContext()) == [{"TP-1": "useful"}]
 
 
 async def test_what_a_channel_does_not_see_it_takes_no_verdict_back_on(
     api: aiohttp.ClientSession, archive: LocalArchive, make_packet: Callable[..., bytes]
 ) -> None:
-    await archive.ingest_documents([("d.xml", make_packet(packet_id="TP-4", tags="light"))], Call())
+    await archive.ingest_documents([("d.xml", make_packet(packet_id="TP-4", tags="light"))], RequestContext())
     for packet_id in ("TP-1", "TP-2", "TP-4"):
         await post(api, "/feedback", packet_id=packet_id, verdict="useful")
-    blind = Call().without({"harbour"}, ())
+    blind = RequestContext().without({"harbour"}, ())
     assert await archive.feedback.reset("TP-1", blind) == 0
     assert await archive.feedback.reset("TP-1", blind, "") == 0
     assert await archive.feedback.reset("", blind) == 1
     assert sorted(packet_id for packet_id, _, _ in await listed(api)) == ["TP-1", "TP-2"]
-    assert await archive.feedback.reset("", Call()) == 2
+    assert await archive.feedback.reset("", RequestContext()) == 2

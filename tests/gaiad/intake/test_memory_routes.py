@@ -6,20 +6,21 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.home import Home
-from gaiad.intake.app import build_app, start_listener
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.home import Home
+from gaiad.base.metrics import Metrics
+from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import Caller
 from gaiad.intake.memory_routes import table
 from gaiad.intake.sockets import listen_unix
-from gaiad.memory_api import MemoryApi
-from gaiad.metrics import Metrics
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
+from gaiad.service.memory import MemoryApi
 
 INGEST, BUILD = "/memory/ingest_session", "/memory/build_context"
 
@@ -62,6 +63,8 @@ async def api(
         OneDoor(),
         {on: load_config(environment={"MEMORY_GAM_ENABLED": str(int(on))}) for on in (True, False)},
     )
+    http = msgspec.structs.replace(service.config.http, request_timeout_s=60.0)
+    service.config = msgspec.structs.replace(service.config, http=http)
     listening = listen_unix(home.socket)
     runner = await start_listener(build_app(service, door, table()), listening.socket, 0.5)
     async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:

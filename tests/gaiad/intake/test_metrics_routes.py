@@ -8,13 +8,13 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gaiad.home import Home
-from gaiad.intake.app import build_app, start_listener
-from gaiad.intake.auth import TokenCheck, Tokens
+from gaiad.base.home import Home
+from gaiad.base.metrics import BOUNDS_MS
+from gaiad.intake.application import build_app, start_listener
+from gaiad.intake.auth import TokenCheck, TokenFile
 from gaiad.intake.doors import TcpDoor
-from gaiad.intake.http import table
+from gaiad.intake.routes import table
 from gaiad.intake.sockets import listen_tcp, url_of
-from gaiad.metrics import BOUNDS_MS
 
 OF_WORK = "a-token-for-work"
 JIT = (
@@ -31,7 +31,7 @@ JIT = (
 
 @pytest.fixture
 async def url(service: Any, home: Home) -> Any:
-    tokens = Tokens(home.token)
+    tokens = TokenFile(home.token)
     tokens.load()
     home.token.write_text(home.token.read_text() + f"{OF_WORK} work\n")
     tokens.load()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.intake import peer_uids
-from gaiad.intake.peer_uids import find_uid, uid_of_peer
+from gaiad.intake import doors
+from gaiad.intake.doors import find_uid, uid_of_peer
 
 needs_linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="only Linux tells")
 LITTLE = pytest.mark.skipif(sys.byteorder != "little", reason="the lines are a little-endian machine's")
@@ -76,9 +76,9 @@ def test_a_real_connection_of_our_own_is_ours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if way == "by netlink":
-        monkeypatch.setattr(peer_uids, "_TABLES", ())
+        monkeypatch.setattr(doors, "_TABLES", ())
     elif way == "by the tables":
-        monkeypatch.setattr(peer_uids, "_SOCK_DIAG", 31)  # no such protocol
+        monkeypatch.setattr(doors, "_SOCK_DIAG", 31)  # no such protocol
     try:
         listener, connect = family()
     except OSError:
@@ -93,7 +93,7 @@ def test_a_real_connection_of_our_own_is_ours(
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a socket of another uid")
 @pytest.mark.parametrize("diag", [4, 31], ids=["by netlink", "by the tables"])
 def test_a_socket_of_another_uid_is_told_by_either(diag: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_uids, "_SOCK_DIAG", diag)
+    monkeypatch.setattr(doors, "_SOCK_DIAG", diag)
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
         os.chown(client.fileno(), 4242, -1)
         client.connect(listener.getsockname())
@@ -106,7 +106,7 @@ def test_a_socket_of_another_uid_is_told_by_either(diag: int, monkeypatch: pytes
 @pytest.mark.parametrize("diag", [4, 31], ids=["by netlink", "by the tables"])
 def test_who_sent_something_and_closed_at_once_is_nobody(diag: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel says uid 0 of a socket that nobody holds any more; a daemon of root would take that for its owner."""
-    monkeypatch.setattr(peer_uids, "_SOCK_DIAG", diag)
+    monkeypatch.setattr(doors, "_SOCK_DIAG", diag)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with socket.create_connection(listener.getsockname()) as client:
             client.sendall(b"POST /turns/start HTTP/1.1")

@@ -8,14 +8,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gaiad.errors import NotFound
-from gaiad.home import Home
-from gaiad.intake.app import build_app, start_listener
+from gaiad.base.errors import NotFound
+from gaiad.base.home import Home
+from gaiad.base.ports import RequestContext
+from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import Caller
 from gaiad.intake.research_routes import table
 from gaiad.intake.sockets import listen_unix
-from gaiad.ports import Call
-from gaiad.run_schemas import RunRow
+from gaiad.wire.research import RunRow
 
 
 class OneDoor:
@@ -54,10 +54,10 @@ class Runs:
 
     kept = (row(1, "garden"), row(2, "work"), row(3, "garden"), row(4, "secret"))
 
-    async def newest(self, call: Call, limit: int, *, to_review: bool = False) -> list[RunRow]:
+    async def newest(self, call: RequestContext, limit: int, *, to_review: bool = False) -> list[RunRow]:
         return [] if to_review else [one for one in self.kept[::-1] if one.tenant == call.tenant][:limit]
 
-    async def run(self, research_id: str, call: Call) -> Any:
+    async def run(self, research_id: str, call: RequestContext) -> Any:
         for one in self.kept:
             if (one.research_id, one.tenant) == (research_id, call.tenant):
                 return _Found(one)

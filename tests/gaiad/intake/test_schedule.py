@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from gaiad.errors import ConfigError
+from gaiad.base.errors import ConfigError
 from gaiad.intake.schedule import Schedule
 from tests.makers.waiting import until
 

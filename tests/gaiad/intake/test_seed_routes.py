@@ -7,12 +7,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.home import Home
-from gaiad.intake.app import build_app, start_listener
+from gaiad.base.clock import FrozenClock
+from gaiad.base.home import Home
+from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
+from gaiad.intake.council_routes import table
 from gaiad.intake.doors import UnixDoor
-from gaiad.intake.seed_routes import table
 from gaiad.intake.sockets import listen_unix
 from tests.makers.initiative_house import House
 

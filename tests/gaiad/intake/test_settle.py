@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from gaiad.intake.settle import OPEN_FILE_PATIENCE, Look, Settling, Sign
+from gaiad.intake.folder_events import OPEN_FILE_PATIENCE, ObservedFile, Settling, Sign
 
 FILE = Path("/inbox/a.xml")
-LOOK = Look(10, 1, 7)
-GROWN = Look(20, 2, 7)
+LOOK = ObservedFile(10, 1, 7)
+GROWN = ObservedFile(20, 2, 7)
 
 
 def test_a_file_moved_in_is_whole_at_once() -> None:

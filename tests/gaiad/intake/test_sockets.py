@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.errors import Conflict
+from gaiad.base.errors import Conflict
 from gaiad.intake.sockets import PortTaken, adopt_sockets, listen_tcp, listen_unix, url_of
 
 

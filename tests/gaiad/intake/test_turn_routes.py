@@ -10,19 +10,18 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gaiad.approval_schemas import EVENT_KIND as APPROVALS
-from gaiad.council_schemas import HOUSE
-from gaiad.home import Home
+from gaiad.base.home import Home
 from gaiad.intake import sse
-from gaiad.intake.app import build_app, start_listener
+from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
 from gaiad.intake.doors import UnixDoor
-from gaiad.intake.error_answers import error_body
-from gaiad.intake.event_routes import COUNCIL
+from gaiad.intake.event_routes import COUNCIL, table
 from gaiad.intake.event_routes import table as event_table
+from gaiad.intake.exchange import error_body
 from gaiad.intake.sockets import listen_unix
-from gaiad.intake.turn_routes import table
-from gaiad.turn_runs import TurnRuns
+from gaiad.service.turn_runs import TurnRuns
+from gaiad.wire.council import HOUSE
+from gaiad.wire.governance import EVENT_KIND as APPROVALS
 from tests.makers.talk import Talk
 
 Event = tuple[str, str, Any]

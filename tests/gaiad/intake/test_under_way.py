@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gaiad.home import Home
-from gaiad.intake.app import build_app, start_listener, stop_listener
+from gaiad.base.home import Home
+from gaiad.intake.application import build_app, start_listener, stop_listener
 from gaiad.intake.auth import PeerCheck
 from gaiad.intake.doors import UnixDoor
 from gaiad.intake.exchange import Exchange, Reply, Route

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.config import Config, FolderConfig
-from gaiad.home import Home
+from gaiad.base.config import Config, FolderConfig
+from gaiad.base.home import Home
 from gaiad.intake.watch import FolderWatch, watched_folders
 from tests.makers.waiting import until
 

@@ -11,17 +11,16 @@ import aiohttp
 import msgspec
 import pytest
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.home import Home
-from gaiad.intake.app import build_app, start_listener
-from gaiad.intake.auth import PeerCheck, TokenCheck, Tokens
+from gaiad.base.home import Home
+from gaiad.intake.application import build_app, start_listener
+from gaiad.intake.auth import PeerCheck, TokenCheck, TokenFile
 from gaiad.intake.doors import Door, PageCookie, TcpDoor, UnixDoor
 from gaiad.intake.exchange import Exchange, Reply, Route
-from gaiad.intake.http import table
+from gaiad.intake.routes import table
 from gaiad.intake.sockets import listen_tcp, listen_unix, url_of
-from gaiad.intake.web_files import PageFiles
 from gaiad.intake.web_login import SESSIONS_NAME, WebLogins
-from gaiad.intake.web_routes import WebRoutes, page_files
+from gaiad.intake.web_routes import PageFiles, WebRoutes, page_files
+from gaiad.wire.chat import ChatRequest
 
 FRIEND = "https://friend.example"
 PAGE = {"X-Gaiad": "page"}
@@ -56,7 +55,7 @@ class Site(NamedTuple):
 
 @pytest.fixture
 async def site(service: Any, home: Home) -> AsyncIterator[Site]:
-    tokens, logins = Tokens(home.token), WebLogins(home.root / SESSIONS_NAME, service.clock)
+    tokens, logins = TokenFile(home.token), WebLogins(home.root / SESSIONS_NAME, service.clock)
     tokens.load()
     unix, tcp = listen_unix(home.socket), listen_tcp("127.0.0.1", 0)
     url, cookie = url_of(tcp), PageCookie(logins)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import Unavailable
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import Unavailable
 from gaiad.intake.web_login import LINK_S, SESSION_LIFE, WebLogins
 
 UID = 1000

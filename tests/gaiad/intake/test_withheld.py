@@ -4,19 +4,21 @@ from typing import Any
 
 import pytest
 
-from gaiad.errors import NotFound
-from gaiad.intake.http import table
-from gaiad.intake.withheld import Withheld, names_in, without
+from gaiad.base.errors import NotFound
+from gaiad.intake.exchange import Withheld, names_in, without
+from gaiad.intake.routes import table
 
 OF_THE_ARCHIVE = (
-    "/chat", "/search", "/sessions/list", "/sessions/pages", "/sessions/show",
-    "/packets/export", "/packets/list", "/packets/show", "/packets/verify",
+    "/chat", "/search", "/sessions/list", "/sessions/pages", "/sessions/rename", "/sessions/show",
+    "/packets/export", "/packets/list", "/packets/show", "/packets/timeline", "/packets/verify", "/forget",
     "/memory/build_context", "/memory/ingest_session", "/feedback/given",
 )  # fmt: skip
 OF_NO_PACKET = (
-    "/backup", "/config", "/config/reload", "/doctor", "/generate", "/healthz", "/ingest", "/metrics", "/personas",
-    "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/cancel", "/quarantine", "/reindex",
-    "/models", "/models/load", "/models/pin", "/models/unload", "/restore", "/stability", "/status", "/stop", "/sweep",
+    "/backup", "/config", "/config/reload", "/doctor", "/forget/undo", "/generate", "/healthz", "/import", "/ingest",
+    "/metrics", "/personas", "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/cancel", "/quarantine", "/quarantine/drop",
+    "/quarantine/retry", "/quarantine/show", "/reindex",
+    "/models", "/models/catalogue", "/models/load", "/models/pin", "/models/probe", "/models/unload", "/models/use",
+    "/restore", "/stability", "/status", "/stop", "/sweep",
     "/rfc/list", "/rfc/merge", "/rfc/propose", "/rfc/review", "/rfc/show", "/rfc/vote",
 )  # fmt: skip
 LONG = f"{'It was said before. ' * 20}[Packet: tp-shut] says where."

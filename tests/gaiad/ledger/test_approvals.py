@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from gaiad.approval_schemas import Approval
-from gaiad.errors import BadInput, Conflict, NotFound
-from gaiad.ids import short
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.ids import short
+from gaiad.base.ports import RequestContext
 from gaiad.ledger.approvals import APPROVED, ASKED, ApprovalLog, asked_in_audit
-from gaiad.ledger.audit import AuditLog
-from gaiad.ports import Call
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.governance import Approval
+from tests.makers.audits import open_audit
 
 
 def approval(name="apr_01", **changed):
@@ -28,14 +29,14 @@ def approval(name="apr_01", **changed):
 
 @pytest.fixture
 async def log(tmp_path):
-    opened = ApprovalLog(tmp_path / "approvals")
+    opened = ApprovalLog(HomeDatabases(tmp_path))
     yield opened
-    await opened.close()
+    opened._databases.close()
 
 
 @pytest.fixture
 def audit(tmp_path, clock):
-    opened = AuditLog.open(tmp_path, clock)
+    opened = open_audit(tmp_path, clock)
     yield opened
     opened.close()
 
@@ -74,20 +75,20 @@ async def test_those_in_a_state_come_oldest_first_and_all_of_them_newest_first(l
 
 async def test_the_audit_tells_a_command_that_was_asked_for_from_all_others(audit):
     body = {"id": "apr_01", "sha256": "ab" * 32}
-    row = await audit.append(ASKED, "council", body, Call("work"))
+    row = await audit.append(ASKED, "council", body, RequestContext("work"))
     asked = approval(audit_row=row)
     assert asked_in_audit(audit, asked, "work")
     assert not asked_in_audit(audit, asked, "local")
     for changed in ({"sha256": "cd" * 32}, {"name": "apr_02"}, {"audit_row": row + 1}, {"audit_row": 0}):
         assert not asked_in_audit(audit, approval(**{"audit_row": row, **changed}), "work")
-    other = await audit.append("council.vote", "council", body, Call("work"))
+    other = await audit.append("council.vote", "council", body, RequestContext("work"))
     assert not asked_in_audit(audit, approval(audit_row=other), "work")
 
 
 async def test_what_was_decided_once_is_not_asked_any_more(audit):
     body = {"id": "apr_01", "sha256": "ab" * 32}
-    row = await audit.append(ASKED, "council", body, Call("work"))
-    await audit.append(APPROVED, "uid 1", {"id": "apr_02"}, Call("work"))
+    row = await audit.append(ASKED, "council", body, RequestContext("work"))
+    await audit.append(APPROVED, "uid 1", {"id": "apr_02"}, RequestContext("work"))
     assert asked_in_audit(audit, approval(audit_row=row), "work")
-    await audit.append(APPROVED, "uid 1", body, Call("work"))
+    await audit.append(APPROVED, "uid 1", body, RequestContext("work"))
     assert not asked_in_audit(audit, approval(audit_row=row), "work")

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.council_ports import Audit
-from gaiad.errors import BadInput, Conflict
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, Conflict
+from gaiad.base.ports import Audit, RequestContext
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.audit_reading import newest_event, verify_home
-from gaiad.ports import Call
+from tests.makers.audits import open_audit
 
 CLOCK = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))
 Open = Callable[[], AuditLog]
@@ -29,7 +29,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
     opened: list[AuditLog] = []
 
     def start() -> AuditLog:
-        opened.append(AuditLog.open(tmp_path, CLOCK))
+        opened.append(open_audit(tmp_path, CLOCK))
         return opened[-1]
 
     yield start
@@ -39,7 +39,7 @@ def open_log(tmp_path: Path) -> Iterator[Open]:
 
 def change(home: Path, *statements: str) -> None:
     """What somebody does who goes around the triggers."""
-    with sqlite3.connect(home / "audit.db") as connection:
+    with sqlite3.connect(home / "state.db") as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
         for statement in [*(f"DROP TRIGGER {name}" for name in names), *statements]:
             connection.execute(statement)
@@ -48,7 +48,7 @@ def change(home: Path, *statements: str) -> None:
 
 async def test_rows_are_numbered_chained_and_carry_who_and_what(open_log: Open, tmp_path: Path) -> None:
     log = open_log()
-    numbers = [await log.append("council.vote", "lite", {"n": n}, Call(tenant="work")) for n in range(3)]
+    numbers = [await log.append("council.vote", "lite", {"n": n}, RequestContext(tenant="work")) for n in range(3)]
     assert numbers == [1, 2, 3]
     row = log.newest(("council.vote",))
     assert row is not None
@@ -61,12 +61,14 @@ async def test_rows_are_numbered_chained_and_carry_who_and_what(open_log: Open, 
         '{"n":2}',
     )
     assert verify_home(tmp_path).head_sha256 == row.sha256
-    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("audit.db", "audit.head")] == [0o600, 0o600]
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("state.db", "audit.head")] == [0o600, 0o600]
 
 
 async def test_many_writers_at_once_make_one_chain(open_log: Open, tmp_path: Path) -> None:
     log = open_log()
-    numbers = await asyncio.gather(*(log.append("council.vote", "lite", {"n": n}, Call()) for n in range(200)))
+    numbers = await asyncio.gather(
+        *(log.append("council.vote", "lite", {"n": n}, RequestContext()) for n in range(200))
+    )
     assert sorted(numbers) == list(range(1, 201))
     verdict = verify_home(tmp_path)
     assert (verdict.ok, verdict.rows) == (True, 200)
@@ -75,18 +77,20 @@ async def test_many_writers_at_once_make_one_chain(open_log: Open, tmp_path: Pat
 async def test_a_bad_row_does_not_break_its_neighbours(open_log: Open, tmp_path: Path) -> None:
     log = open_log()
     kinds = ["council.vote", "No Kind", "council.vote"]
-    results = await asyncio.gather(*(log.append(kind, "lite", {}, Call()) for kind in kinds), return_exceptions=True)
+    results = await asyncio.gather(
+        *(log.append(kind, "lite", {}, RequestContext()) for kind in kinds), return_exceptions=True
+    )
     assert [type(result) for result in results] == [int, BadInput, int]
     assert verify_home(tmp_path).rows == 2
 
 
 async def test_the_chain_goes_on_after_it_was_closed(open_log: Open, tmp_path: Path) -> None:
     first = open_log()
-    await first.append("council.vote", "lite", {}, Call())
+    await first.append("council.vote", "lite", {}, RequestContext())
     first.close()
     second = open_log()
     assert second.trouble == ""
-    assert await second.append("council.vote", "lite", {}, Call()) == 2
+    assert await second.append("council.vote", "lite", {}, RequestContext()) == 2
     assert verify_home(tmp_path).ok
 
 
@@ -121,7 +125,7 @@ def test_a_cut_off_end_is_said_at_the_next_start_and_the_evidence_stays(open_log
         again.append_now("council.vote", "prime", {})
     verdict = verify_home(tmp_path)
     assert (verdict.ok, verdict.first_bad) == (False, 5)
-    assert "not the one that was noted" in verdict.problem
+    assert "differs from the recorded" in verdict.problem
 
 
 def test_a_lost_note_is_made_anew_and_its_loss_is_a_row(open_log: Open, tmp_path: Path) -> None:
@@ -161,18 +165,18 @@ def test_a_note_that_is_none_is_said_and_left(open_log: Open, tmp_path: Path) ->
 
 
 def test_a_database_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "audit.db") as connection:
+    with sqlite3.connect(tmp_path / "state.db") as connection:
         connection.execute("CREATE TABLE t (x)")
     connection.close()
-    with pytest.raises(Conflict, match="not the gaiad database expected here"):
-        AuditLog.open(tmp_path, CLOCK)
+    with pytest.raises(Conflict, match="was not written by this gaiad"):
+        open_audit(tmp_path, CLOCK)
 
 
 def test_what_was_appended_survives_a_kill(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from gaiad.clock import SystemClock\n"
-        "from gaiad.ledger.audit import AuditLog\n"
-        "log = AuditLog.open(Path(sys.argv[1]), SystemClock())\n"
+        "import sys; from pathlib import Path; from gaiad.base.clock import SystemClock\n"
+        "from gaiad.ledger.audit import AuditLog; from gaiad.store.home_databases import HomeDatabases\n"
+        "log = AuditLog.open(HomeDatabases(Path(sys.argv[1])).state, SystemClock())\n"
         "while True: print(log.append_now('council.vote', 'lite', {}), flush=True)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as child:
@@ -184,10 +188,10 @@ def test_what_was_appended_survives_a_kill(tmp_path: Path) -> None:
     assert verdict.ok
     assert said == list(range(1, len(said) + 1))
     assert verdict.rows >= said[-1]
-    AuditLog.open(tmp_path, CLOCK).close()
+    open_audit(tmp_path, CLOCK).close()
     assert verify_home(tmp_path).ok
 
 
 async def test_it_is_the_audit_port(open_log: Open) -> None:
     port: Audit = open_log()
-    assert await port.append("council.vote", "lite", {}, Call()) == 1
+    assert await port.append("council.vote", "lite", {}, RequestContext()) == 1

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import BadInput, NotFound, Unavailable
-from gaiad.ledger.audit import AuditLog
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, NotFound, Unavailable
 from gaiad.ledger.audit_reading import export_lines, newest_event, verify_export, verify_home
+from tests.makers.audits import open_audit
 
 CLOCK = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))
 
@@ -19,7 +19,7 @@ CLOCK = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """An audit of ten rows."""
-    log = AuditLog.open(tmp_path, CLOCK)
+    log = open_audit(tmp_path, CLOCK)
     for number in range(1, 11):
         log.append_now("council.vote", "lite", {"n": number, "word": "ä"})
     log.close()
@@ -27,7 +27,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def change(home: Path, *statements: str) -> None:
-    with sqlite3.connect(home / "audit.db") as connection:
+    with sqlite3.connect(home / "state.db") as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
         for statement in [*(f"DROP TRIGGER {name}" for name in names), *statements]:
             connection.execute(statement)
@@ -71,9 +71,9 @@ def test_a_noted_head_must_be_in_the_chain(home: Path) -> None:
 
 
 def test_a_damaged_file_is_a_finding(home: Path) -> None:
-    content = bytearray((home / "audit.db").read_bytes())
+    content = bytearray((home / "state.db").read_bytes())
     content[4096:] = bytes(len(content) - 4096)
-    (home / "audit.db").write_bytes(content)
+    (home / "state.db").write_bytes(content)
     verdict = verify_home(home)
     assert (verdict.ok, verdict.first_bad) == (False, 1)
     assert "cannot be read" in verdict.problem
@@ -81,7 +81,7 @@ def test_a_damaged_file_is_a_finding(home: Path) -> None:
 
 def test_a_file_that_is_held_is_no_finding(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gaiad.store.database._BUSY_TIMEOUT_MS", 1)
-    with sqlite3.connect(home / "audit.db", isolation_level=None) as holder:
+    with sqlite3.connect(home / "state.db", isolation_level=None) as holder:
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
         with pytest.raises(Unavailable, match="another program holds the file"):
@@ -91,7 +91,7 @@ def test_a_file_that_is_held_is_no_finding(home: Path, monkeypatch: pytest.Monke
 
 
 def test_a_file_that_is_no_database_is_a_finding(home: Path) -> None:
-    (home / "audit.db").write_bytes(b"not a database" * 1000)
+    (home / "state.db").write_bytes(b"not a database" * 1000)
     verdict = verify_home(home)
     assert (verdict.ok, verdict.first_bad) == (False, 1)
 
@@ -111,7 +111,7 @@ def test_a_home_without_an_audit_says_so(tmp_path: Path) -> None:
 
 
 def test_it_reads_beside_a_process_that_writes(home: Path) -> None:
-    log = AuditLog.open(home, CLOCK)
+    log = open_audit(home, CLOCK)
     log.append_now("council.vote", "lite", {})
     assert verify_home(home).rows == 11
     log.append_now("council.vote", "lite", {})
@@ -143,7 +143,7 @@ def test_a_changed_export_is_found(home: Path, tmp_path: Path) -> None:
     assert verify_export(file).ok
     assert not verify_export(file, verify_home(home).head_sha256).ok
     file.write_bytes(lines[0] + b"{}\n")
-    with pytest.raises(BadInput, match="line 2 is no exported row"):
+    with pytest.raises(BadInput, match="line 2 is not an exported row"):
         verify_export(file)
     with pytest.raises(NotFound, match="give a file that gaiad audit export wrote"):
         verify_export(tmp_path / "none")

@@ -6,26 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gaiad.errors import BadInput
-from gaiad.ledger.chain import NOTHING_BEFORE, Head, Row, next_row, row_sha256, walk
+from gaiad.base.errors import BadInput
+from gaiad.ledger.chain import NOTHING_BEFORE, ChainHead, ChainRow, next_row, row_sha256, walk
 
 
-def chain_of(count: int) -> list[Row]:
-    rows: list[Row] = []
+def chain_of(count: int) -> list[ChainRow]:
+    rows: list[ChainRow] = []
     for number in range(1, count + 1):
-        head = Head(rows[-1].number, rows[-1].sha256) if rows else Head()
+        head = ChainHead(rows[-1].number, rows[-1].sha256) if rows else ChainHead()
         rows.append(
             next_row(head, f"2025-12-01T00:00:{number % 60:02}Z", "council.vote", "local", "lite", {"n": number})
         )
     return rows
 
 
-def head_of(rows: list[Row]) -> Head:
-    return Head(rows[-1].number, rows[-1].sha256)
+def head_of(rows: list[ChainRow]) -> ChainHead:
+    return ChainHead(rows[-1].number, rows[-1].sha256)
 
 
 def test_a_rows_hash_is_that_of_its_seven_lines() -> None:
-    row = next_row(Head(), "2025-12-01T00:00:00Z", "council.vote", "local", "lite", {"yes": True, "id": "ä"})
+    row = next_row(ChainHead(), "2025-12-01T00:00:00Z", "council.vote", "local", "lite", {"yes": True, "id": "ä"})
     lines = f"{NOTHING_BEFORE}\n1\n2025-12-01T00:00:00Z\ncouncil.vote\nlocal\nlite\n" + '{"id":"ä","yes":true}'
     assert row.sha256 == hashlib.sha256(lines.encode()).hexdigest()
 
@@ -38,7 +38,7 @@ def test_a_whole_chain_holds_and_names_its_head() -> None:
 
 
 def test_an_empty_chain_holds() -> None:
-    assert walk([], Head()).ok
+    assert walk([], ChainHead()).ok
     assert walk([]).head_sha256 == NOTHING_BEFORE
 
 
@@ -61,12 +61,12 @@ def test_an_altered_row_with_its_hash_made_anew_is_found_at_the_next() -> None:
 def test_a_chain_written_anew_to_its_end_is_found_by_the_noted_head() -> None:
     rows = chain_of(9)
     noted = head_of(rows)
-    forged: list[Row] = rows[:4]
+    forged: list[ChainRow] = rows[:4]
     for row in rows[4:]:
         forged.append(next_row(head_of(forged), row.at, row.kind, row.tenant, "prime", {"n": row.number}))
     assert walk(forged).ok
     assert walk(forged, noted).first_bad == 9
-    assert "written anew" in walk(forged, expected_sha256=noted.sha256).problem
+    assert "rewritten" in walk(forged, expected_sha256=noted.sha256).problem
 
 
 @given(st.integers(0, 11), st.integers(1, 5))
@@ -109,9 +109,9 @@ def test_rows_after_the_noted_head_are_as_good_as_those_before() -> None:
 )
 def test_what_no_row_can_hold_is_refused(kind: str, tenant: str, actor: str, body: dict, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        next_row(Head(), "2025-12-01T00:00:00Z", kind, tenant, actor, body)
+        next_row(ChainHead(), "2025-12-01T00:00:00Z", kind, tenant, actor, body)
 
 
 def test_a_body_with_line_breaks_stays_on_one_line() -> None:
-    row = next_row(Head(), "2025-12-01T00:00:00Z", "vote", "local", "lite", {"why": "one\ntwo\u2028three"})
+    row = next_row(ChainHead(), "2025-12-01T00:00:00Z", "vote", "local", "lite", {"why": "one\ntwo\u2028three"})
     assert "\n" not in row.body

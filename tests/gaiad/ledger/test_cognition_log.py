@@ -1,23 +1,23 @@
-import sqlite3
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import BadInput, NotFound
-from gaiad.ledger.cognition_log import MIGRATION_1, CognitionLog, Record
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, NotFound
+from gaiad.ledger.cognition_log import CallRecord, CognitionLog
+from gaiad.store.home_databases import HomeDatabases
 
 
 @pytest.fixture
 async def log(tmp_path):
-    one = CognitionLog(tmp_path / "cognition", FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
+    one = CognitionLog(HomeDatabases(tmp_path), FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
     yield one
-    await one.close()
+    one._databases.close()
 
 
 def record(number, short="aaaaaaaa", turn="turn_1", session="s"):
-    return Record(
+    return CallRecord(
         full_id=f"cog_{number:04}", short_id=short, turn_id=turn, session_id=session, body=b'{"n":%d}' % number
     )
 
@@ -56,11 +56,11 @@ async def test_the_newest_come_first_of_all_or_of_one_session(log):
 
 async def test_what_was_added_outlives_the_log(log, tmp_path):
     await log.add("local", record(1))
-    await log.close()
-    again = CognitionLog(tmp_path / "cognition", FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
+    log._databases.close()
+    again = CognitionLog(HomeDatabases(tmp_path), FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
     assert (await again.find("local", "cog_0001")).body == b'{"n":1}'
-    assert list(again.files()) == ["cognition/local.db"]
-    await again.close()
+    assert again._databases.tenants() == ["local"]
+    again._databases.close()
 
 
 @pytest.mark.parametrize("tenant", ["", "..", "../x", "a/b", ".hidden", "a\0b"])
@@ -77,25 +77,6 @@ async def test_looking_makes_no_file(log, tmp_path):
     with pytest.raises(NotFound):
         await log.find("nobody", "cog_0001")
     assert not [*tmp_path.rglob("*.db")]
-
-
-async def test_a_file_from_before_models_were_kept_is_read_and_carries_nothing_on(tmp_path):
-    file = tmp_path / "local.db"
-    connection = sqlite3.connect(file)
-    connection.executescript(MIGRATION_1)
-    connection.execute("INSERT INTO packets VALUES ('cog_0001', 'aaaaaaaa', 'turn_1', 's', '2025-12-01', x'7B7D')")
-    connection.execute("PRAGMA user_version = 1")
-    connection.execute(f"PRAGMA application_id = {0x67616963}")
-    connection.commit()
-    connection.close()
-    log = CognitionLog(tmp_path, FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
-    assert (await log.find("local", "cog_0001")).body == b"{}"
-    assert await log.last_of_model("local", "s", "print-1") is None
-    await log.add("local", Record(full_id="c2", short_id="b", turn_id="t", session_id="s", body=b"{}", model="print-1"))
-    found = await log.last_of_model("local", "s", "print-1")
-    assert found is not None
-    assert found.full_id == "c2"
-    await log.close()
 
 
 async def test_a_turn_is_its_last_call_that_carries_the_session_on(log):

@@ -2,20 +2,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.council_schemas import HOUSE, EscalationRecord, OpenEscalation, StoredMessage
-from gaiad.errors import BadInput, GaiadError
-from gaiad.ids import IdMaker, lowest
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, GaiadError
+from gaiad.base.ids import IdMaker, lowest
 from gaiad.ledger.council_log import CouncilLog
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import HOUSE, EscalationRecord, OpenEscalation, StoredMessage
 
 NOON = datetime(2025, 12, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
 async def log(tmp_path):
-    one = CouncilLog(tmp_path / "council", FrozenClock(NOON))
+    one = CouncilLog(HomeDatabases(tmp_path), FrozenClock(NOON))
     yield one
-    await one.close()
+    one._databases.close()
 
 
 def message(number, type="INFO", turn=""):
@@ -103,14 +104,14 @@ async def test_escalations_are_open_until_their_session_is_answered_also_after_a
     for number, tenant, session in ((1, "local", "a"), (2, "local", "b"), (3, "work", "a")):
         await log.add_escalation(tenant, session, escalation(number))
     await log.answer_escalations("local", "a")
-    await log.close()
-    again = CouncilLog(tmp_path / "council", FrozenClock(NOON))
+    log._databases.close()
+    again = CouncilLog(HomeDatabases(tmp_path), FrozenClock(NOON))
     assert await again.open_escalations(10) == [
         OpenEscalation(tenant="local", session_id="b", record=escalation(2)),
         OpenEscalation(tenant="work", session_id="a", record=escalation(3)),
     ]
-    assert list(again.files()) == ["council/local.db", "council/work.db"]
-    await again.close()
+    assert again._databases.tenants() == ["local", "work"]
+    again._databases.close()
 
 
 async def test_the_last_open_escalations_are_given_oldest_first(log):

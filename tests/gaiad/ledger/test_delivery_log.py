@@ -2,9 +2,10 @@
 
 import pytest
 
-from gaiad.delivery_schemas import Parcel
-from gaiad.errors import Unavailable
+from gaiad.base.errors import Unavailable
 from gaiad.ledger.delivery_log import DeliveryLog
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import Parcel
 
 
 def parcel(block=0, piece=0, turn="turn_1", address="a", channel="discord_chat", tenant="local"):
@@ -24,22 +25,22 @@ def parcel(block=0, piece=0, turn="turn_1", address="a", channel="discord_chat",
 
 @pytest.fixture
 async def log(tmp_path, clock):
-    opened = DeliveryLog(tmp_path / "deliveries", clock)
+    opened = DeliveryLog(HomeDatabases(tmp_path), clock)
     yield opened
-    await opened.close()
+    opened._databases.close()
 
 
 async def test_what_waits_survives_and_comes_in_the_order_it_was_added(tmp_path, clock, log):
     await log.add([parcel(0, 0, "turn_9"), parcel(0, 1, "turn_9")], 10)
     await log.add([parcel(0, 0, "turn_1")], 10)
-    await log.close()
-    again = DeliveryLog(tmp_path / "deliveries", clock)
+    log._databases.close()
+    again = DeliveryLog(HomeDatabases(tmp_path), clock)
     order = []
     while found := await again.next("discord_chat", "local", "a"):
         order.append((found.parcel, found.tried))
         await again.delivered(found.parcel, "1")
     assert order == [(parcel(0, 0, "turn_9"), False), (parcel(0, 1, "turn_9"), False), (parcel(0, 0), False)]
-    await again.close()
+    again._databases.close()
 
 
 async def test_one_that_was_begun_was_tried(log):

@@ -2,19 +2,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.council_schemas import StageRecord, TurnRecord
-from gaiad.errors import BadInput, Conflict, NotFound
-from gaiad.ids import short
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.ids import short
 from gaiad.ledger import turn_log
 from gaiad.ledger.turn_log import CUT_OFF, RUNNING, TurnLog
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.council import StageRecord, TurnRecord
 
 
 @pytest.fixture
 async def log(tmp_path):
-    one = TurnLog(tmp_path / "turns", FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
+    one = TurnLog(HomeDatabases(tmp_path), FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
     yield one
-    await one.close()
+    one._databases.close()
 
 
 def record(number, status="answered", session="s", stages=()):
@@ -71,17 +72,17 @@ async def test_turns_that_an_earlier_life_left_running_are_told_as_cut_off(log, 
     await log.put("local", record(1, RUNNING, stages=[ACT]))
     await log.put("local", record(2))
     await log.put("work", record(3, RUNNING))
-    await log.close()
-    again = TurnLog(tmp_path / "turns", FrozenClock(datetime(2025, 12, 2, tzinfo=UTC)))
+    log._databases.close()
+    again = TurnLog(HomeDatabases(tmp_path), FrozenClock(datetime(2025, 12, 2, tzinfo=UTC)))
     assert await again.end_cut_off() == 2
     assert await again.end_cut_off() == 0
     found = await again.find("local", "turn_0001")
     assert (found.status, found.ended_at, found.stages) == (CUT_OFF, "2025-12-02T00:00:00Z", [ACT])
     assert await again.find("local", "turn_0002") == record(2)
-    await again.close()
+    again._databases.close()
 
 
 async def test_looking_makes_no_file(log, tmp_path):
     assert await log.newest("nobody", 5) == []
-    assert log.files() == {}
+    assert log._databases.tenants() == []
     assert not [*tmp_path.rglob("*.db")]

@@ -7,19 +7,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.config import load_config
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
 from gaiad.models.provision import default_model_path, is_provisioned
-from gaiad.models.supervision.patience import Patience
+from gaiad.models.supervision.process import RestartPolicy
 from gaiad.models.tokens.token_worker import TokenWorker
 from tests.makers.gguf_files import TINY_BERT, write_tiny_bert
 from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 
 OpenEmbedder = Callable[..., Awaitable[WorkerEmbedder]]
 OpenGenerator = Callable[..., Awaitable[WorkerGenerator]]
-QUICK = Patience(start_s=30.0, cancel_grace_s=10.0, first_backoff_s=0.02, failures=3)
+QUICK = RestartPolicy(start_s=30.0, cancel_grace_s=10.0, first_backoff_s=0.02, failures=3)
 
 
 @pytest.fixture(scope="session")
@@ -47,11 +47,11 @@ async def open_embedder() -> AsyncIterator[OpenEmbedder]:
     opened: list[WorkerEmbedder] = []
 
     async def open_one(
-        path: Path, *, wait: bool = True, patience: Patience = QUICK, **settings: object
+        path: Path, *, wait: bool = True, restart_policy: RestartPolicy = QUICK, **settings: object
     ) -> WorkerEmbedder:
         settings = {"batch_tokens": 128, "threads": 1, **settings}  # what a loaded machine still does quickly
         config = msgspec.structs.replace(load_config(environment={}).embedder, **settings)
-        embedder = WorkerEmbedder(path, config, SystemClock("UTC"), patience=patience)
+        embedder = WorkerEmbedder(path, config, SystemClock("UTC"), restart_policy=restart_policy)
         opened.append(embedder)
         await embedder.start()
         if wait:
@@ -94,7 +94,7 @@ async def open_generator() -> AsyncIterator[OpenGenerator]:
         path: Path,
         *,
         wait: bool = True,
-        patience: Patience = QUICK,
+        restart_policy: RestartPolicy = QUICK,
         tokens: TokenWorker | None = None,
         template: str = "",
         **settings: object,
@@ -103,7 +103,9 @@ async def open_generator() -> AsyncIterator[OpenGenerator]:
         clock = SystemClock("UTC")
         chosen = GeneratorSettings(**{"threads": 1, "flash": "off", **settings})
         tokenizer = (tokens or TokenWorker(clock)).tokenizer(path, template)
-        generator = WorkerGenerator(path, chosen, clock, role="writer", tokenizer=tokenizer, patience=patience)
+        generator = WorkerGenerator(
+            path, chosen, clock, role="writer", tokenizer=tokenizer, restart_policy=restart_policy
+        )
         opened.append(generator)
         await generator.start()
         if wait:

@@ -6,10 +6,10 @@ import time
 import numpy as np
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.errors import Cancelled, DeadlineExceeded, Unavailable
-from gaiad.models.supervision.patience import Patience
-from gaiad.ports import Call, Priority
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import Cancelled, DeadlineExceeded, Unavailable
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.models.supervision.process import RestartPolicy
 from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
@@ -17,14 +17,14 @@ LONG_JOB = [f"{number} " + "some words of a long page, " * 18 for number in rang
 ENDLESS_JOB = LONG_JOB * 20
 
 
-def background() -> Call:
-    return Call(priority=Priority.BACKGROUND)
+def background() -> RequestContext:
+    return RequestContext(priority=Priority.BACKGROUND)
 
 
 async def test_rows_have_length_one_and_follow_the_texts(open_embedder, tiny_bert):
     embedder = await open_embedder(tiny_bert)
     texts = ["a longer text than the others", "short", "", "short", "x" * 40]
-    rows = await embedder.embed(texts, Call())
+    rows = await embedder.embed(texts, RequestContext())
     assert rows.shape == (5, embedder.dimension) == (5, 32)
     assert rows.dtype == np.float32
     assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
@@ -36,13 +36,13 @@ async def test_rows_have_length_one_and_follow_the_texts(open_embedder, tiny_ber
 
 
 async def test_no_texts_give_no_rows(open_embedder, tiny_bert):
-    assert (await (await open_embedder(tiny_bert)).embed([], Call())).shape == (0, 32)
+    assert (await (await open_embedder(tiny_bert)).embed([], RequestContext())).shape == (0, 32)
 
 
 async def test_odd_text_is_embedded_too(open_embedder, tiny_bert):
     embedder = await open_embedder(tiny_bert)
     odd = ["\x00nul\x00", "lone \ud800 surrogate", "日本語 ☃ 𝄞", "[CLS] [SEP] [MASK]", " \n\t ", "a" * 5000]
-    rows = await embedder.embed(odd, Call())
+    rows = await embedder.embed(odd, RequestContext())
     assert np.isfinite(rows).all()
     assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
 
@@ -56,9 +56,9 @@ async def test_a_long_text_is_the_weighted_mean_of_its_windows(open_embedder, ti
     size = -(-tokens // pieces)
     words = (first + second).split()
     windows = [words[start : start + size] for start in range(0, tokens, size)]
-    parts = await embedder.embed([" ".join(window) for window in windows], Call())
+    parts = await embedder.embed([" ".join(window) for window in windows], RequestContext())
     expected = sum(part * (len(window) + 2) for part, window in zip(parts, windows, strict=True))
-    whole = await embedder.embed([first + second], Call())
+    whole = await embedder.embed([first + second], RequestContext())
     assert np.allclose(whole[0], expected / np.linalg.norm(expected), atol=1e-4)
     assert not np.allclose(whole[0], parts[0], atol=1e-2), "only the first window was read"
 
@@ -73,9 +73,9 @@ async def test_repeats_within_a_call_are_computed_once(open_embedder, tiny_bert,
         return await submit(make, call)
 
     monkeypatch.setattr(embedder._supervisor, "submit", counting)
-    await embedder.embed(["same", "same", "other"], Call())
+    await embedder.embed(["same", "same", "other"], RequestContext())
     assert sorted(text for texts in sent for text in texts) == ["other", "same"]
-    await embedder.embed(["same"], Call())
+    await embedder.embed(["same"], RequestContext())
     assert len(sent) == 1, "a query asked again comes from the cache"
 
 
@@ -84,7 +84,7 @@ async def test_fingerprint_and_dimension_are_known_before_the_worker_is_up(open_
     assert embedder.status().state == "starting"
     assert embedder.dimension == 32
     assert ":mean:32:" in embedder.fingerprint
-    rows = await embedder.embed(["a call made early waits for the worker"], Call())
+    rows = await embedder.embed(["a call made early waits for the worker"], RequestContext())
     assert rows.shape == (1, 32)
     assert embedder.status().state == "ready"
 
@@ -102,7 +102,7 @@ async def test_a_persons_query_goes_before_a_running_background_job(open_embedde
         job = group.create_task(run("background", LONG_JOB, background()))
         await asyncio.sleep(0.2)
         assert not job.done(), "the background job must still run"
-        group.create_task(run("query", ["a query"], Call()))
+        group.create_task(run("query", ["a query"], RequestContext()))
     assert finished == ["query", "background"]
     alone = await embedder.embed(LONG_JOB[:1], background())
     assert np.allclose(job.result()[0], alone[0], atol=1e-4), "the interrupted batch was not run again"
@@ -124,7 +124,7 @@ async def test_a_cancelled_call_frees_the_worker(open_embedder, slow_bert):
 
 async def test_a_deadline_is_kept(open_embedder, slow_bert):
     embedder = await open_embedder(slow_bert)
-    call = Call(priority=Priority.BACKGROUND, deadline=CLOCK.monotonic() + 0.2)
+    call = RequestContext(priority=Priority.BACKGROUND, deadline=CLOCK.monotonic() + 0.2)
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded):
         await embedder.embed(ENDLESS_JOB, call)
@@ -158,7 +158,7 @@ async def test_a_worker_killed_mid_request_is_replaced_and_the_call_still_answer
 
 
 async def test_a_stopped_worker_is_killed_and_replaced(open_embedder, tiny_bert):
-    embedder = await open_embedder(tiny_bert, patience=Patience(ping_every_s=0.2, ping_grace_s=0.5))
+    embedder = await open_embedder(tiny_bert, restart_policy=RestartPolicy(ping_every_s=0.2, ping_grace_s=0.5))
     pid = embedder.status().pid
     os.kill(pid, signal.SIGSTOP)
     rows = await embedder.embed(["answered by the next worker"], background())
@@ -167,12 +167,12 @@ async def test_a_stopped_worker_is_killed_and_replaced(open_embedder, tiny_bert)
 
 
 async def test_a_worker_that_ignores_a_cancel_is_killed(open_embedder, tiny_bert):
-    patience = Patience(cancel_grace_s=0.3, first_backoff_s=0.02)
-    embedder = await open_embedder(tiny_bert, patience=patience)
+    restart_policy = RestartPolicy(cancel_grace_s=0.3, first_backoff_s=0.02)
+    embedder = await open_embedder(tiny_bert, restart_policy=restart_policy)
     pid = embedder.status().pid
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(DeadlineExceeded):
-        await embedder.embed(["x"], Call(deadline=CLOCK.monotonic() + 0.1))
+        await embedder.embed(["x"], RequestContext(deadline=CLOCK.monotonic() + 0.1))
     await until(lambda: embedder.status().pid not in (0, pid) and embedder.status().state == "ready")
 
 
@@ -186,10 +186,10 @@ async def test_repeated_deaths_end_in_failed_with_the_signal_named(open_embedder
     await until(lambda: embedder.status().state == "failed")
     assert "SIGSEGV" in embedder.status().reason
     with pytest.raises(Unavailable, match="SIGSEGV"):
-        await embedder.embed(["x"], Call())
+        await embedder.embed(["x"], RequestContext())
     await embedder.start()
     await embedder.wait_ready(30.0)
-    assert (await embedder.embed(["x"], Call())).shape == (1, 32)
+    assert (await embedder.embed(["x"], RequestContext())).shape == (1, 32)
 
 
 async def test_closing_leaves_no_process(open_embedder, tiny_bert, slow_bert):

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, WorkerDied
-from gaiad.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
-from gaiad.models.supervision.patience import Patience
-from gaiad.ports import Call, Priority
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, WorkerDied
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.models.supervision.process import RestartPolicy
+from gaiad.wire.generation import Generated, GenerateRequest, Sampling, Segment, TextDelta
 from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
@@ -25,7 +25,7 @@ def request(text="Once upon a time", tokens=24, seed=5, **more):
 
 async def whole(generator, asked, call=None):
     """The final event, after a check that it repeats what was streamed."""
-    events = [event async for event in generator.generate(asked, call or Call())]
+    events = [event async for event in generator.generate(asked, call or RequestContext())]
     last = events.pop()
     assert isinstance(last, Generated)
     assert all(isinstance(event, TextDelta) and event.text for event in events)
@@ -133,7 +133,7 @@ async def test_more_than_the_cells_hold_wait_for_each_other(open_generator, tiny
 async def test_a_cancelled_stream_frees_its_place_and_the_others_go_on_unharmed(open_generator, slow_llama):
     generator = await open_generator(slow_llama, parallel=2)
     alone = await whole(generator, request("stay", 150, sampling=GREEDY))
-    call, pid = Call(), generator.status().pid
+    call, pid = RequestContext(), generator.status().pid
 
     async def cancelled():
         events = generator.generate(request(LONG_PROMPT, 1000), call)
@@ -154,7 +154,7 @@ async def test_closing_the_iterator_stops_the_work(open_generator, slow_llama):
     begun = time.monotonic()
     await whole(generator, request("w", 100))
     a_token_s = (time.monotonic() - begun) / 100
-    async with contextlib.aclosing(generator.generate(request("x", 4000), Call())) as events:
+    async with contextlib.aclosing(generator.generate(request("x", 4000), RequestContext())) as events:
         await anext(events)
     begun = time.monotonic()
     await whole(generator, request("y", 2))
@@ -164,12 +164,12 @@ async def test_closing_the_iterator_stops_the_work(open_generator, slow_llama):
 async def test_a_deadline_ends_a_stream(open_generator, slow_llama):
     generator = await open_generator(slow_llama)
     with pytest.raises(DeadlineExceeded):
-        await whole(generator, request("x", 4000), Call(deadline=CLOCK.monotonic() + 0.2))
+        await whole(generator, request("x", 4000), RequestContext(deadline=CLOCK.monotonic() + 0.2))
 
 
 async def test_a_person_goes_before_background_work_which_then_goes_on_where_it_was(open_generator, slow_llama):
     generator = await open_generator(slow_llama, parallel=1)
-    expected = (await whole(generator, request("long", 600, sampling=GREEDY))).text
+    expected = (await whole(generator, request("long", 2500, sampling=GREEDY))).text
     finished = []
 
     async def run(name, asked, call):
@@ -178,21 +178,21 @@ async def test_a_person_goes_before_background_work_which_then_goes_on_where_it_
         return last
 
     async with asyncio.TaskGroup() as group:
-        work = run("background", request("long", 600, sampling=GREEDY), Call(priority=Priority.BACKGROUND))
+        work = run("background", request("long", 2500, sampling=GREEDY), RequestContext(priority=Priority.BACKGROUND))
         background = group.create_task(work)
         await until(lambda: generator._line.running == 1)
         assert not background.done()
-        group.create_task(run("person", request("quick", 5), Call()))
+        group.create_task(run("person", request("quick", 5), RequestContext()))
     assert finished == ["person", "background"]
     last = background.result()
-    assert (last.tokens, last.text[:60]) == (600, expected[:60]), "batching moves logits a little, so ends may differ"
+    assert (last.tokens, last.text[:60]) == (2500, expected[:60]), "batching moves logits a little, so ends may differ"
 
 
 async def test_the_heart_beats_with_a_real_token_beside_running_streams(open_generator, slow_llama):
     generator = await open_generator(slow_llama)
     async with asyncio.TaskGroup() as group:
         stream = group.create_task(whole(generator, request("x", 300)))
-        beats = [await generator.beat(Call()) for _ in range(5)]
+        beats = [await generator.beat(RequestContext()) for _ in range(5)]
         assert not stream.done()
     assert all(beat > 0 for beat in beats)
     assert stream.result().tokens == 300
@@ -234,9 +234,9 @@ async def test_a_worker_killed_mid_stream_is_one_error_to_each_caller_and_comes_
 
 
 async def test_a_worker_that_hangs_is_killed_after_a_missed_cancel(open_generator, slow_llama):
-    generator = await open_generator(slow_llama, patience=Patience(cancel_grace_s=0.3, first_backoff_s=0.02))
+    generator = await open_generator(slow_llama, restart_policy=RestartPolicy(cancel_grace_s=0.3, first_backoff_s=0.02))
     pid = generator.status().pid
-    call = Call(deadline=CLOCK.monotonic() + 1.5)
+    call = RequestContext(deadline=CLOCK.monotonic() + 1.5)
     async with asyncio.TaskGroup() as group:
 
         async def meets_deadline():
@@ -253,8 +253,8 @@ async def test_a_worker_that_hangs_is_killed_after_a_missed_cancel(open_generato
 async def test_a_worker_that_stops_amid_streams_without_a_deadline_is_one_error_to_each_and_comes_back(
     open_generator, slow_llama
 ):
-    patience = Patience(start_s=30.0, ping_every_s=0.2, ping_grace_s=1.0, first_backoff_s=0.02)
-    generator = await open_generator(slow_llama, parallel=2, patience=patience)
+    restart_policy = RestartPolicy(start_s=30.0, ping_every_s=0.2, ping_grace_s=1.0, first_backoff_s=0.02)
+    generator = await open_generator(slow_llama, parallel=2, restart_policy=restart_policy)
     pid, errors = generator.status().pid, []
 
     async def hit(number):

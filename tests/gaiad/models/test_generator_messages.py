@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from gaiad.errors import BadInput, Unavailable
-from gaiad.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
-from gaiad.ports import Call
+from gaiad.base.errors import BadInput, Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Sampling, Segment
 from tests.makers.chat_templates import GEMMA
 
 TALK = [
@@ -18,15 +18,15 @@ TALK = [
 
 async def whole(generator, **asked):
     asked = {"max_tokens": 12, "seed": 3, **asked}
-    events = [event async for event in generator.generate(GenerateRequest(**asked), Call())]
+    events = [event async for event in generator.generate(GenerateRequest(**asked), RequestContext())]
     assert isinstance(events[-1], Generated)
     return events[-1]
 
 
 async def test_messages_become_the_prompt_that_the_tokenizer_says(open_generator, tokens, tiny_llama):
     generator = await open_generator(tiny_llama, tokens=tokens)
-    segments = await generator.tokenizer.render(TALK, Call())
-    prompt = await generator.tokenizer.encode(segments, Call())
+    segments = await generator.tokenizer.render(TALK, RequestContext())
+    prompt = await generator.tokenizer.encode(segments, RequestContext())
     greedy = Sampling(temperature=0.0)
     by_messages = await whole(generator, messages=TALK, sampling=greedy)
     by_segments = await whole(generator, segments=segments, sampling=greedy)
@@ -36,9 +36,9 @@ async def test_messages_become_the_prompt_that_the_tokenizer_says(open_generator
 
 async def test_a_given_template_is_used(open_generator, tokens, tiny_llama):
     generator = await open_generator(tiny_llama, tokens=tokens, template=GEMMA)
-    segments = await generator.tokenizer.render(TALK, Call())
+    segments = await generator.tokenizer.render(TALK, RequestContext())
     assert segments[0].text == "<s><start_of_turn>user\n"
-    expected = len(await generator.tokenizer.encode(segments, Call()))
+    expected = len(await generator.tokenizer.encode(segments, RequestContext()))
     assert (await whole(generator, messages=TALK)).prompt_tokens == expected
 
 
@@ -47,9 +47,9 @@ async def test_a_given_template_is_used(open_generator, tokens, tiny_llama):
     [
         ({}, "either messages or a prompt"),
         ({"messages": TALK, "segments": [Segment("x")]}, "not both"),
-        ({"messages": TALK, "grammar": 'root ::= "a"', "schema": {"type": "string"}}, "keep one of them"),
-        ({"messages": TALK, "grammar": "root ::= nothing"}, "nothing"),
-        ({"segments": [Segment("x")], "grammar": 'root ::= root "a"'}, "left recursion"),
+        ({"messages": TALK, "regex": "a", "schema": {"type": "string"}}, "keep one of them"),
+        ({"messages": TALK, "regex": "(a"}, "unclosed group"),
+        ({"segments": [Segment("x")], "regex": "a++(?=b)"}, "look-around"),
     ],
 )
 async def test_a_request_that_cannot_be_is_refused_in_words(open_generator, tokens, tiny_llama, more, words):
@@ -62,7 +62,7 @@ async def test_a_request_that_cannot_be_is_refused_in_words(open_generator, toke
 async def test_a_reply_has_the_form_that_was_asked_for(open_generator, tokens, tiny_llama):
     generator = await open_generator(tiny_llama, tokens=tokens)
     for seed in range(4):
-        last = await whole(generator, messages=TALK, seed=seed, grammar='root ::= "yes" | "no, never"')
+        last = await whole(generator, messages=TALK, seed=seed, regex="yes|no, never")
         assert last.text in ("yes", "no, never")
         assert last.reason == "end"
     schema = {"type": "object", "properties": {"vote": {"enum": ["yes", "no"]}}, "required": ["vote"]}
@@ -73,7 +73,7 @@ async def test_a_reply_has_the_form_that_was_asked_for(open_generator, tokens, t
 async def test_counts_need_no_generating_worker_and_plain_prompts_no_tokenizer(open_generator, tokens, tiny_llama):
     generator = await open_generator(tiny_llama, wait=False, tokens=tokens)
     await generator.close()
-    assert await generator.tokenizer.count([[Segment("word")]], Call()) == [4]
+    assert await generator.tokenizer.count([[Segment("word")]], RequestContext()) == [4]
     alone = await open_generator(tiny_llama)
     assert (await whole(alone, segments=[Segment("x")])).tokens == 12
     with pytest.raises(Unavailable, match="tokenizer: not started"):
@@ -89,4 +89,4 @@ async def test_a_kill_9_of_the_tokenizer_child_costs_a_chat_nothing_but_time(ope
     generator = await open_generator(tiny_llama, tokens=tokens)
     await whole(generator, messages=TALK)
     os.kill(tokens.status().pid, signal.SIGKILL)
-    assert (await whole(generator, messages=TALK, grammar='root ::= "yes"')).text == "yes"
+    assert (await whole(generator, messages=TALK, regex="yes")).text == "yes"

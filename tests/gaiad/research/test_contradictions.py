@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.research.assertions import read_assertion
-from gaiad.research.contradictions import compare
-from gaiad.research.relations import Relation
+from gaiad.research.contradictions import Relation, compare
 
 PAIRS = tomllib.loads((Path(__file__).parent / "disagreeing_pairs.toml").read_text())
 FOUND = ("contradiction", "refinement")

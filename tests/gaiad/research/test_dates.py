@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock
+from gaiad.base.clock import FrozenClock
 from gaiad.research.dates import find_periods, hull, moved, read_days
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))

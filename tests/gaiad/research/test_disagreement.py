@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
-from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.wire.schemas import ResearchRequest, ResearchResult
 
 CONFIG = load_config(environment={}).research
 FOUNDED = "The council was founded on {} in the old mill."
@@ -17,7 +17,7 @@ FOUNDED = "The council was founded on {} in the old mill."
 
 async def answer_to(archive: Any, query: str) -> ResearchResult:
     clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
-    return await Researcher(archive, clock, CONFIG).research(ResearchRequest(query=query), Call())
+    return await Researcher(archive, clock, CONFIG).research(ResearchRequest(query=query), RequestContext())
 
 
 async def note_of(archive: Any, query: str) -> str:

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
-from gaiad.research.echoes import asks, only_asked, only_quotes, repeats_question
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
+from gaiad.research.evidence import asks, only_asked, only_quotes, only_tells, repeats_question
 from gaiad.research.loop import Researcher
-from gaiad.schemas import Page, ResearchRequest
+from gaiad.wire.schemas import Page, ResearchRequest
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 
@@ -128,7 +128,7 @@ def said(text, speaker, turn="turn_1", sequence=0):
     return msgspec.structs.replace(page(text, speaker, "qwen"), **fields)
 
 
-async def research(memory, pages, passed_over=()):
+async def research(memory, pages, passed_over=(), question=QUESTION):
     archive = memory(pages)
     plain = archive.search
 
@@ -139,7 +139,7 @@ async def research(memory, pages, passed_over=()):
 
     archive.search = search
     researcher = Researcher(archive, FrozenClock(NOW), load_config((), {}).research)
-    return await researcher.research(ResearchRequest(query=QUESTION), Call(), None, passed_over)
+    return await researcher.research(ResearchRequest(query=question), RequestContext(), None, passed_over)
 
 
 def beside(one, other):
@@ -152,16 +152,16 @@ async def test_a_question_asked_again_is_never_evidence_though_an_answer_follows
     assert result.confidence_band != "HIGH"
 
 
-async def test_what_a_model_said_before_is_never_high_alone_and_ranks_below_a_packet(memory):
+async def test_what_a_model_of_ours_said_before_answers_nothing_but_what_it_said(memory):
     own = said("The P5 synergy protocol is a dance of five foxes.", "assistant")
     alone = await research(memory, [own])
-    assert alone.confidence_band != "HIGH"
-    if alone.citations:
-        assert "own earlier words" in alone.note
+    assert (alone.status, alone.citations) == ("NOT_FOUND", [])
     packet = msgspec.structs.replace(own, page_id="tp/0", packet_id="tp-1", speaker="")
-    both = await research(memory, [own, packet])
-    assert both.confidence_band == "HIGH"
-    assert both.source_packets[0] == "tp-1"
+    assert (await research(memory, [own, packet])).source_packets == ["tp-1"]
+    told = await research(memory, [own], question="What did you say about the P5 synergy protocol?")
+    assert told.source_packets == ["turn_1"]
+    assert told.confidence_band != "HIGH"
+    assert "own earlier words" in told.note
 
 
 async def test_turns_that_stand_in_the_history_do_not_take_the_place_of_packets(memory):
@@ -187,6 +187,38 @@ def test_a_persons_own_question_stays_for_whoever_asks_what_was_asked():
     mine = page("What does the garden in Lisbon cost a year?")
     assert only_asked(mine, "What did we decide last week?")
     assert not only_asked(mine, "What did I ask yesterday?")
+    assert only_asked(mine, "Tell me slowly")
+    assert not only_asked(mine, "Tell me what I asked yesterday")
     assert not only_asked(mine, "What did we talk about yesterday?")
     assert not only_asked(page("What does it cost?", "assistant"), "What was decided?")
     assert not only_asked(page("It costs 40. Is that much?"), "What was decided?")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I started a new job last week.",
+        "Hi! My sister Lene plays the violin.",
+        "We decided to use Postgres yesterday. It was late.",
+        "Remember that my dog is called Rex.",
+        "Please remember the gate code: 4711.",
+    ],
+)
+def test_a_person_who_only_tells_wants_nothing_to_know(message: str) -> None:
+    assert only_tells(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I started a new job last week. Did I say where?",
+        "I wonder what Joseph thought of it.",
+        "I need the details of the lease.",
+        "I can't remember the name of the hotel.",
+        "larkspur backup",
+        "Tell me about the lease, we spoke of it.",
+        "Thanks, good night!",
+    ],
+)
+def test_whoever_wants_to_know_something_does_not_only_tell(message: str) -> None:
+    assert not only_tells(message)

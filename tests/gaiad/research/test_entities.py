@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from gaiad.research.entities import TopicsByWord, recognise
 from gaiad.research.words import content_words
-from gaiad.schemas import Facets
+from gaiad.wire.schemas import Facets
 
 _WORDS = ("harbour", "survey", "oak", "door", "the", "Oak", "garden", "plan")
 _TOPICS = st.lists(st.lists(st.sampled_from(_WORDS), min_size=1, max_size=4).map(" ".join), max_size=12)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.evidence import Term, credits_of, lookup_words, make_terms, sentence_credit
 from gaiad.research.loop import Researcher
 from gaiad.research.query import process_query
-from gaiad.schemas import Facets, ResearchRequest
+from gaiad.wire.schemas import Facets, ResearchRequest
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 QUESTION = "Who did Vera meet in Lisbon?"
@@ -45,7 +45,7 @@ async def test_the_sentence_with_the_other_form_is_quoted(memory: Any, page: Any
     text = "Vera has been in Lisbon since March and is fond of its harbour, where the old ferries lie. " * 3
     archive = memory([page(f"{text}Vera met Otto at the lighthouse in Lisbon. {text}"), page("Nothing here.", "tp-2")])
     researcher = Researcher(archive, FrozenClock(NOW), load_config((), {}).research)
-    result = await researcher.research(ResearchRequest(query=QUESTION), Call())
+    result = await researcher.research(ResearchRequest(query=QUESTION), RequestContext())
     assert (result.status, result.iterations_used) == ("SUCCESS", 1)
     assert "met Otto" in result.citations[0].quote
     assert "meet" not in result.missing_aspects

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.clock import SystemClock
-from gaiad.config import load_config
-from gaiad.metrics import Metrics
-from gaiad.ports import Call
-from gaiad.research.familiar import familiar, telling
-from gaiad.research.history_need import history_need
-from gaiad.schemas import Page
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
+from gaiad.research.familiar import familiar, history_need, telling, told_before
+from gaiad.wire.schemas import Page
+from tests.makers.archives import OwnArchive
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 MOST_MISSED, MOST_NEEDLESS = 1, 1
@@ -62,6 +61,8 @@ BY_THEMSELVES = [
     "I found a bug in my code, what now?",
     "How tall is Mount Everest?",
     "Is it better to run in the morning or the evening?",
+    "Is anybody there?",
+    "Explain in one sentence what a unit test is.",
 ]
 ABOUT_REAL_PACKETS = [
     "what is the P5 synergy protocol?",
@@ -74,7 +75,7 @@ ABOUT_REAL_PACKETS = [
 
 async def looked_up(archive: LocalArchive, messages: list[str]) -> list[str]:
     """Those that are."""
-    facets, call = await archive.facets(Call()), Call()
+    facets, call = await archive.facets(RequestContext()), RequestContext()
     return [
         message
         for message in messages
@@ -88,9 +89,9 @@ async def real_packets(tmp_path: Path) -> AsyncIterator[LocalArchive]:
     folder = Path(os.environ.get("GAIAD_SHARED_DATA", root.parent / "shared" / "data")) / "packets"
     if not folder.is_dir():
         pytest.skip("the real packets are not here")
-    archive = LocalArchive(tmp_path / "real", load_config((), {}), SystemClock("UTC"), None, Metrics())
+    archive = OwnArchive(tmp_path / "real", load_config((), {}), SystemClock("UTC"))
     await archive.start()
-    await archive.ingest_files(sorted(folder.glob("*.*")), Call())
+    await archive.ingest_files(sorted(folder.glob("*.*")), RequestContext())
     yield archive
     await archive.close()
 
@@ -119,12 +120,19 @@ async def test_own_words_the_same_question_and_what_stands_in_history_show_nothi
     memory: Any, page: Callable[..., Page], fields: dict[str, Any]
 ) -> None:
     asked = "What gimbal has the lantern?"
-    assert await familiar(memory([page(**fields)]), asked, {"turn_1"}, Call()) == []
+    assert await familiar(memory([page(**fields)]), asked, {"turn_1"}, RequestContext()) == []
     told = memory([page("The lantern hangs in a gimbal.")])
-    assert await familiar(told, asked, {"turn_1"}, Call()) == ["gimbal", "lantern"]
+    assert await familiar(told, asked, {"turn_1"}, RequestContext()) == ["gimbal", "lantern"]
 
 
 def test_everyday_words_tell_something_only_of_what_is_ours() -> None:
     assert telling("Is the garden large?").words == ()
     assert telling("How large is our garden?").words == ("large", "garden")
     assert telling("Write a poem about the gimbal").least == 2
+
+
+def test_what_the_person_told_before_is_known_by_its_words_and_a_question_tells_nothing():
+    said = ["Hello! My name is Oskar.", "Which colour suits a cat? I like cats."]
+    assert told_before("What is my name?", said)
+    assert not told_before("What is my name?", ["What is my name?"])
+    assert not told_before("When is my dentist appointment?", said)

@@ -61,6 +61,11 @@ async def test_first_discussed(ask: Any) -> None:
     assert result.source_packets == ["tp-20251127-033715"]
 
 
+async def test_fields_about_a_packet_are_quoted_only_where_they_are_asked_for(ask: Any) -> None:
+    assert "priorityTopics" not in (await ask("When did we first discuss the enumeration protocol?")).answer
+    assert "sycophancy_level" in (await ask("How has the sycophancy level changed over time?")).answer
+
+
 async def test_main_criticisms(ask: Any) -> None:
     result = await ask("What were the main criticisms of GAM architecture?")
     assert result.status == "SUCCESS"

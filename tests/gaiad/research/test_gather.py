@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from gaiad.clock import FrozenClock
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.ports import RequestContext
 from gaiad.research.evidence import Term
 from gaiad.research.gather import Pool
 from gaiad.research.trail import Trail
-from gaiad.schemas import ResearchRequest, SearchRequest, SearchResponse
+from gaiad.wire.schemas import ResearchRequest, SearchRequest, SearchResponse
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 QUESTION, BESIDE = "Who painted the hall?", "Who painted the hall Otto"
@@ -18,7 +18,7 @@ QUESTION, BESIDE = "Who painted the hall?", "Who painted the hall Otto"
 
 def pool_of(archive: Any) -> Pool:
     terms = [Term(word=word, stem=word, weight=1.0, frequency=2) for word in ("paint", "hall")]
-    return Pool(archive, Call(), terms, QUESTION, Trail("", ResearchRequest(query=QUESTION), "local", CLOCK))
+    return Pool(archive, RequestContext(), terms, QUESTION, Trail("", ResearchRequest(query=QUESTION), "local", CLOCK))
 
 
 async def test_a_search_beside_the_question_brings_pages_and_changes_none(memory: Any, page: Any) -> None:
@@ -39,7 +39,7 @@ async def test_a_page_that_is_gone_since_the_search_is_left_out(memory: Any, pag
     archive = memory([page("The hall was painted by a guild."), page("Otto painted the hall.", "tp-2")])
     search = archive.search
 
-    async def then_gone(request: SearchRequest, call: Call) -> SearchResponse:
+    async def then_gone(request: SearchRequest, call: RequestContext) -> SearchResponse:
         found: SearchResponse = await search(request, call)
         del archive.stored["tp-2/0"]
         return found

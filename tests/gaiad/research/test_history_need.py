@@ -2,8 +2,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gaiad.research.history_need import history_need
-from gaiad.schemas import Facets
+from gaiad.research.familiar import history_need
+from gaiad.wire.schemas import Facets
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 FACETS = Facets(
@@ -33,6 +33,13 @@ def need(message):
         ("Is the enumeration protocol still in use?", "Enumeration protocol"),
         ("What does Joseph think of it?", "Joseph"),
         ("Would Gemini agree?", "Gemini"),
+        ("When is my dentist appointment?", "your own affairs"),
+        ("What do I like to eat?", "your own affairs"),
+        ("Where did I park the car?", "your own affairs"),
+        ("Which printer does our office have?", "your own affairs"),
+        ("Where does my aunt live?", "your own affairs"),
+        ("Have I ever been to Norway?", "your own affairs"),
+        ("Wie heißt mein Hund?", "your own affairs"),
     ],
 )
 def test_what_was_said_before_is_looked_up_and_the_reason_is_told(message, why):
@@ -54,6 +61,14 @@ def test_what_was_said_before_is_looked_up_and_the_reason_is_told(message, why):
         "What is the weather today?",
         "How do TCP packets get lost?",
         "Is 'I go' in the past tense?",
+        "What do I do if it rains?",
+        "How long do I boil an egg?",
+        "What fruit can my dog eat?",
+        "How does my eye adapt to the dark?",
+        "Do I need a visa for Japan?",
+        "What is wrong with my code: print(x",
+        "Is my sentence correct?",
+        "What holidays are in November?",
     ],
 )
 def test_what_stands_by_itself_is_not(message):

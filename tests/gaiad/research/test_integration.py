@@ -3,13 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
-from gaiad.research.integration import IntegrationState, integrate
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
-from gaiad.research.trail import Trail
-from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.research.trail import IntegrationState, Trail, integrate
+from gaiad.wire.schemas import ResearchRequest, ResearchResult
 from tests.makers.last_trail import LastTrail
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
@@ -20,7 +19,9 @@ CHANGE = "How did the pump plan change over time?"
 
 async def run(archive: Any, query: str, **fields: Any) -> tuple[ResearchResult, Trail]:
     keeps = LastTrail()
-    result = await Researcher(archive, CLOCK, CONFIG, keeps).research(ResearchRequest(query=query, **fields), Call())
+    result = await Researcher(archive, CLOCK, CONFIG, keeps).research(
+        ResearchRequest(query=query, **fields), RequestContext()
+    )
     return result, keeps.trail
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gaiad.ports import Call
+from gaiad.base.ports import RequestContext
 from gaiad.research.landmarks import find_mentions, landmark_periods
 from gaiad.research.query import process_query
-from gaiad.schemas import Facets
+from gaiad.wire.schemas import Facets
 
 STUDY, LISBON = "tp-20251114-093000", "TP-SESSION-20251023-LISBON"
 FACETS = Facets(
@@ -102,7 +102,7 @@ def test_other_words_set_none(question: str) -> None:
 async def test_a_landmark_bounds_time_by_its_packets(
     samples: Any, question: str, since: str, until: str, packets: list[str]
 ) -> None:
-    (period,) = await landmark_periods(samples, question, await samples.facets(Call()), Call())
+    (period,) = await landmark_periods(samples, question, await samples.facets(RequestContext()), RequestContext())
     found = tuple(
         moment.isoformat().removesuffix("+00:00") if moment else "" for moment in (period.since, period.until)
     )
@@ -112,8 +112,8 @@ async def test_a_landmark_bounds_time_by_its_packets(
 
 
 async def test_an_id_nobody_has_sets_no_time(samples: Any) -> None:
-    facets = await samples.facets(Call())
-    assert await landmark_periods(samples, "List packets after tp-19990101-000000", facets, Call()) == []
+    facets = await samples.facets(RequestContext())
+    assert await landmark_periods(samples, "List packets after tp-19990101-000000", facets, RequestContext()) == []
 
 
 async def test_a_topic_of_several_packets_lasts_from_the_first_to_the_last(memory: Any, page: Any) -> None:
@@ -122,15 +122,15 @@ async def test_a_topic_of_several_packets_lasts_from_the_first_to_the_last(memor
     ]
     archive = memory([*pages, page("two", "tp-9", timestamp="2025-11-01T08:00:00Z", topic="Harbour survey costs")])
     facets = Facets(topics={"Harbour survey": 3}, packets=4)
-    (before,) = await landmark_periods(archive, "before the harbour survey", facets, Call())
-    (after,) = await landmark_periods(archive, "after the harbour survey", facets, Call())
+    (before,) = await landmark_periods(archive, "before the harbour survey", facets, RequestContext())
+    (after,) = await landmark_periods(archive, "after the harbour survey", facets, RequestContext())
     assert before.until == datetime(2025, 11, 3, 8, tzinfo=UTC)
     assert after.since == datetime(2025, 11, 5, 8, 0, 1, tzinfo=UTC)
 
 
 async def test_a_date_beside_a_landmark_bounds_the_same_span(samples: Any) -> None:
-    question, facets = "List packets after October and before the MIT study", await samples.facets(Call())
-    landmarks = await landmark_periods(samples, question, facets, Call())
+    question, facets = "List packets after October and before the MIT study", await samples.facets(RequestContext())
+    landmarks = await landmark_periods(samples, question, facets, RequestContext())
     found = process_query(question, facets, datetime(2025, 12, 15, tzinfo=UTC), UTC, landmarks)
     assert (found.since, found.until) == (
         datetime(2025, 11, 1, tzinfo=UTC),

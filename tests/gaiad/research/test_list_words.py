@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.research.list_words import ListWords, read_list
+from gaiad.research.query import ListWords, read_list
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.errors import BadInput
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import RequestContext
 from gaiad.research import listing
 from gaiad.research.loop import Researcher
 from gaiad.research.query import process_query
 from gaiad.research.trail import Trail
-from gaiad.schemas import Facets, Filters, ResearchRequest
+from gaiad.wire.schemas import Facets, Filters, ResearchRequest
 
 NOW = datetime(2025, 12, 15, 12, tzinfo=UTC)
 CONFIG = load_config((), {}).research
@@ -40,7 +40,7 @@ async def test_what_speaks_of_an_unknown_model_is_listed_and_is_not_taken_for_it
     pages = [page("We spoke of Grok and its jokes.", "tp-1"), page("We spoke of soup.", "tp-2")]
     archive = _filtering(memory(pages))
     result = await Researcher(archive, FrozenClock(NOW), CONFIG).research(
-        ResearchRequest(query="Show me all Grok conversations"), Call()
+        ResearchRequest(query="Show me all Grok conversations"), RequestContext()
     )
     assert result.status == "PARTIAL"
     assert [packet.packet_id for packet in result.sources] == ["tp-1"]
@@ -86,16 +86,16 @@ async def test_flags_beside_the_questions_period_list_nothing_and_bad_ones_are_r
 
 async def test_what_the_archive_holds_is_told_in_days_of_the_users_zone(samples: Any) -> None:
     question = ResearchRequest(query="Show me all conversations from May 2019")
-    first = (await samples.facets(Call())).first
+    first = (await samples.facets(RequestContext())).first
     for zone in (timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))):
-        result = await Researcher(samples, FrozenClock(NOW, zone), CONFIG).research(question, Call())
+        result = await Researcher(samples, FrozenClock(NOW, zone), CONFIG).research(question, RequestContext())
         assert f"holds {datetime.fromisoformat(first).astimezone(zone).date()} to" in result.missing_aspects[0]
 
 
 async def test_a_list_by_topic_holds_every_packet_that_speaks_of_it(memory: Any, page: Any) -> None:
     archive = _filtering(memory(_about_soup(page, 300)))
     result = await Researcher(archive, FrozenClock(NOW), CONFIG).research(
-        ResearchRequest(query="How many conversations about soup?"), Call()
+        ResearchRequest(query="How many conversations about soup?"), RequestContext()
     )
     assert "300 packets" in result.answer
 
@@ -105,7 +105,7 @@ async def test_a_list_of_many_pages_is_one_search(memory: Any, page: Any, monkey
     archive = _filtering(memory(_about_soup(page, 10)))
     trail = Trail("", ResearchRequest(query="Show me all conversations"), "local", FrozenClock(NOW))
     parameters = process_query("Show me all conversations", Facets(packets=10, pages=10), NOW, UTC)
-    found = await listing.list_matching(archive, parameters, Filters(), [], Call(), trail)
+    found = await listing.list_matching(archive, parameters, Filters(), [], RequestContext(), trail)
     assert found.total == 10
     (search,) = trail.searches
     assert len(set(search.packet_ids)) == 10
@@ -114,12 +114,12 @@ async def test_a_list_of_many_pages_is_one_search(memory: Any, page: Any, monkey
 async def test_a_list_that_may_be_longer_says_so(memory: Any, page: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(listing, "_LOOKED_AT", 20)
     researcher = Researcher(_filtering(memory(_about_soup(page, 30))), FrozenClock(NOW), CONFIG)
-    result = await researcher.research(ResearchRequest(query="Show me all conversations about soup"), Call())
+    result = await researcher.research(ResearchRequest(query="Show me all conversations about soup"), RequestContext())
     assert result.status == "PARTIAL"
     assert "At least 20 packets" in result.answer
     assert "More packets may speak of it" in result.note
     monkeypatch.setattr(listing, "_LOOKED_AT", 40)
-    whole = await researcher.research(ResearchRequest(query="Show me all conversations about soup"), Call())
+    whole = await researcher.research(ResearchRequest(query="Show me all conversations about soup"), RequestContext())
     assert whole.status == "SUCCESS"
     assert "At least" not in whole.answer
 
@@ -138,7 +138,7 @@ async def test_a_session_of_several_packets_is_one_where_sessions_are_asked_for(
     archive = _filtering(memory(_about_soup(page, 4)))
     every = archive.list_packets
 
-    async def of_two_sessions(request: Any, call: Call) -> Any:
+    async def of_two_sessions(request: Any, call: RequestContext) -> Any:
         found = await every(request, call)
         return [
             msgspec.structs.replace(packet, session_id="late" if packet.packet_id == "tp-3" else "early")
@@ -146,7 +146,9 @@ async def test_a_session_of_several_packets_is_one_where_sessions_are_asked_for(
         ]
 
     archive.list_packets = of_two_sessions
-    result = await Researcher(archive, FrozenClock(NOW), CONFIG).research(ResearchRequest(query=question), Call())
+    result = await Researcher(archive, FrozenClock(NOW), CONFIG).research(
+        ResearchRequest(query=question), RequestContext()
+    )
     assert result.answer.startswith(head)
     assert [packet.packet_id for packet in result.sources] == packets
 
@@ -163,7 +165,7 @@ def _filtering(archive: Any) -> Any:
     """The archive in memory, with lists by packet id."""
     every = archive.list_packets
 
-    async def list_packets(request: Any, call: Call) -> Any:
+    async def list_packets(request: Any, call: RequestContext) -> Any:
         wanted = request.filters.packet_ids
         found = [packet for packet in await every(request, call) if not wanted or packet.packet_id in wanted]
         return found[request.offset : request.offset + request.limit]
@@ -183,7 +185,7 @@ def small(memory: Any, page: Any) -> Any:
     archive = _filtering(memory(pages, models=("Claude", "Gemini", "Grok")))
     oldest_first = archive.list_packets
 
-    async def in_order(request: Any, call: Call) -> Any:
+    async def in_order(request: Any, call: RequestContext) -> Any:
         found = await oldest_first(request, call)
         return found[::-1] if request.order == "latest" else found
 
@@ -209,12 +211,16 @@ def small(memory: Any, page: Any) -> Any:
 async def test_a_list_holds_as_many_as_it_is_asked_for_and_not_what_it_is_to_be_without(
     small: Any, question: str, listed: list[str]
 ) -> None:
-    result = await Researcher(small, FrozenClock(NOW), CONFIG).research(ResearchRequest(query=question), Call())
+    result = await Researcher(small, FrozenClock(NOW), CONFIG).research(
+        ResearchRequest(query=question), RequestContext()
+    )
     assert (result.status, [packet.packet_id for packet in result.sources]) == ("SUCCESS", listed)
 
 
 async def test_how_a_list_was_understood_is_told(small: Any) -> None:
     researcher = Researcher(small, FrozenClock(NOW), CONFIG)
-    result = await researcher.research(ResearchRequest(query="List the two latest chats, but not Grok"), Call())
+    result = await researcher.research(
+        ResearchRequest(query="List the two latest chats, but not Grok"), RequestContext()
+    )
     assert (result.parameters["most"], result.parameters["left_out"]) == (2, ["Grok"])
     assert [packet.packet_id for packet in result.sources] == ["tp-3", "tp-2"]

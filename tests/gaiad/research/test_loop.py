@@ -7,19 +7,21 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
-from gaiad.schemas import Page, ResearchRequest, ResearchResult, SearchRequest, SearchResponse
+from gaiad.wire.schemas import Focus, Page, ResearchRequest, ResearchResult, SearchRequest, SearchResponse
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 CONFIG = load_config(environment={}).research
 
 
-async def research(archive: Any, query: str, call: Call | None = None, **fields: Any) -> ResearchResult:
-    return await Researcher(archive, CLOCK, CONFIG).research(ResearchRequest(query=query, **fields), call or Call())
+async def research(archive: Any, query: str, call: RequestContext | None = None, **fields: Any) -> ResearchResult:
+    return await Researcher(archive, CLOCK, CONFIG).research(
+        ResearchRequest(query=query, **fields), call or RequestContext()
+    )
 
 
 async def test_a_covered_question_takes_one_search(memory: Any, page: Any) -> None:
@@ -110,26 +112,27 @@ class ForgetfulArchive:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._archive, name)
 
-    async def search(self, request: SearchRequest, call: Call) -> SearchResponse:
+    async def search(self, request: SearchRequest, call: RequestContext) -> SearchResponse:
         return await self._archive.search(request, call)  # type: ignore[no-any-return]
 
-    async def pages(self, page_ids: list[str], call: Call) -> list[Page]:
-        pages = await self._archive.pages(page_ids, call)
+    async def section_pages(self, packet_id: str, focus: Focus, call: RequestContext) -> list[Page]:
+        pages = await self._archive.section_pages(packet_id, focus, call)
         stored = self._archive.stored
+        if stored[self._changed] not in pages:
+            return pages  # type: ignore[no-any-return]
         stored[self._changed] = replace(stored[self._changed], text="Something else entirely.")
         return pages  # type: ignore[no-any-return]
 
 
-async def test_a_citation_that_no_longer_verifies_is_removed_and_lowers_the_confidence(memory: Any, page: Any) -> None:
+async def test_a_citation_that_no_longer_verifies_is_removed_and_said(memory: Any, page: Any) -> None:
     pages = [
         page("The float switch is wired in series."),
         page("Red wires: the float switch is wired to the tank lid with screws.", "tp-2"),
     ]
     whole = await research(memory(pages), "Where is the float switch wired?")
-    assert whole.source_packets == ["tp-1", "tp-2"]
-    result = await research(ForgetfulArchive(memory(pages), "tp-1/0"), "Where is the float switch wired?")
-    assert result.source_packets == ["tp-2"]
-    assert result.confidence < whole.confidence
+    assert set(whole.source_packets) == {"tp-1", "tp-2"}
+    result = await research(ForgetfulArchive(memory(pages), "tp-2/0"), "Where is the float switch wired?")
+    assert result.source_packets == ["tp-1"]
     assert "did not verify" in result.note
 
 
@@ -149,12 +152,12 @@ async def test_a_packet_cannot_forge_a_citation(memory: Any, page: Any) -> None:
 
 async def test_cancel_and_deadline_end_the_run(memory: Any, page: Any) -> None:
     archive = memory([page("The valve opens.")])
-    cancelled = Call()
+    cancelled = RequestContext()
     cancelled.cancel()
     with pytest.raises(Cancelled):
         await research(archive, "Does the valve open?", cancelled)
     with pytest.raises(DeadlineExceeded):
-        await research(archive, "Does the valve open?", Call(deadline=-1.0))
+        await research(archive, "Does the valve open?", RequestContext(deadline=-1.0))
 
 
 @pytest.mark.parametrize("query", ["", "   ", "\n"])
@@ -178,7 +181,7 @@ async def test_progress_is_told_in_order(memory: Any, page: Any) -> None:
     told: list[tuple[str, dict[str, Any]]] = []
     researcher = Researcher(archive, CLOCK, CONFIG)
     request = ResearchRequest(query="Where is the float switch wired?")
-    await researcher.research(request, Call(), lambda name, data: told.append((name, data)))
+    await researcher.research(request, RequestContext(), lambda name, data: told.append((name, data)))
     assert [name for name, _ in told] == [
         "searching",
         "planned",
@@ -206,7 +209,7 @@ async def test_of_pages_about_something_else_no_confidence_is_told(memory: Any, 
     told: list[tuple[str, dict[str, Any]]] = []
     request = ResearchRequest(query="Who painted the float green?")
     result = await Researcher(archive, CLOCK, CONFIG).research(
-        request, Call(), lambda name, data: told.append((name, data))
+        request, RequestContext(), lambda name, data: told.append((name, data))
     )
     assert result.status == "NOT_FOUND"
     assert {data["confidence"] for name, data in told if name == "reflected"} == {0.0}
@@ -219,7 +222,7 @@ async def test_turns_are_quoted_without_their_speaker_and_a_question_with_its_an
     ]
     archive = memory(turns)
 
-    async def with_neighbours(request: SearchRequest, call: Call) -> SearchResponse:
+    async def with_neighbours(request: SearchRequest, call: RequestContext) -> SearchResponse:
         response = await type(archive).search(archive, request, call)
         near = {"tp-1/0": "tp-1/1", "tp-1/1": "tp-1/0"}
         other = {hit.page_id: hit for hit in response.hits}
@@ -230,7 +233,7 @@ async def test_turns_are_quoted_without_their_speaker_and_a_question_with_its_an
     archive.search = with_neighbours
     result = await research(archive, "How long is the train to Sintra?")
     assert 'GPT: "Forty minutes each way." [Packet: tp-1]' in result.answer
-    assert result.citations[0].quote == "Forty minutes each way."
+    assert [one.quote for one in result.citations] == ["What about the train to Sintra?", "Forty minutes each way."]
 
 
 async def test_words_of_the_topic_do_not_outweigh_the_word_asked_about(memory: Any, page: Any) -> None:
@@ -239,4 +242,4 @@ async def test_words_of_the_topic_do_not_outweigh_the_word_asked_about(memory: A
         [page(text, topic="Synergy protocol"), page("Synergy protocol, again.", "tp-2", topic="Synergy protocol")]
     )
     result = await research(archive, "What is the quorum in the Synergy protocol?")
-    assert "Quorum:** 60% participation required [Packet: tp-1]" in result.answer
+    assert "Quorum: 60% participation required [Packet: tp-1]" in result.answer

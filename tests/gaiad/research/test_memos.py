@@ -2,9 +2,9 @@
 
 import pytest
 
-from gaiad.memory_schemas import SessionTurn, TurnMessage
-from gaiad.ports import Call
-from gaiad.research.memos import MOST_TOKENS, plan_seeds
+from gaiad.base.ports import RequestContext
+from gaiad.research.familiar import MOST_TOKENS, plan_seeds
+from gaiad.wire.memory import SessionTurn, TurnMessage
 
 
 def turn(session, number, said, **labels):
@@ -64,7 +64,7 @@ async def test_a_question_without_words_gets_the_latest_memo_alone(filled, call,
 
 @pytest.mark.parametrize("tenant", ["local", "elsewhere"])
 async def test_where_nothing_is_remembered_there_are_no_seeds(archive, tenant):
-    assert await plan_seeds(archive, "nobody", "walnuts?", Call(tenant=tenant)) == []
+    assert await plan_seeds(archive, "nobody", "walnuts?", RequestContext(tenant=tenant)) == []
 
 
 @pytest.mark.parametrize("session", ["vault", "new"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gaiad.research.metric_words import find_metrics, without_metrics
+from gaiad.research.entities import find_metrics, without_metrics
 
 SPOKEN = {"critical_thinking": ("critical thinking",), "sycophancy_level": ("sycophancy level", "sycophancy")}
 

@@ -1,7 +1,7 @@
 """What a briefing gives beside an answer, or instead of one: pages near in meaning or with a name of the request."""
 
+from gaiad.research.briefing import MOST, NEAR, completing, near_request
 from gaiad.research.evidence import Evidence, Term
-from gaiad.research.nearby import MOST, NEAR, completing, near_request
 from tests.gaiad.research.conftest import make_page
 
 

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
-from gaiad.research.citations import verifies
-from gaiad.research.evidence import Evidence, make_terms
-from gaiad.research.integration import IntegrationState, integrate
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
+from gaiad.research.evidence import Evidence
 from gaiad.research.loop import Researcher
-from gaiad.research.partial import Partials
+from gaiad.research.one_run import Partials
 from gaiad.research.query import process_query
 from gaiad.research.reflect import ReflectionResult
-from gaiad.research.synthesis import compose, plan_statements
-from gaiad.schemas import Page, ResearchRequest, ResearchResult
+from gaiad.research.sentences import Quote, Statement, cite, verifies
+from gaiad.research.synthesis import compose
+from gaiad.research.trail import IntegrationState, integrate
+from gaiad.wire.schemas import Page, ResearchRequest, ResearchResult
 
 CONFIG = load_config(environment={}).research
 QUESTION = "Where is the float switch wired and who paid the plumber?"
@@ -35,7 +35,7 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._archive, name)
 
-    async def pages(self, page_ids: list[str], call: Call) -> list[Page]:
+    async def pages(self, page_ids: list[str], call: RequestContext) -> list[Page]:
         self.reads += 1
         pages: list[Page] = await self._archive.pages(page_ids, call)
         return pages
@@ -50,7 +50,10 @@ async def run(archive: Any, listens: bool, query: str = QUESTION) -> tuple[Resea
     told: Told = []
     clock = FrozenClock(NOW)
     result = await Researcher(archive, clock, CONFIG).research(
-        ResearchRequest(query=query), Call(), lambda name, data: told.append((name, data)), listens=lambda: listens
+        ResearchRequest(query=query),
+        RequestContext(),
+        lambda name, data: told.append((name, data)),
+        listens=lambda: listens,
     )
     return result, told
 
@@ -71,9 +74,8 @@ async def test_a_round_that_did_not_do_tells_what_it_found_before_the_next_one(a
 
 async def test_partial_answers_get_no_worse_and_no_two_are_the_same(archive: Counting) -> None:
     told: Told = []
-    partials = Partials(archive, Call(), lambda name, data: told.append((name, data)), lambda: True)
-    parameters = process_query(QUESTION, await archive.facets(Call()), NOW, UTC)
-    terms = make_terms(parameters, {}, len(TEXTS))
+    partials = Partials(archive, RequestContext(), lambda name, data: told.append((name, data)), lambda: True)
+    parameters = process_query(QUESTION, await archive.facets(RequestContext()), NOW, UTC)
     rounds = [
         (["tp-1"], 0.5),
         (["tp-3"], 0.4),  # less sure
@@ -84,13 +86,17 @@ async def test_partial_answers_get_no_worse_and_no_two_are_the_same(archive: Cou
     ]
     for iteration, (packets, confidence) in enumerate(rounds, start=1):
         selected = [evidence(archive.stored[f"{packet}/0"]) for packet in packets]
-        statements = plan_statements(parameters, selected, terms, 8)
+        statements = [stated(item.page) for item in selected]
         draft = compose(parameters, statements, UTC)
         state = integrate(IntegrationState(), draft, statements, [one.page.page_id for one in selected])
         await partials.offer(statements, state, reflected(confidence), iteration)
     found = [(data["iteration"], data["packets"], data["confidence"]) for _, data in told]
     assert found == [(1, ["tp-1"], 0.5), (4, ["tp-1", "tp-2"], 0.5), (5, ["tp-3"], 0.7)]
     assert len({data["answer"] for _, data in told}) == 3
+
+
+def stated(page: Page) -> Statement:
+    return Statement(Quote(page, 0, len(page.text), 1.0), cite(page, 0, len(page.text)))
 
 
 def evidence(page: Page) -> Evidence:
@@ -127,7 +133,7 @@ async def test_what_the_archive_no_longer_confirms_is_in_no_partial_answer(archi
     whole = archive.stored["tp-1/0"]
     search = archive.search
 
-    async def changing(request: Any, call: Call) -> Any:
+    async def changing(request: Any, call: RequestContext) -> Any:
         archive.stored["tp-1/0"] = whole
         return await search(request, call)
 
@@ -139,7 +145,7 @@ async def test_what_the_archive_no_longer_confirms_is_in_no_partial_answer(archi
     told: Told = []
     clock = FrozenClock(NOW)
     await Researcher(archive, clock, CONFIG).research(  # type: ignore[arg-type]
-        ResearchRequest(query=QUESTION), Call(), lambda name, data: told.append((name, data)), listens=listens
+        ResearchRequest(query=QUESTION), RequestContext(), lambda name, data: told.append((name, data)), listens=listens
     )
     assert [name for name, _ in told].count("searching") > 1
     assert "partial" not in [name for name, _ in told]

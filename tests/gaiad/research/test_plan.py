@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gaiad.research.plan import PlanAction, actions_of, as_request
-from gaiad.schemas import Filters, SearchRequest
+from gaiad.research.trail import PlanAction, actions_of, as_request
+from gaiad.wire.schemas import Filters, SearchRequest
 
 BASE = SearchRequest(query="the pump", limit=24, filters=Filters(models=["Claude"]), phrases=["two valves"])
 

@@ -17,7 +17,7 @@ from gaiad.research.proactive import (
     told,
     weigh,
 )
-from gaiad.schemas import Explanation, Hit, Page, RetrieverScore
+from gaiad.wire.schemas import Explanation, Hit, Page, RetrieverScore
 
 SAID = "The whining bearings of the sand mixer seize."
 COUNTS = {"whining": 1, "bearings": 3, "sand": 2, "mixer": 2, "seize": 1}
@@ -125,9 +125,9 @@ def test_what_is_told_of_a_packet_passes_for_no_citation_and_steers_no_terminal(
         excerpt="It\x9b2J seized, see [Packet: tp-9]\x07 \u202eand so on.",
         score=0.9,
     )
-    assert title_of(one) == "The[31m mixer (Packet: tp-8]"
+    assert title_of(one) == "The[31m mixer (packet : tp-8]"
     assert told(one, UTC) == (
-        "In [Packet: tp)1(] of 2025-11-03 we also covered The[31m mixer (Packet: tp-8]: "
+        "In [Packet: tp)1(] of 2025-11-03 we also covered The[31m mixer (packet : tp-8]: "
         '"It2J seized, see (Packet: tp-9] and so on."'
     )
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gaiad.research.quantities import read_numbers
+from gaiad.research.sentence_values import read_numbers
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gaiad.clock import FrozenClock
+from gaiad.base.clock import FrozenClock
 from gaiad.research.query import SearchParameters, plain_question, process_query
-from gaiad.schemas import Facets, MetricRange
+from gaiad.wire.schemas import Facets, MetricRange
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 FACETS = Facets(

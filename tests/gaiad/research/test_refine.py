@@ -6,7 +6,7 @@ import pytest
 
 from gaiad.research.query import process_query
 from gaiad.research.refine import first_attempt, search_requests
-from gaiad.schemas import Facets, Filters
+from gaiad.wire.schemas import Facets, Filters
 
 NOW = datetime(2025, 12, 15, tzinfo=UTC)
 

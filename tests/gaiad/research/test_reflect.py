@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
-from gaiad.schemas import ResearchRequest
+from gaiad.wire.schemas import ResearchRequest
 
 LEMON = "Ines will bring the lemon tree from Porto."
 OTTO = "Otto lives in Graz."
@@ -31,6 +31,6 @@ async def test_half_of_a_question_is_no_answer_to_it(
     cosines = {"tp-1/0": 0.48, "tp-2/0": 0.3, **{one.page_id: 0.05 for one in others}}
     archive = memory([page(LEMON), page(OTTO, "tp-2"), *others], cosines)
     result = await Researcher(archive, clock, load_config(environment={}).research).research(
-        ResearchRequest(query=query), Call()
+        ResearchRequest(query=query), RequestContext()
     )
     assert (result.status, result.missing_aspects) == (status, missing)

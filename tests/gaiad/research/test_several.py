@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
 from gaiad.research.several import MOST_QUESTIONS, questions
-from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.wire.schemas import ResearchRequest, ResearchResult
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 CONFIG = load_config(environment={}).research
@@ -47,7 +47,7 @@ def test_any_text_holds_few_questions(text: str) -> None:
 
 
 async def research(archive: Any, query: str, **fields: Any) -> ResearchResult:
-    return await Researcher(archive, CLOCK, CONFIG).research(ResearchRequest(query=query, **fields), Call())
+    return await Researcher(archive, CLOCK, CONFIG).research(ResearchRequest(query=query, **fields), RequestContext())
 
 
 @pytest.fixture

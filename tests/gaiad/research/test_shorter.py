@@ -1,6 +1,6 @@
 """What does not fit into a briefing is left out in whole sentences, each with its citation."""
 
-from gaiad.research.shorter import answers, excerpts
+from gaiad.research.briefing import answers, excerpts
 
 
 def test_an_answer_ends_behind_a_citation() -> None:

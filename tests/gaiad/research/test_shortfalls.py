@@ -1,6 +1,6 @@
 """What a run went without is told once a reason, with the steps and how often."""
 
-from gaiad.research.shortfalls import by_rules, told_once
+from gaiad.research.responses import by_rules, in_chat, not_found, partial, safeguard, told_once
 
 
 def test_one_step_is_told_as_it_is() -> None:
@@ -32,3 +32,12 @@ def test_other_reasons_keep_their_own_sentence_and_place() -> None:
         "reflection (2 times) by rules: qwen sleeps",
         "synthesis by rules: qwen failed 2 times",
     )
+
+
+def test_in_chat_one_short_line_stands_for_what_a_report_says() -> None:
+    report = f"It is oak. [Packet: tp-1]\n\n{partial(['tp-1'])}"
+    assert in_chat(report, ["tp-1"]) == "It is oak. [Packet: tp-1]\n\nThis may be only part of the answer."
+    unsure = f"It is oak.\n\nCONFIDENCE: 0.41 (LOW)\n\n{safeguard()}"
+    assert in_chat(unsure, []) == "It is oak.\n\nThis may not be the answer."
+    assert in_chat("It is oak.", ["tp-1"]) == "It is oak."
+    assert in_chat(not_found("Who lives in Porto?"), []) == "Nothing on file answers this."

@@ -8,7 +8,7 @@ import pytest
 
 from gaiad.research.assertions import read_assertion
 from gaiad.research.contradictions import compare
-from gaiad.research.signs import may_overturn, signs_of
+from gaiad.research.disagreement import may_overturn, signs_of
 
 _PAIRS = tomllib.loads(Path(__file__).with_name("disagreeing_pairs.toml").read_text())
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
-from gaiad.research.subjects import exceeds, subjects_of
-from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.research.query import exceeds, subjects_of
+from gaiad.wire.schemas import ResearchRequest, ResearchResult
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 
@@ -35,7 +35,7 @@ def test_more_than_names_two_things(question: str, subjects: tuple[str, ...]) ->
 
 async def ask(archive: Any, question: str) -> ResearchResult:
     researcher = Researcher(archive, CLOCK, load_config(environment={}).research)
-    return await researcher.research(ResearchRequest(query=question), Call())
+    return await researcher.research(ResearchRequest(query=question), RequestContext())
 
 
 async def test_both_are_told_and_one_that_is_not_found_is_missing(memory: Any, page: Any) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gaiad.research.who_said import asks_who_said, said_by
+from gaiad.research.synthesis import asks_who_said, said_by
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.evidence import Evidence
 from gaiad.research.loop import Researcher
 from gaiad.research.query import SearchParameters
-from gaiad.research.whose import somebody_elses
-from gaiad.schemas import Facets, ResearchRequest
+from gaiad.research.reflect import somebody_elses
+from gaiad.wire.schemas import Facets, ResearchRequest
 from tests.gaiad.research.conftest import NOW, MemoryArchive, make_page
 
 
@@ -70,7 +70,7 @@ def test_two_people_asked_about_are_left_alone() -> None:
 
 
 class Lake(MemoryArchive):
-    async def facets(self, call: Call) -> Facets:
+    async def facets(self, call: RequestContext) -> Facets:
         return Facets(people={"Vera": 2, "Otto": 2}, packets=1, pages=len(self.stored))
 
 
@@ -80,7 +80,7 @@ async def ask(question: str) -> Any:
         make_page("Vera: How lovely, the lake must have been cold.", speaker="Vera", sequence=1),
     ]
     researcher = Researcher(Lake(pages), FrozenClock(NOW), load_config((), {}).research)
-    return await researcher.research(ResearchRequest(query=question), Call(), keep=False)
+    return await researcher.research(ResearchRequest(query=question), RequestContext(), keep=False)
 
 
 async def test_the_answer_says_who_speaks_of_it() -> None:

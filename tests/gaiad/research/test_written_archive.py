@@ -9,14 +9,13 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from gaiad.archive.archive import LocalArchive
-from gaiad.clock import FrozenClock, SystemClock
-from gaiad.config import load_config
-from gaiad.metrics import Metrics
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock, SystemClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
-from gaiad.schemas import ResearchRequest, ResearchResult
+from gaiad.wire.schemas import ResearchRequest, ResearchResult
 from tests.gaiad.research.conftest import NOW, check
+from tests.makers.archives import OwnArchive
 
 WRITTEN = tomllib.loads(Path(__file__).with_name("written_archive.toml").read_text(encoding="utf-8"))["packets"]
 CONFIG = load_config((), {}, ["embedder.kind=none"])
@@ -111,14 +110,16 @@ def document(packet: dict[str, str]) -> bytes:
 
 async def _told(home: Path) -> Told:
     """The answers to all questions below, on 15 December 2025."""
-    archive = LocalArchive(home, CONFIG, SystemClock("UTC"), None, Metrics())
+    archive = OwnArchive(home, CONFIG, SystemClock("UTC"))
     await archive.start()
-    outcomes = await archive.ingest_documents([(f"{one['id']}.xml", document(one)) for one in WRITTEN], Call())
+    outcomes = await archive.ingest_documents(
+        [(f"{one['id']}.xml", document(one)) for one in WRITTEN], RequestContext()
+    )
     assert {outcome.outcome for outcome in outcomes} == {"accepted"}
     researcher = Researcher(archive, FrozenClock(NOW), CONFIG.research)
     answers = {}
     for question in QUESTIONS:
-        answers[question] = await researcher.research(ResearchRequest(query=question), Call())
+        answers[question] = await researcher.research(ResearchRequest(query=question), RequestContext())
         await check(answers[question], archive)
     await archive.close()
     return answers

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.errors import Conflict, Unavailable
-from gaiad.store.database import StorageFull, connect, split_statements, translate
+from gaiad.base.errors import Conflict, GaiadError, Unavailable
+from gaiad.store.database import Damaged, StorageFull, chunks, connect, marks, split_statements, translate
 from gaiad.store.file import DatabaseFile
 
 ID = 0x1234
@@ -45,13 +45,8 @@ def test_an_older_file_is_brought_up_with_its_rows(file: DatabaseFile) -> None:
 
 def test_a_failing_migration_leaves_the_version_before_it(file: DatabaseFile) -> None:
     file.close()
-
-    def fail(connection: sqlite3.Connection) -> None:
-        connection.execute("CREATE TABLE half (a)")
-        raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError):
-        DatabaseFile.open(file.path, [ONE, TWO, fail], ID)
+    with pytest.raises(GaiadError, match="no_such_table"):
+        DatabaseFile.open(file.path, [ONE, TWO, "CREATE TABLE half (a);\nINSERT INTO no_such_table VALUES (1);"], ID)
     connection = sqlite3.connect(file.path)
     assert connection.execute("PRAGMA user_version").fetchone() == (2,)
     assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'half'").fetchone() == (0,)
@@ -94,10 +89,10 @@ def test_a_file_that_is_not_gaiads_is_refused(tmp_path: Path, content: bytes) ->
         other = sqlite3.connect(path)
         other.execute("CREATE TABLE theirs (a)")
         other.close()
+    content = path.read_bytes()
     with pytest.raises(Conflict, match=r"a\.db"):
         DatabaseFile.open(path, [ONE], ID)
-    if content:
-        assert path.read_bytes() == content
+    assert path.read_bytes() == content
 
 
 def test_statements_are_split_with_triggers_whole() -> None:
@@ -171,3 +166,49 @@ def test_errors_name_file_and_remedy(tmp_path: Path) -> None:
     assert "/x/small.db" in error.message
     assert "Free some space" in error.message
     connection.close()
+
+
+def test_text_that_is_no_text_is_damage_without_its_words(file: DatabaseFile) -> None:
+    file.write(lambda c: c.execute("INSERT INTO things VALUES (CAST(x'736563726574ff' AS TEXT))").rowcount)
+    with pytest.raises(Damaged, match=r"a\.db: Could not decode to UTF-8 column 'name'; .*restore") as caught:
+        file.read(lambda c: c.execute("SELECT name FROM things").fetchall())
+    assert "secret" not in caught.value.message
+    assert file.damage == caught.value.message
+
+
+def test_a_schema_that_is_no_text_is_damage(file: DatabaseFile) -> None:
+    file.close()
+    data = file.path.read_bytes()
+    file.path.write_bytes(data.replace(b"tablethings", b"table\x8bhings").replace(b"CREATE", b"\x8bREATE"))
+    with pytest.raises(Damaged, match=r"a\.db: its schema is not UTF-8"):
+        DatabaseFile.open(file.path, [ONE], ID)
+
+
+def test_what_a_check_finds_stays_told(file: DatabaseFile) -> None:
+    assert (file.check(), file.damage) == ([], "")
+    file.write(lambda c: c.executemany("INSERT INTO things VALUES (?)", [("word " * 500,)] * 50).rowcount)
+    file.empty_log()
+    with file.path.open("r+b") as raw:
+        raw.seek(3 * 4096)
+        raw.write(b"\xff" * 4096)
+    (found, *_) = file.check()
+    assert f"{file.path} is damaged (" in found
+    assert file.damage.startswith(found)
+
+
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1234])
+def test_every_value_comes_once_in_order(count: int) -> None:
+    found = list(chunks(range(count)))
+    assert [value for chunk in found for value in chunk] == list(range(count))
+    assert all(0 < len(chunk) <= 500 for chunk in found)
+    assert len(found) == -(-count // 500)
+
+
+def test_a_chunk_fits_its_marks() -> None:
+    connection = sqlite3.connect(":memory:")
+    try:
+        for chunk in chunks(range(1001)):
+            statement = f"SELECT {chunk[0]} IN ({marks(chunk)}), 5000 IN ({marks(chunk)})"
+            assert connection.execute(statement, chunk * 2).fetchone() == (1, 0)
+    finally:
+        connection.close()

@@ -4,60 +4,65 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import Conflict, NotFound
-from gaiad.ids import IdMaker
-from gaiad.store import jobs as jobs_module
-from gaiad.store.file import DatabaseFile
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import Conflict, NotFound
+from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.jobs import Jobs
-
-ID = 0x55
 
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    clock = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))
-    file = DatabaseFile.open(tmp_path / "state.db", [jobs_module.MIGRATION_1], ID)
-    yield Jobs(file, clock, IdMaker(clock))
-    file.close()
+    databases = HomeDatabases(tmp_path)
+    yield Jobs(databases, FrozenClock(datetime(2025, 12, 1, tzinfo=UTC)))
+    databases.close()
 
 
-def test_a_job_goes_from_queued_to_done_with_its_result(jobs: Jobs) -> None:
-    job = jobs.create("ingest", "local", {"paths": ["/a"]}, total=3)
+async def test_a_job_goes_from_queued_to_done_with_its_result(jobs: Jobs) -> None:
+    job = await jobs.create("ingest", "local", {"paths": ["/a"]}, total=3)
     assert (job.state, job.done, job.total) == ("queued", 0, 3)
-    jobs.start(job.job_id)
-    jobs.progress(job.job_id, 2, 3, "two", cursor={"next": 2})
-    assert (jobs.get(job.job_id).done, jobs.get(job.job_id).note) == (2, "two")
-    assert jobs.payload(job.job_id) == {"paths": ["/a"]}
-    assert jobs.cursor(job.job_id) == {"next": 2}
-    assert [found.job_id for found in jobs.unfinished("ingest")] == [job.job_id]
-    jobs.finish(job.job_id, "done", result={"accepted": 3})
-    assert jobs.get(job.job_id).result == {"accepted": 3}
-    assert jobs.unfinished("ingest") == []
-    assert jobs.counts() == {"done": 1}
+    await jobs.start(job)
+    await jobs.progress(job, 2, 3, "two", cursor={"next": 2})
+    found = await jobs.get("local", job.job_id)
+    assert (found.done, found.note) == (2, "two")
+    (unfinished,) = await jobs.unfinished("local", ("ingest",))
+    assert unfinished.payload == {"paths": ["/a"]}
+    assert (unfinished.cursor, unfinished.attempts, unfinished.cancel_wanted) == ({"next": 2}, 1, False)
+    assert await jobs.unfinished("local", ("reindex",)) == []
+    await jobs.finish(job, "done", result={"accepted": 3})
+    assert (await jobs.get("local", job.job_id)).result == {"accepted": 3}
+    assert await jobs.unfinished("local") == []
+    assert await jobs.counts(["local", "unknown"]) == {"done": 1}
 
 
-def test_a_key_seen_before_gives_the_earlier_job_within_its_tenant_only(jobs: Jobs) -> None:
-    first = jobs.create("ingest", "local", {}, idempotency_key="k")
-    assert jobs.create("ingest", "local", {"other": 1}, idempotency_key="k") == first
-    assert jobs.create("ingest", "work", {}, idempotency_key="k").job_id != first.job_id
-    assert jobs.create("ingest", "local", {}).job_id != jobs.create("ingest", "local", {}).job_id
+async def test_a_stop_in_order_is_not_counted_as_an_attempt(jobs: Jobs) -> None:
+    job = await jobs.create("ingest", "local", {})
+    await jobs.start(job)
+    await jobs.start(job)
+    await jobs.interrupt(job)
+    assert [one.attempts for one in await jobs.unfinished("local")] == [1]
 
 
-def test_cancel_is_seen_by_the_owner_and_refused_once_it_ended(jobs: Jobs) -> None:
-    job = jobs.create("reindex", "local", {})
-    assert not jobs.cancel_wanted(job.job_id)
-    jobs.cancel(job.job_id)
-    assert jobs.cancel_wanted(job.job_id)
-    jobs.finish(job.job_id, "cancelled")
+async def test_a_key_seen_before_gives_the_earlier_job_within_its_tenant_only(jobs: Jobs) -> None:
+    first = await jobs.create("ingest", "local", {}, idempotency_key="k")
+    assert await jobs.create("ingest", "local", {"other": 1}, idempotency_key="k") == first
+    assert (await jobs.create("ingest", "work", {}, idempotency_key="k")).job_id != first.job_id
+    assert (await jobs.create("ingest", "local", {})).job_id != (await jobs.create("ingest", "local", {})).job_id
+
+
+async def test_cancel_is_seen_by_the_owner_and_refused_once_it_ended(jobs: Jobs) -> None:
+    job = await jobs.create("reindex", "local", {})
+    await jobs.cancel("local", job.job_id)
+    assert [one.cancel_wanted for one in await jobs.unfinished("local")] == [True]
+    await jobs.finish(job, "cancelled")
     with pytest.raises(Conflict, match="already cancelled"):
-        jobs.cancel(job.job_id)
-    with pytest.raises(NotFound, match="nothing"):
-        jobs.get("nothing")
+        await jobs.cancel("local", job.job_id)
+    for tenant in ("local", "unknown"):
+        with pytest.raises(NotFound, match="nothing"):
+            await jobs.get(tenant, "nothing")
 
 
-def test_the_newest_come_first_and_of_the_named_tenants_only(jobs: Jobs) -> None:
-    made = [jobs.create("ingest", tenant, {}) for tenant in ("a", "b", "a", "c")]
-    assert [job.job_id for job in jobs.newest()] == [job.job_id for job in reversed(made)]
-    assert [job.job_id for job in jobs.newest(("a",), limit=1)] == [made[2].job_id]
-    assert jobs.newest(()) == []
+async def test_the_newest_of_a_tenant_come_first(jobs: Jobs) -> None:
+    made = [await jobs.create("ingest", tenant, {}) for tenant in ("a", "b", "a", "c")]
+    assert [job.job_id for job in await jobs.newest("a")] == [made[2].job_id, made[0].job_id]
+    assert [job.job_id for job in await jobs.newest("a", limit=1)] == [made[2].job_id]
+    assert await jobs.newest("unknown") == []

@@ -1,123 +1,116 @@
+"""Group commit, and who goes first: what a person waits for is never behind background work."""
+
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gaiad.errors import GaiadError, Unavailable
-from gaiad.store.database import StorageFull, connect
-from gaiad.store.writer import Writer
+from gaiad.base.errors import Unavailable
+from gaiad.store.writer import Steps, Writer
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    connection = connect(tmp_path / "a.db")
-    connection.execute("CREATE TABLE things (name TEXT PRIMARY KEY)")
+def writer(tmp_path: Path) -> Iterator[Writer]:
+    opened = Writer(tmp_path / "a.db")
+    opened.submit(lambda c: c.execute("CREATE TABLE seen (name TEXT)").rowcount).result()
+    yield opened
+    opened.close()
+
+
+def see(name: str) -> Callable[[sqlite3.Connection], int]:
+    return lambda connection: connection.execute("INSERT INTO seen VALUES (?)", (name,)).rowcount
+
+
+def seen(tmp_path: Path) -> list[str]:
+    connection = sqlite3.connect(tmp_path / "a.db")
+    found = [row[0] for row in connection.execute("SELECT name FROM seen ORDER BY rowid")]
     connection.close()
-    return tmp_path / "a.db"
-
-
-@pytest.fixture
-def writer(path: Path) -> Iterator[Writer]:
-    made = Writer(path)
-    yield made
-    made.close()
-
-
-def insert(name: str):  # type: ignore[no-untyped-def]
-    return lambda connection: connection.execute("INSERT INTO things VALUES (?)", (name,)).rowcount
-
-
-def names(path: Path) -> set[str]:
-    connection = connect(path, read_only=True)
-    try:
-        return {row[0] for row in connection.execute("SELECT name FROM things")}
-    finally:
-        connection.close()
+    return found
 
 
 class Gate:
-    """Holds the writer's thread in one piece of work, so that what follows is queued together."""
+    """Work that holds the writer until it is opened."""
 
-    def __init__(self, writer: Writer) -> None:
-        self.entered, self.leave = threading.Event(), threading.Event()
-        self.future = writer.submit(self._wait)
-        assert self.entered.wait(5)
+    def __init__(self) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
 
-    def _wait(self, connection: sqlite3.Connection) -> None:
-        self.entered.set()
-        assert self.leave.wait(5)
+    def __call__(self, connection: sqlite3.Connection) -> None:
+        self.reached.set()
+        assert self.open.wait(60)
 
 
-def test_a_result_is_on_disk_when_it_is_given(writer: Writer, path: Path) -> None:
-    assert writer.submit(insert("a")).result(5) == 1
-    assert names(path) == {"a"}
+def test_what_a_person_waits_for_goes_before_background_work(writer: Writer, tmp_path: Path) -> None:
+    gate = Gate()
+    writer.submit(gate)
+    assert gate.reached.wait(60)
+    background = [writer.submit(see(f"background {n}"), background=True) for n in range(3)]
+    urgent = writer.submit(see("urgent"))
+    gate.open.set()
+    for future in (urgent, *background):
+        future.result()
+    assert seen(tmp_path) == ["urgent", "background 0", "background 1", "background 2"]
 
 
-def test_what_is_queued_during_a_commit_goes_into_one_commit(writer: Writer, path: Path) -> None:
-    commits: list[str] = []
-    gate = Gate(writer)
-    futures = [writer.submit(insert(f"n{number}")) for number in range(50)]
-    futures.append(writer.submit(lambda c: commits.append("in") or names(path)))  # type: ignore[arg-type]
-    gate.leave.set()
-    seen = futures[-1].result(5)
-    assert seen == set(), "the group's rows must not be visible to others before its one commit"
-    assert names(path) == {f"n{number}" for number in range(50)}
+def test_long_background_work_lets_others_in_at_its_steps_and_keeps_what_it_had(writer: Writer, tmp_path: Path) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+
+    def steps(connection: sqlite3.Connection) -> Steps[str]:
+        for number in range(3):
+            connection.execute("INSERT INTO seen VALUES (?)", (f"step {number}",))
+            reached.set()
+            assert go_on.wait(60)
+            if writer.hurry():
+                yield
+        return "all"
+
+    long = writer.submit_steps(steps)
+    assert reached.wait(60)
+    urgent = writer.submit(lambda c: c.execute("SELECT count(*) FROM seen").fetchone()[0])
+    go_on.set()
+    assert urgent.result() == 1, "it waited for one step, not for all"
+    assert long.result() == "all"
+    assert seen(tmp_path) == ["step 0", "step 1", "step 2"]
 
 
-def test_work_that_fails_undoes_itself_and_not_its_neighbours(writer: Writer, path: Path) -> None:
-    gate = Gate(writer)
+def test_background_work_that_fails_after_a_pause_keeps_its_committed_steps(writer: Writer, tmp_path: Path) -> None:
+    reached, go_on = threading.Event(), threading.Event()
 
-    def half(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO things VALUES ('half')")
+    def steps(connection: sqlite3.Connection) -> Steps[None]:
+        connection.execute("INSERT INTO seen VALUES ('committed')")
+        reached.set()
+        assert go_on.wait(60)
+        yield
+        connection.execute("INSERT INTO seen VALUES ('undone')")
         raise ValueError("stop")
 
-    before, failing, clash, after = (
-        writer.submit(insert("before")),
-        writer.submit(half),
-        writer.submit(insert("before")),
-        writer.submit(insert("after")),
-    )
-    gate.leave.set()
-    assert before.result(5) == after.result(5) == 1
+    failing = writer.submit_steps(steps)
+    assert reached.wait(60)
+    urgent = writer.submit(see("urgent"))
+    go_on.set()
+    urgent.result()
     with pytest.raises(ValueError, match="stop"):
-        failing.result(5)
-    with pytest.raises(GaiadError, match="UNIQUE"):
-        clash.result(5)
-    assert names(path) == {"before", "after"}
+        failing.result()
+    assert seen(tmp_path) == ["committed", "urgent"]
 
 
-def test_a_full_disk_fails_the_whole_group_and_the_writer_goes_on(writer: Writer, path: Path) -> None:
-    writer.submit(lambda c: c.execute("PRAGMA max_page_count = 8").fetchone()).result(5)
-    gate = Gate(writer)
-    small = writer.submit(insert("small"))
-    large = writer.submit(insert("x" * 100_000))
-    late = writer.submit(insert("late"))
-    gate.leave.set()
-    with pytest.raises(StorageFull, match="Free some space"):
-        large.result(5)
-    outcome = {name for name, future in (("small", small), ("late", late)) if future.exception(5) is None}
-    assert names(path) == outcome
-    assert writer.submit(insert("again")).result(5) == 1
+def test_one_failure_undoes_itself_and_not_its_neighbours(writer: Writer, tmp_path: Path) -> None:
+    gate = Gate()
+    writer.submit(gate)
+    assert gate.reached.wait(60)
+    futures = [writer.submit(see("a")), writer.submit(lambda c: c.execute("no SQL")), writer.submit(see("b"))]
+    gate.open.set()
+    assert futures[0].result() == futures[2].result() == 1
+    with pytest.raises(Exception, match="syntax error"):
+        futures[1].result()
+    assert seen(tmp_path) == ["a", "b"]
 
 
-def test_cancelled_work_is_not_done(writer: Writer, path: Path) -> None:
-    gate = Gate(writer)
-    cancelled, kept = writer.submit(insert("cancelled")), writer.submit(insert("kept"))
-    assert cancelled.cancel()
-    gate.leave.set()
-    assert kept.result(5) == 1
-    assert names(path) == {"kept"}
-
-
-def test_close_finishes_what_is_queued_and_refuses_more(writer: Writer, path: Path) -> None:
-    gate = Gate(writer)
-    futures = [writer.submit(insert(f"n{number}")) for number in range(600)]
-    gate.leave.set()
+def test_closing_finishes_what_is_queued_and_takes_no_more(tmp_path: Path, writer: Writer) -> None:
+    futures = [writer.submit(see(str(n)), background=bool(n % 2)) for n in range(8)]
     writer.close()
-    assert all(future.result(5) == 1 for future in futures)
-    assert len(names(path)) == 600
+    assert all(future.done() for future in futures)
+    assert len(seen(tmp_path)) == 8
     with pytest.raises(Unavailable, match="closed"):
-        writer.submit(insert("late"))
-    writer.close()
+        writer.submit(see("late"))

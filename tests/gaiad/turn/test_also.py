@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.clock import SystemClock
-from gaiad.errors import Unavailable
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import Unavailable
+from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedReply
-from gaiad.ports import Call
 from gaiad.research.proactive import Candidate
-from gaiad.schemas import SearchRequest
 from gaiad.turn import also as module
 from gaiad.turn.also import remembered
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.schemas import SearchRequest
 from tests.makers.council_house import ROLES, House
 
 SAID = "The bearings of the sand mixer seized."
@@ -28,7 +28,7 @@ async def make_house(open_archive, tmp_path, config, make_packet):
         for number, month in enumerate(MONTHS, 1):
             content = f"The bearings of the sand mixer seized in {month}, and the foreman swapped them."
             packet = make_packet(packet_id=f"TP-{number}", content=content, topic=f"The mixer in {month}")
-            await archive.ingest_documents([(f"{number}.xml", packet)], Call())
+            await archive.ingest_documents([(f"{number}.xml", packet)], RequestContext())
         place = tmp_path / home
         place.mkdir()
         says = {role: [ScriptedReply(text="RESPONSE: I heard you.")] for role in ROLES}
@@ -71,11 +71,11 @@ async def test_no_packet_is_named_twice_in_a_session_not_even_by_another_daemon(
 async def test_what_was_named_is_remembered_beside_the_words_and_is_no_evidence(make_house):
     house = await make_house()
     answer, _ = await say(house, idempotency_key="once")
-    turn = (await house.archive.session_turns("s", Call()))[-1]
+    turn = (await house.archive.session_turns("s", RequestContext()))[-1]
     assert remembered(turn) == answer.also
     assert turn.metadata["surfaced"] == [answer.also.packet_id]
     assert answer.also.packet_id not in turn.sources
-    found = await house.archive.search(SearchRequest(query="we also covered", mode="bm25"), Call())
+    found = await house.archive.search(SearchRequest(query="we also covered", mode="bm25"), RequestContext())
     assert [hit.packet_id for hit in found.hits] == []
     repeated, _ = await say(house, idempotency_key="once")
     assert repeated.also == answer.also
@@ -135,7 +135,7 @@ async def test_the_first_words_do_not_wait_for_it(make_house, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE_S", 60.0)
     house = await make_house()
     heard = []
-    async for name, _ in house.taker.take(ChatRequest(message=SAID, session_id="s", depth="fast"), Call()):
+    async for name, _ in house.taker.take(ChatRequest(message=SAID, session_id="s", depth="fast"), RequestContext()):
         heard.append(name)
         if name == "stage_done":
             let_go.set()
@@ -148,7 +148,7 @@ async def test_what_was_said_in_the_session_itself_is_no_earlier_packet(make_hou
         for number in range(3):
             said = f"The bearings of the sand mixer seized once more, that is time {number} for the foreman."
             await say(house, said, session_id=session_id)
-    turns = {turn.turn_id for turn in await house.archive.session_turns("s", Call())}
+    turns = {turn.turn_id for turn in await house.archive.session_turns("s", RequestContext())}
     named = [(await say(house))[0].also for _ in range(6)]
     shown = {one.packet_id for one in named if one is not None}
     assert shown
@@ -158,7 +158,7 @@ async def test_what_was_said_in_the_session_itself_is_no_earlier_packet(make_hou
 async def test_what_some_channel_does_not_see_is_never_named(make_house):
     house = await make_house()
     request = ChatRequest(message=SAID, session_id="s", depth="fast")
-    guarded = Call().without((), {"harbour"})
+    guarded = RequestContext().without((), {"harbour"})
     *_, (name, answer) = [event async for event in house.taker.take(request, guarded)]
     assert (name, answer.answer) == ("done", "I heard you.")
     assert answer.also is None

@@ -5,8 +5,8 @@ from contextlib import aclosing
 
 import pytest
 
-from gaiad.errors import BadInput
-from gaiad.turn.as_it_happens import AsItHappens
+from gaiad.base.errors import BadInput
+from gaiad.turn.whole_turn import WorkStream
 
 
 async def test_an_event_is_out_before_the_work_is_done():
@@ -18,7 +18,7 @@ async def test_an_event_is_out_before_the_work_is_done():
         tell("found", {})
         return 7
 
-    happening = AsItHappens("work", work)
+    happening = WorkStream("work", work)
     events = happening.events()
     assert await asyncio.wait_for(anext(events), 30) == ("searching", {"iteration": 1})
     assert not go_on.is_set()
@@ -32,7 +32,7 @@ async def test_an_error_comes_after_what_was_told_before_it():
         tell("searching", {})
         raise BadInput("too long")
 
-    events = AsItHappens("work", work).events()
+    events = WorkStream("work", work).events()
     assert await anext(events) == ("searching", {})
     with pytest.raises(BadInput, match="too long"):
         await anext(events)
@@ -48,6 +48,6 @@ async def test_who_leaves_early_cancels_the_work():
         finally:
             left.append("cancelled")
 
-    async with aclosing(AsItHappens("work", work).events()) as events:
+    async with aclosing(WorkStream("work", work).events()) as events:
         await anext(events)
     assert left == ["cancelled"]

@@ -2,15 +2,16 @@
 
 import pytest
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.config import CognitionConfig
+from gaiad.base.config import CognitionConfig
 from gaiad.ledger.cognition_log import CognitionLog
-from gaiad.memory_schemas import SessionTurn, TurnMessage
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.research.loop import Researcher
+from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.cognition import Assembler, rendering_of
 from gaiad.turn.gathering import Names
-from gaiad.turn.remembering import Keeper, decode_sent
+from gaiad.turn.turn_store import TurnStore, decode_sent
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.memory import SessionTurn, TurnMessage
 from prompts.messages import messages_of
 from prompts.registry import RegistryWatch
 
@@ -59,7 +60,7 @@ class Desk:
         verdict = '{"overrules": false, "rule": "none", "reason": "fine"}'
         replies = [ScriptedReply(match="You review a persona", text=verdict), ScriptedReply(text="A short summary.")]
         self.model = Asked("script", replies, clock)
-        self.overruns, self.events, self.log = [], [], CognitionLog(home / "cognition", clock)
+        self.overruns, self.events, self.log = [], [], CognitionLog(HomeDatabases(home), clock)
         self.assembler = Assembler(
             config=CognitionConfig(
                 mtu=4096, reserve_tokens=64, history_turns=50, context_pages=4, proactive_context=False
@@ -70,7 +71,7 @@ class Desk:
             pool=OneModelPool(self.model),
             embedder=None,
             clock=clock,
-            keeper=Keeper(archive, self.log, clock),
+            turn_store=TurnStore(archive, self.log, clock),
             report=self.overruns.append,
         )
 
@@ -91,7 +92,7 @@ async def desk(tmp_path, archive, config, clock):
     (personas / "own.toml").write_text(OWN)
     desk = Desk(tmp_path / "own", archive, config, clock)
     yield desk
-    await desk.log.close()
+    desk.log._databases.close()
 
 
 def long_session(turns):

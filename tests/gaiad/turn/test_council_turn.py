@@ -5,18 +5,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.clock import SystemClock
-from gaiad.config import load_config
-from gaiad.errors import DeadlineExceeded, Unavailable
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
+from gaiad.base.errors import DeadlineExceeded, Unavailable
+from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedReply
-from gaiad.ports import Call
-from gaiad.routing import routing_of
+from gaiad.wire.chat import ChatRequest
 from router.routed import RoutedTurn
+from router.routing import routing_of
 from tests.makers.council_house import House
 
 PLANS, REFINES, ACTS = "think step by step", "errors, gaps and risks", "Answer the user now"
-REPAIRS, VERIFIES = "was interrupted for", "step by step. Write one VERIFY"
+REPAIRS, VERIFIES = "was interrupted for", "the plan, step by step"
 REVIEWS, VOTES = "Review the proposed command", "Vote yes, no or abstain"
 PLAN = 'PLAN: {"steps": ["Look up the keeper", "Say who it is"]}'
 REFINED = 'PLAN: {"confidence": 0.8, "steps": ["Look up the keeper", "Name her"]}'
@@ -83,7 +83,7 @@ async def test_a_full_turn_plans_refines_acts_and_verifies(open_house):
         assert answer.blocks[0].text == "1. Look up the keeper\n2. Name her\nconfidence=0.8"
         assert (turn.status, turn.depth, turn.depth_why) == ("SUCCESS", "full", "full was asked for")
         assert house.reflected == [("refine", "ok", 0.8), ("verify", "success", None)]
-        remembered = (await house.archive.session_turns("s", Call()))[0]
+        remembered = (await house.archive.session_turns("s", RequestContext()))[0]
         assert [block.marker for block in remembered.blocks] == ["PLAN", "RESPONSE", "VERIFY"]
         assert remembered.answer == "The keeper is Zephyrine."
 
@@ -98,9 +98,11 @@ async def test_each_stage_reads_what_the_ones_before_it_wrote_and_shares_their_b
         assert "Zephyrine" not in sent["act"]
         assert "Name her" in sent["verify"]
         assert "The keeper is Zephyrine." in sent["verify"]
-        shared = sent["plan"][: sent["plan"].index(MESSAGE) + len(MESSAGE)]
-        assert all(prompt.startswith(shared) for prompt in sent.values())
         parents = [await _packet(house, row.packet_id) for row in turn.stages]
+        shared, found, _ = sent["plan"].partition(parents[0].role_text)
+        assert found, "the role's text comes after what all stages share"
+        assert parents[0].identity in shared
+        assert all(prompt.startswith(shared) for prompt in sent.values())
         assert [one.parent_id for one in parents[1:]] == [one.full_id for one in parents[:-1]]
 
 
@@ -115,7 +117,7 @@ async def test_memos_of_what_was_said_before_seed_the_plan(open_house):
 
 
 async def _packet(house, full_id):
-    from gaiad.turn.remembering import decode_sent
+    from gaiad.turn.turn_store import decode_sent
 
     return decode_sent(await house.cognition.find("local", full_id)).packet
 
@@ -148,6 +150,14 @@ async def test_a_short_question_is_fast_and_says_why(open_house):
 
 
 # ------------------------------------------------------------------------------------------------- plans that miss
+
+
+async def test_an_answer_in_plain_text_is_shown_from_its_first_words_on(open_house):
+    plain = "The keeper is Zephyrine, who came from the coast in spring and keeps it alone. " * 3
+    async with open_house(roles(answer=plain)) as house:
+        first = next(data["text"] for name, data in await house.events(MESSAGE, depth="fast") if name == "delta")
+        assert plain.startswith(first)
+        assert len(first) < 40
 
 
 async def test_a_plan_that_misses_once_is_asked_for_again(open_house):
@@ -216,7 +226,7 @@ async def test_an_answer_that_is_interrupted_is_written_anew(open_house, times):
         assert repaired.task_instruction_key == "interruption_handling"
         assert [item.marker for item in repaired.work][-1] == "INTERRUPT"
         assert "AKIA" not in repaired.work[-1].text
-        assert "AKIA" not in (await house.archive.session_turns("s", Call()))[0].answer
+        assert "AKIA" not in (await house.archive.session_turns("s", RequestContext()))[0].answer
 
 
 async def test_three_interrupts_in_a_row_are_high_risk_and_end_with_the_person(open_house):
@@ -299,7 +309,7 @@ async def test_when_no_role_can_answer_the_refusal_names_what_happened(open_hous
     async with open_house(says) as house:
         with pytest.raises(Unavailable, match=r"no role .*worker_died"):
             await house.say(MESSAGE, depth="fast")
-        assert await house.archive.sessions(Call()) == []
+        assert await house.archive.sessions(RequestContext()) == []
         (turn,) = await house.turn_log.newest("local", 5)
         assert (turn.status, len(turn.stages)) == ("REFUSED", 3)
 
@@ -360,7 +370,7 @@ async def test_an_answer_that_is_a_command_alone_does_not_name_it_to_the_channel
         assert answer.answer.startswith("The council agreed to a command, and it waits for its owner")
         (block,) = [block for block in answer.blocks if block.marker == "RESPONSE"]
         assert block.text == answer.answer
-        (remembered,) = await house.archive.session_turns("s", Call())
+        (remembered,) = await house.archive.session_turns("s", RequestContext())
         shown = RoutedTurn(routing_of(load_config((), {})), "discord_chat").answer(answer)
         for text in (remembered.messages[-1].content, *(block.text for block in shown.blocks)):
             assert "old.log" not in text
@@ -434,7 +444,7 @@ async def test_what_is_rendered_is_what_the_turn_then_sends(open_house, depth):
     async with open_house(roles()) as house:
         await house.say("Who keeps the light in the harbour?", depth="fast")
         request = ChatRequest(message=MESSAGE, session_id="s", depth=depth)
-        rendered = await house.taker.render(request, Call())
+        rendered = await house.taker.render(request, RequestContext())
         _, turn = await house.say(MESSAGE, depth=depth)
         first = turn.stages[0]
         assert (rendered.depth, rendered.stage, rendered.role) == (turn.depth, first.stage, first.role)
@@ -445,7 +455,7 @@ async def test_what_is_rendered_is_what_the_turn_then_sends(open_house, depth):
 
 async def test_a_rendering_leaves_no_trace(open_house):
     async with open_house(roles()) as house:
-        await house.taker.render(ChatRequest(message=MESSAGE, session_id="s", depth="full"), Call())
+        await house.taker.render(ChatRequest(message=MESSAGE, session_id="s", depth="full"), RequestContext())
         assert await house.turn_log.newest("local", 5) == []
         assert await house.cognition.newest("local", 5) == []
         assert [len(model.seen) for model in house.models.values()] == [0, 0, 0]

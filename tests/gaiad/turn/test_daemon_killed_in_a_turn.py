@@ -6,15 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gaiad.base.errors import Unavailable
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.chat_schemas import ChatRequest
-from gaiad.client import Client
-from gaiad.errors import Unavailable
+from gaiad.client.client import Client
+from gaiad.wire.chat import ChatRequest
 
 ROLES = ("prime", "lite", "codemind")
 SCRIPT = """
@@ -25,12 +26,12 @@ text = 'PLAN: {"steps": ["Look up the keeper"]}'
 match = 'errors, gaps and risks'
 text = 'PLAN: {"confidence": 0.8, "steps": ["Name the keeper"]}'
 [[reply]]
-match = 'Write one VERIFY'
+match = 'the plan, step by step'
 text = 'VERIFY: {"outcome": "success", "summary": "it names the keeper"}'
 [[reply]]
 match = 'take your time'
 text = "RESPONSE: One word after another, and there are many of them before this text is at its end."
-delay_ms = 100.0
+delay_ms = 1000.0
 chunk_characters = 4
 [[reply]]
 text = "RESPONSE: The keeper is Zephyrine."
@@ -70,8 +71,8 @@ def read_until(reader: "subprocess.Popen[str]", kept: list[dict[str, Any]], begi
     raise AssertionError(f"the log ended before {beginning!r}")
 
 
-def killed_in_act(daemon: BenchDaemon) -> str:
-    """The id of the turn in whose Act the daemon was killed."""
+def killed_in_act(daemon: BenchDaemon, before: Callable[[], None]) -> str:
+    """The id of the turn in whose Act the daemon was killed, once `before` has returned."""
     pid, turn_id = daemon.status()["pid"], ""
     with Client(daemon.home) as client:
         events = client.chat_events(ChatRequest(message="Who keeps it? take your time", session_id="s", depth="full"))
@@ -79,6 +80,7 @@ def killed_in_act(daemon: BenchDaemon) -> str:
             turn_id = event.data["turn_id"] if event.event == "turn" else turn_id
             if event.event == "delta":
                 break
+        before()
         os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(Unavailable):
             assert "done" not in [event.event for event in events]
@@ -90,7 +92,7 @@ def test_a_turn_in_which_the_daemon_was_killed_is_told_as_cut_off_and_nothing_sa
     followed: list[dict[str, Any]] = []
     with running_daemon(home=home) as daemon:
         reader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        turn_id = killed_in_act(daemon)
+        turn_id = killed_in_act(daemon, lambda: read_until(reader, followed, "PLAN"))
     try:
         with running_daemon(home=home) as daemon:
             found = shown(home, "turns", "show", "--json", turn_id)

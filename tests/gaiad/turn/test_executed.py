@@ -2,8 +2,8 @@
 
 import pytest
 
-from gaiad.approval_schemas import Approval, Execution
-from gaiad.turn.executed import command_line, how_it_ended, result_text, shortened
+from gaiad.turn.turn_state import command_line, how_it_ended, result_text, shortened
+from gaiad.wire.governance import Approval, Execution
 
 
 def approval(argv, **execution):

@@ -15,8 +15,8 @@ import pytest
 from council.envelope import read_envelope
 from council.limits import council_limits
 from council.roles import role_table
-from gaiad.clock import SystemClock
-from gaiad.errors import DeadlineExceeded, Unavailable
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import DeadlineExceeded, Unavailable
 from gaiad.models.plain.scripted import ScriptedReply
 from tests.makers.chat_llama import write_chat_llama
 from tests.makers.council_house import ROLES, House, RoleModel
@@ -27,7 +27,7 @@ ASKED = {
     "plan": "think step by step",
     "refine": "errors, gaps and risks",
     "act": "Answer the user now",
-    "verify": "step by step. Write one VERIFY",
+    "verify": "the plan, step by step",
     "review": "Review the proposed command",
     "vote": "Vote yes, no or abstain",
 }
@@ -43,6 +43,7 @@ STAGES = ("plan", "refine", "act", "verify")
 COMMAND = 'EXECUTE: {"argv": ["rm", "old.log"], "why": "it is old"}\n'
 WISH = "Please delete the old log files in the folder."
 QUICK_S, VOTE_S, REVIEW_S, DYING_S = 6.0, 2.0, 1.5, 0.6
+ENDS = ("SUCCESS", "PARTIAL", "UNVERIFIED", "REVERTED", "ASKS_PERSON")
 UNHURRIED_S = 60.0
 """For turns that end by themselves: who is silent in a vote costs its time and no more."""
 SLACK_S = 30.0
@@ -234,12 +235,13 @@ async def test_a_role_that_fails_at_a_stage_is_stood_in_for(strike, fault, stage
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_role_that_falls_silent_in_mid_word_costs_its_stage_its_time_and_no_more(strike, fault, stage):
     async def one(role):
-        async with strike(stages_of(role, stage), **{role: (fault, stage)}) as struck:
+        deadline_s = QUICK_S * (2 if (stage, fault) == ("act", "frozen") else 1)  # Act takes all but the last second
+        async with strike(stages_of(role, stage), deadline_s, **{role: (fault, stage)}) as struck:
             answer, turn = await struck.take()
             row = next(row for row in turn.stages if row.stage == stage)
             assert (row.role, row.notes != []) == (role, True), row
             assert answer.status == turn.status
-            assert answer.status in ("SUCCESS", "PARTIAL", "REVERTED"), "a verdict of random weights counts, too"
+            assert answer.status in ENDS, "what random weights wrote of a plan or a verdict counts, too"
             assert answer.answer
             await struck.goes_on()
 

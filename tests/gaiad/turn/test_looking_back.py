@@ -3,10 +3,10 @@
 import pytest
 from msgspec import structs
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.memory_schemas import SessionTurn, TurnMessage
 from gaiad.research.loop import Researcher
-from gaiad.turn.looking_back import LookingBack, degraded_notes, missing_notes, pages_that_stay, standing_turns
+from gaiad.turn.recall import Recall, degraded_notes, missing_notes, pages_that_stay, standing_turns
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.memory import SessionTurn, TurnMessage
 from prompts.packet import ContextItem
 from tests.makers.cognition import packet
 
@@ -20,7 +20,7 @@ def turn(number, user=ASKED, answer="In a lighthouse on the moon."):
 
 @pytest.fixture
 def looking(archive, config, clock):
-    return LookingBack(archive, Researcher(archive, clock, config.research), clock)
+    return Recall(archive, Researcher(archive, clock, config.research), clock)
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ async def test_what_was_asked_of_another_time_than_anything_found_is_said(look, 
     await archive.ingest_files([tmp_path / "a.xml"], call)
     found, _ = await look("Where did the lantern keep its light in May 1999?", [], quotes_only=True)
     assert found.found.status == "PARTIAL"
-    assert missing_notes(found.found)[0] == "nothing was found in May 1999; what was found is from another time"
+    assert missing_notes(found.found)[0] == "nothing was found in May 1999; what was found is from a different time"
     found, _ = await look(ASKED, [], quotes_only=True)
-    assert not any("another time" in note for note in missing_notes(found.found))
+    assert not any("a different time" in note for note in missing_notes(found.found))
     assert missing_notes(None) == []
 
 
@@ -92,11 +92,11 @@ async def test_a_turn_takes_over_the_labels_of_all_that_was_found_and_not_of_its
     looked, context = await look("List all packets from November", [], quotes_only=True)
     assert "Shelf 15" in looked.found.answer
     assert "TP-15" not in {page.packet_id for page in context}
-    assert await looking.labels(looked.found, [], guarding) == ([], ["SECRET"])
+    assert await looking.labels(looked.found, [], [], guarding) == ([], ["SECRET"])
     named_only = structs.replace(looked.found, citations=[])
-    assert await looking.labels(named_only, [], guarding) == ([], ["SECRET"])
-    assert await looking.labels(looked.found, [], call) == ([], [])
-    assert await looking.labels(None, [], guarding) == ([], [])
+    assert await looking.labels(named_only, [], [], guarding) == ([], ["SECRET"])
+    assert await looking.labels(looked.found, [], [], call) == ([], [])
+    assert await looking.labels(None, [], [], guarding) == ([], [])
 
 
 def test_only_turns_that_surely_fit_stand_in_the_history():
@@ -111,3 +111,14 @@ def test_the_pages_of_the_last_packet_stay_but_for_summaries():
     short = ContextItem(packet_id="TP-2", page_id="p2", text="⚠SUMMARY So.", summary=True)
     assert pages_that_stay(packet(context=[page, short])) == [page]
     assert pages_that_stay(None) == []
+
+
+async def test_what_a_person_tells_of_an_earlier_time_asks_nothing_of_the_archive(
+    look, archive, make_packet, tmp_path, call
+):
+    (tmp_path / "a.xml").write_bytes(make_packet())
+    await archive.ingest_files([tmp_path / "a.xml"], call)
+    told, _ = await look("I sailed past the lantern yesterday.", [])
+    asked, _ = await look("What did we say about the lantern yesterday?", [])
+    assert (told.note.sought, told.found, told.near) == (False, None, ())
+    assert (asked.note.sought, asked.needed) == (True, True)

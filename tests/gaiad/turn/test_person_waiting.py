@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import contextmanager
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.clock import SystemClock
+from gaiad.base.clock import SystemClock
+from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedReply
-from gaiad.ports import Call
+from gaiad.wire.chat import ChatRequest
 from tests.makers.council_house import ROLES, House
 
 
@@ -30,7 +30,7 @@ async def test_who_waits_for_an_earlier_turn_of_the_session_is_a_person_too(open
     says = {role: [ScriptedReply(text="RESPONSE: I heard you.")] for role in ROLES}
     house = await House(tmp_path / "house", archive, SystemClock("UTC"), config, says).open()
     try:
-        house.taker._company.person = waiting.person
+        house.taker._services.person = waiting.person
         read, seen = archive.session_turns, []
 
         async def reading(*arguments, **more):
@@ -38,9 +38,9 @@ async def test_who_waits_for_an_earlier_turn_of_the_session_is_a_person_too(open
             return await read(*arguments, **more)
 
         archive.session_turns = reading
-        first = house.taker.take(ChatRequest(message="one", session_id="s", depth="fast"), Call())
+        first = house.taker.take(ChatRequest(message="one", session_id="s", depth="fast"), RequestContext())
         assert (await anext(first))[0] == "turn"
-        second = house.taker.take(ChatRequest(message="two", session_id="s", depth="fast"), Call())
+        second = house.taker.take(ChatRequest(message="two", session_id="s", depth="fast"), RequestContext())
         begun = asyncio.ensure_future(anext(second))
         await asyncio.sleep(0)
         assert (waiting.number, begun.done()) == (2, False)

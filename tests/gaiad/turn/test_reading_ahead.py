@@ -2,11 +2,11 @@ import asyncio
 
 import msgspec
 
-from gaiad.clock import SystemClock
-from gaiad.generation import Generated
+from gaiad.base.clock import SystemClock
+from gaiad.base.ports import Priority, RequestContext
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
-from gaiad.ports import Call, Priority
-from gaiad.turn.reading_ahead import ReadAhead, as_history
+from gaiad.turn.prefix_warmup import PrefixWarmup, as_history
+from gaiad.wire.generation import Generated
 from prompts.messages import messages_of
 from prompts.packet import ContextItem, HistoryEntry
 from tests.makers.cognition import packet
@@ -41,7 +41,7 @@ class Listening:
 
 
 async def text_of(one):
-    rendered = await WordTokenizer(SystemClock("UTC")).render(messages_of(one), Call())
+    rendered = await WordTokenizer(SystemClock("UTC")).render(messages_of(one), RequestContext())
     return "".join(segment.text for segment in rendered)
 
 
@@ -56,13 +56,14 @@ async def test_what_is_read_is_the_beginning_of_the_next_prompt_up_to_its_questi
         now, turn_id="t3", history=[*now.history, *said], context=[old_page], user_prompt="And then?"
     )
     ahead, whole = await text_of(as_history(now, "We wait.")), await text_of(following)
-    question = whole.index("And then?")
-    assert ahead[:question] == whole[:question]
+    read = whole.partition("system: You plan.")[0]
+    assert "We wait." in read
+    assert ahead.startswith(read)
     assert "Write a plan." not in ahead
 
 
 async def test_only_a_model_whose_cache_is_here_reads_and_nobody_waits_for_it():
-    ahead = ReadAhead()
+    ahead = PrefixWarmup()
     for model in (Listening("openai"), Listening("extractive"), Listening("scripted")):
         ahead.begin(packet(), "We wait.", model, "local", "s")
     silent, model = Listening(), Listening(pause_s=60.0)
@@ -78,7 +79,7 @@ async def test_only_a_model_whose_cache_is_here_reads_and_nobody_waits_for_it():
 
 
 async def test_a_turn_stops_what_is_read_for_its_own_session_only():
-    ahead, models = ReadAhead(), {name: Listening(pause_s=60.0) for name in ("one", "two")}
+    ahead, models = PrefixWarmup(), {name: Listening(pause_s=60.0) for name in ("one", "two")}
     for name, model in models.items():
         ahead.begin(packet(), "We wait.", model, "local", name)
     await asyncio.sleep(0)

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.errors import Conflict
-from gaiad.generation import Segment
+from gaiad.base.clock import FrozenClock
+from gaiad.base.errors import Conflict
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
-from gaiad.turn.remembering import Sent
 from gaiad.turn.replaying import first_difference, replay
+from gaiad.turn.turn_store import Sent
+from gaiad.wire.generation import Segment
+from prompts.budget import Built
 from prompts.builder import build
-from prompts.packet import Manifest, WorkItem
-from prompts.request import Built
+from prompts.packet import PromptManifest, WorkItem
 from tests.makers.cognition import build_request, pages, session
 
 
@@ -42,7 +42,7 @@ def pool(clock: FrozenClock) -> SimpleNamespace:
     )
 
 
-def sent(built: Built, manifest: Manifest) -> Sent:
+def sent(built: Built, manifest: PromptManifest) -> Sent:
     return Sent(packet=built.packet, manifest=manifest, request={}, reply={})
 
 
@@ -71,7 +71,7 @@ async def test_a_packet_from_before_prompts_were_recorded_names_none(built, pool
 
 
 async def test_a_packet_without_a_reply_has_nothing_to_compare(built, pool, call) -> None:
-    with pytest.raises(Conflict, match="got no reply"):
+    with pytest.raises(Conflict, match="has no stored reply"):
         await replay(sent(built, built.manifest), pool, call, generate=True)
 
 
@@ -89,7 +89,7 @@ async def test_without_that_model_it_says_so_and_not_that_the_prompt_differs(bui
     found = await replay(sent(built, built.manifest), pool, call, generate=False)
     assert (found.same_prompt, found.same_model, found.model) == (None, False, built.packet.role)
     answered = msgspec.structs.replace(sent(built, built.manifest), reply={"text": "So.", "seed": 1})
-    with pytest.raises(Conflict, match=r"a model that is there no more \(print-1\)"):
+    with pytest.raises(Conflict, match=r"a model that is no longer configured \(print-1\)"):
         await replay(answered, pool, call, generate=True)
 
 

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.archive.reading.reader import ID_MAX_CHARS
-from gaiad.turn.reply_gate import ReplyGate
+from gaiad.turn.acting import ReplyGate
 
 
 def through(pieces, known=("tp-1",)):
@@ -43,14 +43,14 @@ def test_a_bracket_that_is_no_citation_does_not_wait_for_its_end():
     gate = ReplyGate("RESPONSE", ())
     assert gate.feed("a list [1, 2") == "a list [1, 2"
     assert gate.feed(" and [Pa") == " and"
-    assert gate.feed("rts") == " [Parts"
+    assert gate.feed("rts of the") == " [Parts of the"
     assert gate.feed(" ") == ""
     assert gate.finish() == " "
 
 
 def test_an_opening_that_is_never_closed_is_shown_in_the_end():
-    assert through(["see [Packet: tp-1"])[0] == "see [Packet: tp-1"
-    assert through(["see [Packet: " + "x" * 500])[0] == "see [Packet: " + "x" * 500
+    assert through(["see [Packet: tp-1"])[0] == "see (Packet: tp-1"
+    assert through(["see [Packet: " + "x" * 500])[0] == "see (Packet: " + "x" * 500
 
 
 @given(

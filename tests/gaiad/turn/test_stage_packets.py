@@ -1,7 +1,7 @@
 """What each stage of a turn may write: as much as its contract gives it, whatever length the answer was asked for."""
 
 from council.stages import stage_table
-from gaiad.clock import SystemClock
+from gaiad.base.clock import SystemClock
 from gaiad.models.plain.scripted import ScriptedReply
 from tests.makers.council_house import House
 

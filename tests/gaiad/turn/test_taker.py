@@ -3,15 +3,15 @@
 import pytest
 import structlog
 
-from gaiad.chat_schemas import ChatAnswer, ChatRequest
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, Conflict, WorkerDied
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, Conflict, WorkerDied
 from gaiad.models.plain.scripted import ScriptedReply
-from gaiad.turn.remembering import Keeper
+from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.chat import ChatAnswer, ChatRequest
 from tests.makers.council_house import ROLES, House
 
 
-class LosingKeeper(Keeper):
+class LosingKeeper(TurnStore):
     """Cannot write the log, or the memory."""
 
     lost = frozenset()
@@ -31,7 +31,7 @@ class Stage:
     """A house whose every role says the same, and one session in it."""
 
     def __init__(self, house):
-        self.house, self.archive, self.taker, self.keeper = house, house.archive, house.taker, house.keeper
+        self.house, self.archive, self.taker, self.turn_store = house, house.archive, house.taker, house.turn_store
         self.histories, self.contexts = [], []
         gather = house.assembler.gather
 
@@ -69,7 +69,7 @@ async def make_stage(open_archive, tmp_path, config):
         home = tmp_path / "house"
         home.mkdir()
         clock, says = SystemClock("UTC"), dict.fromkeys(ROLES, said)
-        house = House(home, await open_archive(), clock, config, says, keeper=LosingKeeper, history_turns=2)
+        house = House(home, await open_archive(), clock, config, says, turn_store=LosingKeeper, history_turns=2)
         houses.append(await house.open())
         return Stage(house)
 
@@ -80,7 +80,7 @@ async def make_stage(open_archive, tmp_path, config):
 
 async def test_a_log_that_cannot_be_written_costs_neither_answer_nor_memory(make_stage, call):
     stage = await make_stage()
-    stage.keeper.lost = {"log"}
+    stage.turn_store.lost = {"log"}
     answer = await stage.say("hello", call)
     assert (answer.answer, answer.status) == ("I heard you.", "SUCCESS")
     assert answer.notes == ["its packet was not kept: OSError('disk full')"]
@@ -89,18 +89,18 @@ async def test_a_log_that_cannot_be_written_costs_neither_answer_nor_memory(make
 
 async def test_a_memory_that_cannot_be_written_costs_neither_answer_nor_packet(make_stage, call):
     stage = await make_stage()
-    stage.keeper.lost = {"memory"}
+    stage.turn_store.lost = {"memory"}
     answer = await stage.say("hello", call)
     assert answer.answer == "I heard you."
     assert answer.notes == ["not remembered: the number is taken"]
-    last = await stage.keeper.last_packet("s", call, stage.house.models["codemind"].fingerprint)
+    last = await stage.turn_store.last_packet("s", call, stage.house.models["codemind"].fingerprint)
     assert last is not None
     assert last.packet_id == answer.packet_id
 
 
 async def test_a_lost_write_does_not_hide_the_error_of_the_model(make_stage, call):
     stage = await make_stage(error="worker_died")
-    stage.keeper.lost = {"log", "memory"}
+    stage.turn_store.lost = {"log", "memory"}
     with pytest.raises(WorkerDied, match="the script says"):
         await stage.say("hello", call)
 
@@ -216,7 +216,8 @@ async def test_a_repeat_of_a_turn_that_asked_the_person_is_no_answer_either(make
 async def test_a_repeat_whose_log_is_gone_has_what_the_memory_has(make_stage, call):
     stage = await make_stage()
     first = await stage.say("hello", call, idempotency_key="k1")
-    await stage.house.turn_log._files.write("local", lambda connection: connection.execute("DELETE FROM turns"))
+    gone = "DELETE FROM turn_records"
+    assert await stage.house.databases.write("local", lambda connection: connection.execute(gone).rowcount) == 1
     again = await stage.say("hello", call, idempotency_key="k1")
     assert (again.turn_id, again.answer, again.packet_id, again.tokens) == (first.turn_id, first.answer, "", {})
 

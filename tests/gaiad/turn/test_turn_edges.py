@@ -6,16 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from gaiad.chat_schemas import ChatRequest
-from gaiad.clock import SystemClock
-from gaiad.errors import DeadlineExceeded, GaiadError, TokenBudgetError
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import DeadlineExceeded, GaiadError, TokenBudgetError
+from gaiad.base.ports import RequestContext
 from gaiad.ledger.turn_log import CUT_OFF
 from gaiad.models.plain.scripted import ScriptedReply
-from gaiad.ports import Call
-from gaiad.turn.as_it_happens import AsItHappens
+from gaiad.turn.cognition import NOT_TOLD
+from gaiad.turn.stage_call import ENDED
+from gaiad.turn.turn_store import decode_sent
+from gaiad.turn.whole_turn import WorkStream
+from gaiad.wire.chat import ChatRequest
 from tests.makers.council_house import ROLES, House
 
-PLANS, ACTS, VERIFIES = "think step by step", "Answer the user now", "step by step. Write one VERIFY"
+PLANS, ACTS, VERIFIES = "think step by step", "Answer the user now", "the plan, step by step"
 PLAN = 'PLAN: {"confidence": 0.9, "steps": ["Say it"]}'
 GOOD = 'VERIFY: {"outcome": "success", "summary": "so it is"}'
 BAD = GOOD.replace("success", "fail")
@@ -24,7 +27,7 @@ PLAIN = "RESPONSE: It is Zephyrine."
 
 def says(answer, verdict=GOOD):
     replies = [
-        ScriptedReply(text=PLAN, match="PLAN: block|errors, gaps"),
+        ScriptedReply(text=PLAN, match="think step by step|errors, gaps"),
         ScriptedReply(text=verdict, match=VERIFIES),
         *answer,
         ScriptedReply(text=PLAIN),
@@ -50,7 +53,7 @@ async def open_house(tmp_path, open_archive, config):
 
 @pytest.mark.parametrize(
     "opening",
-    ["EXECUTE: ", "EXECUTE : ", "**EXECUTE:** ", "##### EXECUTE: ", "__EXECUTE__: ", "\u200bEXECUTE: ", "**PLAN**: "],
+    ["EXECUTE: ", "EXECUTE : ", "**EXECUTE:** ", "##### EXECUTE: ", "__EXECUTE__: ", "\u200bEXECUTE: "],
 )
 async def test_a_block_that_the_answer_may_not_have_stops_it_however_it_is_spelled(open_house, opening):
     bad = f'RESPONSE: I will see.\n{opening}{{"argv": ["touch", "x"], "why": "y"}}\n'
@@ -101,7 +104,7 @@ async def test_who_waits_for_an_earlier_turn_is_told_when_it_takes_too_long(open
 async def test_a_turn_that_is_left_has_a_row_for_the_stage_it_was_at(open_house):
     slow = ScriptedReply(text=PLAIN, match=ACTS, delay_ms=60.0, chunk_characters=3)
     async with open_house(slow) as house:
-        events = house.taker.take(ChatRequest(message="hello", session_id="s", depth="full"), Call())
+        events = house.taker.take(ChatRequest(message="hello", session_id="s", depth="full"), RequestContext())
         async for name, _ in events:
             if name == "delta":
                 break
@@ -164,19 +167,65 @@ async def test_a_failed_answer_is_marked_as_such_in_the_next_packet(open_house):
     async with open_house(verdict=BAD) as house:
         await house.say("hello")
         _, turn = await house.say("and now?", depth="fast")
-        from gaiad.turn.remembering import decode_sent
-
         packet = decode_sent(await house.cognition.find("local", turn.stages[0].packet_id)).packet
         assert "failed its verification" in packet.history[-1].text
 
 
 async def test_an_interrupt_is_remembered_as_an_event_and_no_page(open_house):
-    loop = ScriptedReply(text="RESPONSE: " + "again and again and " * 60, match=ACTS)
-    async with open_house(loop) as house:
+    command = ScriptedReply(text="RESPONSE: Gladly.\n$ rm -r x", match=ACTS)
+    async with open_house(command) as house:
         await house.say("hello", depth="fast")
-        (turn,) = await house.archive.session_turns("s", Call())
-        assert "repeats" in turn.metadata["interrupts"][0]
+        (turn,) = await house.archive.session_turns("s", RequestContext())
+        assert "command" in turn.metadata["interrupts"][0]
         assert [block.marker for block in turn.blocks] == ["RESPONSE"]
+
+
+async def test_a_loop_ends_the_answer_with_a_note(open_house):
+    async with open_house(ScriptedReply(text="RESPONSE: Well, " + "again and again and " * 60, match=ACTS)) as house:
+        answer, turn = await house.say("hello", depth="fast")
+        assert [row.verdict for row in turn.stages] == ["ok"]
+        assert answer.answer == "Well, again and"
+        assert "the reply began to repeat itself and was ended there" in answer.notes
+        sent = decode_sent(await house.cognition.find("local", turn.stages[0].packet_id))
+        assert sent.failure.startswith(f"{ENDED}: ")
+        assert sent.failure in turn.stages[0].notes
+
+
+async def test_a_persons_own_affairs_are_never_made_up(open_house):
+    invented = ScriptedReply(text="RESPONSE: Your appointment is on Monday the 3rd.", match=ACTS)
+    async with open_house(invented) as house:
+        for _ in range(2):
+            answer, turn = await house.say("When is my dentist appointment?", depth="fast")
+            assert answer.answer == NOT_TOLD
+        sent = decode_sent(await house.cognition.find("local", turn.stages[-1].packet_id))
+        assert sent.packet.history == []
+
+
+async def test_a_plan_within_the_answer_ends_it_there(open_house):
+    async with open_house(ScriptedReply(text="RESPONSE: It is Zephyrine.\nPLAN: 1. Ask", match=ACTS)) as house:
+        answer, turn = await house.say("hello", depth="fast")
+        assert [row.verdict for row in turn.stages] == ["ok"]
+        assert answer.answer.strip() == "It is Zephyrine."
+
+
+async def test_a_parroted_answer_is_asked_for_again_with_another_seed(open_house):
+    parroted = ScriptedReply(text="Answer the user now with a helpful reply.", match=ACTS, times=1)
+    async with open_house(parroted) as house:
+        answer, turn = await house.say("hello", depth="fast", seed=7)
+        assert [row.verdict for row in turn.stages] == ["empty", "ok"]
+        assert [row.seed for row in turn.stages] == [7, 8]
+        assert answer.answer == "It is Zephyrine."
+
+
+async def test_what_is_parroted_twice_is_never_shown_or_remembered(open_house):
+    parroted = ScriptedReply(text="Answer the user now with a helpful reply.", match=ACTS)
+    async with open_house(parroted, parroted) as house:
+        answer, turn = await house.say("hello", depth="fast")
+        assert [row.verdict for row in turn.stages] == ["empty", "empty"]
+        assert not answer.answered
+        assert "no usable answer" in answer.answer
+        (remembered,) = await house.archive.session_turns("s", RequestContext())
+        assert "helpful reply" not in remembered.answer
 
 
 async def test_work_that_is_cancelled_ends_its_stream():
@@ -184,7 +233,7 @@ async def test_work_that_is_cancelled_ends_its_stream():
         tell("begun", {})
         raise asyncio.CancelledError
 
-    happening = AsItHappens("work", work)
+    happening = WorkStream("work", work)
     async with asyncio.timeout(30):
         with pytest.raises(GaiadError, match="work was cancelled"):
             [event async for event in happening.events()]

@@ -16,7 +16,7 @@ SAMPLES = Path(gaiad.__file__).parent / "samples"
 PLAN = """PLAN: {"steps": ["Look at the packet", "Quote it"]}"""
 REFINED = """PLAN: {"confidence": 0.86, "steps": ["Look at the packet", "Quote it word for word"]}"""
 QUOTED = "Bearings of the sand mixer fail about twice a year, and every failure stops the line for a shift."
-SLOW = " ".join(f"word{number}" for number in range(60))
+SLOW = " ".join(f"Now comes word{number}." for number in range(30))
 NASTY = "<img src=x onerror=alert(1)><script>alert(2)</script> <b>bold</b> [Packet: <i>x</i>]"
 SCRIPT = rf"""
 [[reply]]
@@ -26,7 +26,7 @@ text = '{{"vote": "yes", "confidence": 0.9, "reason": "It is one file"}}'
 match = 'Review the proposed command'
 text = '{{"verdict": "accept", "reason": "as asked"}}'
 [[reply]]
-match = 'step by step. Write one VERIFY'
+match = 'the plan, step by step'
 text = 'VERIFY: {{"outcome": "success", "summary": "It stands in the packet."}}'
 [[reply]]
 match = 'think step by step'
@@ -38,20 +38,20 @@ text = 'PLAN: {{"confidence": 0.1, "steps": ["Guess"]}}'
 match = 'errors, gaps and risks'
 text = '{REFINED}'
 [[reply]]
-match = 'delete the old log[\s\S]*Answer the user now'
+match = 'Answer the user now[\s\S]*delete the old log'
 text = '''EXECUTE: {{"argv": ["touch", "a b.txt"], "why": "it is old"}}
 RESPONSE: I would do that one thing.'''
 [[reply]]
-match = 'So late[^\n]*\n\n'
+match = 'So late[^\n]*\s*(assistant:?)?\s*\Z'
 text = "RESPONSE: Late."
 delay_ms = 8000.0
 [[reply]]
-match = 'tell me slowly[^\n]*\n\n'
-text = "RESPONSE: {SLOW} the end."
+match = 'tell me slowly[^\n]*\s*(assistant:?)?\s*\Z'
+text = "RESPONSE: {SLOW} That is the end."
 delay_ms = 120.0
 chunk_characters = 7
 [[reply]]
-match = 'say it twice[^\n]*\n\n'
+match = 'say it twice[^\n]*\s*(assistant:?)?\s*\Z'
 text = '''RESPONSE: This is how it is done, and it takes one line only, which you may type yourself at once:
 $ rm -rf /home
 and then all is gone.'''
@@ -62,17 +62,14 @@ match = 'say it twice'
 text = "RESPONSE: Better said with care."
 delay_ms = 60.0
 [[reply]]
-match = 'be nasty[^\n]*\n\n'
+match = 'be nasty[^\n]*\s*(assistant:?)?\s*\Z'
 text = "RESPONSE: {NASTY}"
 [[reply]]
-match = 'write to me[^\n]*\n\n'
+match = 'write to me[^\n]*\s*(assistant:?)?\s*\Z'
 text = "RESPONSE: Write to ada@example.org, or to bob@example.org."
 [[reply]]
-match = 'bearings[^\n]*\n\n'
-text = '''RESPONSE: Two things are known:
-
-1. **Failures** come often: "{QUOTED}" [Packet: tp-20250928-134500]
-2. They cost `a shift` each time.'''
+match = 'bearings[^\n]*\s*(assistant:?)?\s*\Z'
+text = "RESPONSE: {QUOTED} [Packet: tp-20250928-134500]"
 delay_ms = 10.0
 [[reply]]
 text = "RESPONSE: I heard you."

@@ -10,6 +10,9 @@ from tests.gaiad.web.conftest import NASTY, QUOTED, SLOW
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+AFTER_IT = "Mara hears it two days before. The question was what exactly she hears."
+"""The rest of its paragraph, which is cited as a whole."""
+
 
 async def say(page, words, depth=""):
     if depth:
@@ -31,7 +34,7 @@ async def test_an_answer_is_shown_while_it_is_written_with_the_council_at_work(o
         await expect(page.locator(".answer")).to_contain_text("word3")
         assert "the end" not in await page.inner_text(".answer")
         assert (await page.locator(".stage-mark").all_inner_texts())[:3] == ["plan", "refine", "act"]
-        assert await answered(page) == f"{SLOW} the end."
+        assert await answered(page) == f"{SLOW} That is the end."
         await page.click(".work > summary")
         steps = await page.inner_text(".steps")
         assert "Lite planned" in steps
@@ -43,9 +46,9 @@ async def test_a_citation_opens_its_packet_at_the_quoted_words(opened):
     async with opened() as window:
         page = window.page
         await say(page, "What did we say about the bearings?")
-        assert "Failures come often" in await answered(page)
+        assert QUOTED in await answered(page)
         await page.click(".answer .cite")
-        await expect(page.locator("#packet mark.exact")).to_have_text(QUOTED.removesuffix("."))
+        await expect(page.locator("#packet mark.exact")).to_have_text(f"{QUOTED} {AFTER_IT}")
         await expect(page.locator("#packet mark.exact")).to_be_in_viewport()
         await page.keyboard.press("Escape")
         await expect(page.locator("#packet")).to_be_hidden()
@@ -95,12 +98,12 @@ async def test_a_reload_in_the_middle_loses_nothing_said_and_nothing_typed(opene
         await expect(page.locator(".answer")).to_contain_text("word2")
         await page.fill("#message", "and then")
         await page.reload()
-        await expect(page.locator(".turn.running .answer")).to_contain_text("word0 word1")
+        await expect(page.locator(".turn.running .answer")).to_contain_text("word0. Now comes word1.")
         assert await page.input_value("#message") == "and then"
-        assert await answered(page) == f"{SLOW} the end."
+        assert await answered(page) == f"{SLOW} That is the end."
         assert await page.locator(".turn").count() == 1
         await page.reload()
-        assert await answered(page) == f"{SLOW} the end."
+        assert await answered(page) == f"{SLOW} That is the end."
 
 
 async def test_an_answer_is_stopped_by_its_button_and_asked_again(opened):
@@ -133,7 +136,7 @@ async def test_a_daemon_that_goes_and_comes_back_is_waited_for_and_what_was_type
         await asyncio.to_thread(served.stop)
         try:
             await expect(page.locator("#banner")).to_contain_text("gaiad is not answering")
-            await say(page, "Is anybody there?")
+            await say(page, "I am back.")
             await expect(page.locator(".unsent")).to_contain_text("Not sent: gaiad is away")
             await page.fill("#message", "and a draft")
         finally:
@@ -211,5 +214,21 @@ async def test_an_empty_memory_is_said_to_be_empty(opened, served):
             "**/status?*", lambda route: route.fulfill(json={"packets": 0, "tenants": ["local"], "degraded": []})
         )
         await page.reload()
-        await expect(page.locator(".welcome")).to_contain_text("gaiad ingest FOLDER")
+        await expect(page.locator(".welcome")).to_contain_text("Import your conversations")
         await expect(page.locator(".welcome .try")).to_have_count(0)
+
+
+async def test_a_conversation_is_renamed_where_it_is_listed(opened):
+    async with opened() as window:
+        page = window.page
+        await say(page, "Remember the bittern.")
+        await answered(page)
+        await page.click(".session-list .rename")
+        await page.fill(".session-name", "Birds of the reeds")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".session-list a[aria-current]")).to_contain_text("Birds of the reeds")
+        await page.click(".session-list .rename")
+        await page.fill(".session-name", "Never this")
+        await page.keyboard.press("Escape")
+        await page.reload()
+        await expect(page.locator(".session-list a[aria-current]")).to_contain_text("Birds of the reeds")

@@ -53,7 +53,7 @@ async def test_an_earlier_packet_stands_below_the_answer_and_opens(opened, serve
             }""",
             PACKET,
         )
-        shown = f"In [Packet: {PACKET}] we also covered <b>it</b>"
+        shown = "In 1 we also covered <b>it</b>"
         assert await page.locator(".also-words").all_inner_texts() == [shown, shown]
         assert await page.locator(".answer .also-words").count() == 0
         await page.locator(".also .verdict[aria-label^='Useful']").first.click()

@@ -176,5 +176,5 @@ async def test_a_login_that_ends_is_said_and_what_was_typed_stays(opened, served
         await page.wait_for_selector('body[data-link="open"]')
         assert await page.input_value("#message") == "half a thought"
         await page.click("text=Log out")
-        await expect(page.locator("main")).to_contain_text("Nobody is logged in here")
+        await expect(page.locator("main")).to_contain_text("You are not logged in")
         window.forgive("Failed to load resource")

@@ -33,6 +33,20 @@ async def found(run, passage):
     return await run("passages", expression, {"pages": PAGES, "passage": passage})
 
 
+async def test_words_are_found_through_marks_lines_and_quotes_and_each_citation_has_its_own(run):
+    pages = [{"page_id": "p", "text": '## 1. **Two** lights\n- The "lantern" on the pier\n- `lit` at dusk'}]
+    said = 'Mar 3: assistant: "1. Two lights\n- The "lantern" on the pier\n- lit at dusk"'
+    expression = (
+        "(({ pages, said }) => { const one = it.findPassage(pages, { said }); return [one.start, one.end] })(given)"
+    )
+    whole = [3, len(pages[0]["text"])]
+    assert await run("passages", expression, {"pages": pages, "said": f"{said} "}) == whole
+    cited = [{"quote": "Quite another."}, {"quote": pages[0]["text"]}, {"quote": "Two **lights**"}]
+    choose = "given.said.map((said) => given.cited.indexOf(it.citationOf(said, given.cited)))"
+    asked = [said, f"{said} [Packet: p] user: “two lights”", "There is nothing like it in them"]
+    assert await run("passages", choose, {"said": asked, "cited": cited}) == [1, 2, -1]
+
+
 async def test_a_passage_is_found_by_its_characters_its_words_or_its_nearest_sentence(run):
     assert await found(run, {"page_id": "p2", "start": 31, "end": 44}) == ["p2", "Naïve 😀 signs", True]
     assert await found(run, {"said": 'It is "lit  at\ndusk" there '}) == ["p1", "lit at dusk", True]
@@ -59,15 +73,52 @@ async def test_text_becomes_blocks_and_code_keeps_its_marks(run):
     ]  # fmt: skip
 
 
+async def test_tables_and_links_are_elements_and_other_schemes_are_text(run):
+    script = """(() => {
+      const node = document.createElement('div');
+      it.showText(node, given, () => {});
+      return [node.querySelectorAll('td').length, node.querySelector('a').href, node.querySelectorAll('a').length];
+    })()"""
+    text = "| a | b |\n|---|---|\n| 1 | [x](https://example.org/y) |\n\n[z](javascript:alert(1))"
+    assert await run("rich_text", script, text) == [2, "https://example.org/y", 1]
+
+
+async def test_what_is_indented_below_an_item_is_a_list_or_a_table_of_its_own(run):
+    script = """(() => {
+      const node = document.createElement('div');
+      it.showText(node, given, () => {});
+      const count = (path) => node.querySelectorAll(path).length;
+      return [node.children.length, ...[':scope > ul > li', 'li > ul > li', 'li td', 'li .cite'].map(count)];
+    })()"""
+    text = "- Ada:\n  - one\n  - two [Packet: p]\n- Bo:\n  | a | b |\n  |---|---|\n  | 1 | 2 |\n  [Packet: p]\n- end"
+    assert await run("rich_text", script, text) == [1, 3, 2, 2, 2]
+
+
+async def test_hits_of_a_conversation_stand_together(run):
+    hits = [
+        {"packet_id": "a", "session_id": ""},
+        {"packet_id": "b", "session_id": "s"},
+        {"packet_id": "a", "session_id": ""},
+    ]
+    groups = await run("archive", "it.together(given).map((group) => group.map((hit) => hit.packet_id))", hits)
+    assert groups == [["a", "a"], ["b"]]
+
+
+async def test_every_month_stands_in_the_timeline(run):
+    months = await run("browse", "it.everyMonth(given)", ["2025-11", "2026-02"])
+    assert months == ["2025-11", "2025-12", "2026-01", "2026-02"]
+
+
 async def test_blocks_that_did_not_change_stay_the_same_elements(run):
     script = """(() => {
       const node = document.createElement('div');
       it.showText(node, 'One\\n\\nTwo', () => {});
       const first = node.firstChild;
       it.showText(node, 'One\\n\\nTwo and **more** [Packet: a b]\\n\\nThree', () => {});
-      return [node.firstChild === first, node.children.length, node.textContent, node.querySelector('button').title];
+      const mark = node.querySelector('.cite');
+      return [node.firstChild === first, node.children.length, node.textContent, mark.dataset.packet];
     })()"""
-    assert await run("rich_text", script) == [True, 3, "OneTwo and more [Packet: a b]Three", "Open packet a b"]
+    assert await run("rich_text", script) == [True, 3, "OneTwo and more 1Three", "a b"]
 
 
 async def test_a_turn_is_the_sum_of_its_events(run):
@@ -140,9 +191,9 @@ async def test_turns_that_came_to_nothing_stand_between_those_that_memory_keeps(
     assert await run("turn_model", expression, [turns, records]) == [
         ["t1", "No answer came: why", True],
         ["t2", "", False],
-        ["t3", "Stopped before its end: this is no whole answer.", True],
+        ["t3", "Stopped before its end: this answer is incomplete.", True],
         ["t4", "", False],
-        ["t5", "gaiad ended before this answer was whole.", True],
+        ["t5", "gaiad ended before this answer was complete.", True],
     ]
 
 

@@ -1,13 +1,45 @@
 """The other places of the page in a real browser: archive, research, approvals, council, status."""
 
+import json
 import re
 
 import pytest
 from playwright.async_api import expect
 
-from tests.gaiad.web.conftest import QUOTED, SAMPLES
+from tests.gaiad.web.conftest import SAMPLES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+EXPORTED = {
+    "title": "Moss on the roof",
+    "create_time": 1709280000.0,
+    "update_time": 1709280060.0,
+    "conversation_id": "11111111-2222-3333-4444-555555555555",
+    "current_node": "b",
+    "mapping": {
+        "a": {
+            "id": "a",
+            "parent": None,
+            "children": ["b"],
+            "message": {
+                "id": "a",
+                "author": {"role": "user"},
+                "create_time": 1709280000.0,
+                "content": {"content_type": "text", "parts": ["How do I get moss off the roof?"]},
+            },
+        },
+        "b": {
+            "id": "b",
+            "parent": "a",
+            "children": [],
+            "message": {
+                "id": "b",
+                "author": {"role": "assistant"},
+                "create_time": 1709280060.0,
+                "content": {"content_type": "text", "parts": ["Brush it off in dry weather."]},
+            },
+        },
+    },
+}
 TOPIC = "Acoustic monitoring of foundry bearings"
 
 
@@ -32,6 +64,19 @@ async def test_a_search_says_why_each_hit_stands_there_and_opens_it_where_it_sta
         await expect(page.locator(".hit").first.locator("h2")).to_have_text(TOPIC)
 
 
+async def test_a_file_is_imported_and_a_month_chosen(opened, served, tmp_path):
+    export = tmp_path / "conversations.json"
+    export.write_text(json.dumps([EXPORTED]))
+    async with opened("#/archive") as window:
+        page = window.page
+        await page.set_input_files("input[type=file]", export)
+        await expect(page.locator(".imports")).to_contain_text("1 conversation")
+        await page.locator('.month[aria-label^="March 2024"]').click()
+        await expect(page.locator(".browse-list a")).to_have_text(["Moss on the roof"])
+        await page.locator(".browse-list a").click()
+        await expect(page.locator("#packet .said")).to_have_count(2)
+
+
 async def test_a_search_in_vain_says_so(opened):
     async with opened("#/archive?q=xylophonezzz&mode=bm25") as window:
         await expect(window.page.locator(".told")).to_contain_text("Nothing was found for “xylophonezzz”")
@@ -47,14 +92,13 @@ async def test_a_research_run_unfolds_and_its_quotes_open_at_their_characters(op
         assert steps[0].startswith("Searching: ")
         assert "1 relevant packet" in steps[1]
         assert "That is enough, confidence" in steps[2]
-        await page.locator(".quote", has_text=QUOTED).click()
-        await expect(page.locator("#packet mark.exact")).to_have_text(QUOTED)
+        quote = page.locator(".quote").first
+        words = await quote.locator(".stored").inner_text()
+        await quote.click()
+        await expect(page.locator("#packet mark.exact")).to_have_text(words)
         await page.keyboard.press("Escape")
-        cited = (
-            "[...document.querySelectorAll('.result .cite')].find((one) => one.previousSibling.data.includes(given))"
-        )
-        await page.evaluate(f"(given) => {cited}.click()", QUOTED)
-        await expect(page.locator("#packet mark.exact")).to_have_text(QUOTED)
+        await page.locator(".result .answer .cite").first.click()
+        await expect(page.locator("#packet mark.exact")).to_have_count(1)
         await page.reload()
         await expect(page.locator(".result-head .verdict")).to_have_text("answered")
 
@@ -96,7 +140,7 @@ async def test_a_command_is_shown_exactly_and_runs_only_after_a_second_word(open
         await card.get_by_text("Deny").click()
         await expect(page.locator(".decided .state")).to_have_text("denied")
         await page.evaluate(f"location.hash = '#/chat/{waiting['session_id']}'")
-        await page.click("text=See what became of it")
+        await page.click("text=See the result")
         await expect(page.locator(f".decided details[open][data-id='{waiting['id']}']")).to_be_in_viewport()
         await expect(page.locator(".badge")).to_have_count(0)
 
@@ -193,4 +237,4 @@ async def test_another_tenant_is_another_memory(opened, served):
         await expect(page.locator(".session-list a")).to_have_count(0)
         await expect(page.locator(".welcome .try").first).to_be_visible()
         await page.evaluate("location.hash = '#/archive'")
-        await expect(page.locator(".told")).to_contain_text("1 packet of")
+        await expect(page.locator(".browse [role=status]")).to_have_text("1 conversation or record")

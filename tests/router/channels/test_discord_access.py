@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from gaiad.config import load_config
-from gaiad.errors import ConfigError
-from router.channels.discord import DiscordChannel
-from router.channels.discord_access import AllowList, allow_list, read_token
+from gaiad.base.config import load_config
+from gaiad.base.errors import ConfigError
+from router.channels.discord import AllowList, DiscordChannel, allow_list, read_settings, read_token
 
 SERVER, PLACE, ONE, OTHER = 100000000000000001, 200000000000000001, 110000000000000001, 120000000000000001
 LISTS = {"servers": f'["{SERVER}"]', "users": f'["{ONE}", "{OTHER}"]', "channels": f'["{PLACE}"]'}
@@ -17,7 +16,8 @@ LISTS = {"servers": f'["{SERVER}"]', "users": f'["{ONE}", "{OTHER}"]', "channels
 
 def settings(**changed):
     values = {"enabled": "true", "token_env": "THE_TOKEN", **LISTS} | changed
-    return load_config(environment={}, assignments=[f"discord.{key}={value}" for key, value in values.items()]).discord
+    assignments = [f"discord.{key}={value}" for key, value in values.items()]
+    return read_settings(load_config(environment={}, assignments=assignments).channels["discord"])
 
 
 def test_server_user_and_place_all_have_to_fit():
@@ -81,20 +81,18 @@ def test_what_is_no_token_is_not_repeated_in_the_message(tmp_path):
 def test_a_folder_and_a_pipe_are_no_token(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         read_token(settings(token_env="", token_file=str(tmp_path)), {})
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         read_token(settings(token_env="", token_file=os.devnull), {})
 
 
 def test_the_library_is_not_loaded_until_the_channel_is_enabled():
-    code = "import sys, gaiad.daemon, gaiad.service; print('discord' in sys.modules)"
+    code = "import sys, gaiad.daemon.daemon, gaiad.service.service; print('discord' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):
-    for name in ("router.channels.discord_client", "router.channels.discord_errors"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "router.channels.discord_client", raising=False)
     monkeypatch.setitem(sys.modules, "discord", None)
     monkeypatch.delattr("router.channels.discord_client", raising=False)
-    monkeypatch.delattr("router.channels.discord_errors", raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'gaiad\[discord\]'"):
         DiscordChannel(settings(), {"THE_TOKEN": "abc"})

@@ -3,8 +3,8 @@
 import aiohttp
 import pytest
 
-from gaiad.errors import Unavailable
-from router.channels.discord_errors import translated
+from gaiad.base.errors import Unavailable
+from router.channels.discord_client import translated
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.config import load_config
-from gaiad.errors import Unavailable
+from gaiad.base.config import load_config
+from gaiad.base.errors import Unavailable
 from router.channels.sandbox import Programs, find_programs, sandbox_arguments, system_view
 from router.channels.shell_limits import shell_limits, shell_numbers
 

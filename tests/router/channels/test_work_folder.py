@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from gaiad.config import load_config
-from gaiad.errors import Unavailable
+from gaiad.base.config import load_config
+from gaiad.base.errors import Unavailable
 from router.channels.shell_limits import shell_limits
 from router.channels.work_folder import WorkFolder
 

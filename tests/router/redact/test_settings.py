@@ -2,7 +2,7 @@
 
 import pytest
 
-from gaiad.errors import ConfigError
+from gaiad.base.errors import ConfigError
 from router.redact import RedactionSettings, channel_stages, redact, redaction_rules
 from router.redact.settings import STAGES, redaction_table
 
@@ -31,8 +31,8 @@ def test_a_channel_can_be_switched_on_off_or_to_some_stages_in_their_order() -> 
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        ({"slack": True}, "redaction.channels.slack: slack is no channel; there are cli_chat"),
-        ({"web_chat": ["pii", "spam"]}, "redaction.channels.web_chat: spam is no stage; write true, false or pii"),
+        ({"slack": True}, "redaction.channels.slack: slack is not a channel; use one of cli_chat"),
+        ({"web_chat": ["pii", "spam"]}, "redaction.channels.web_chat: spam is not a stage; write true, false or pii"),
     ],
 )
 def test_what_is_no_channel_or_stage_is_named(overrides: dict[str, bool | list[str]], says: str) -> None:
@@ -45,7 +45,10 @@ def test_what_is_no_channel_or_stage_is_named(overrides: dict[str, bool | list[s
     [
         (RedactionSettings(names=["Jane", "..."]), r"redaction.names: '...' has no letter or digit"),
         (RedactionSettings(phrases=["x" * 81]), "redaction.phrases: 'x+'... has 81 characters; 80 is the most"),
-        (RedactionSettings(phone_regions=["usa"]), "redaction.phone_regions: 'usa' is no country; write two letters"),
+        (
+            RedactionSettings(phone_regions=["usa"]),
+            "redaction.phone_regions: 'usa' is not a country; write two",
+        ),
         (
             RedactionSettings(phone_regions=["GB", "UK"]),
             "redaction.phone_regions: no country of 'UK' has phone numbers",

@@ -4,7 +4,7 @@ import hnswlib
 import numpy as np
 import pytest
 
-from gaiad.archive.dense.hnsw_file import MappedVectors
+from gaiad.archive.dense.hnsw_base import MappedVectors
 from gaiad.archive.dense.vector_file import BrokenIndex
 
 

@@ -8,11 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from gaiad.archive.dense import base_build, hnsw_build, vector_file, vectors
+from gaiad.archive.dense import hnsw_build, vector_file, vector_index, vectors
 from gaiad.archive.dense.vector_index import VectorIndex
-from gaiad.archive.storing.migrations import archive_migrations
-from gaiad.errors import BadInput, WorkerDied
-from gaiad.ports import Call
+from gaiad.base.errors import BadInput, WorkerDied
+from gaiad.base.ports import RequestContext
 from gaiad.store.database import connect
 
 
@@ -206,26 +205,6 @@ def test_a_damaged_file_is_noticed_named_and_rebuilt(make_shelf, exact_scan_max,
         assert found.tolist() == [ids[5]], label
 
 
-@pytest.mark.parametrize("exact_scan_max", [1000, 50], ids=["exact", "hnsw"])
-def test_the_file_of_a_space_that_was_renamed_is_not_taken_for_the_new_ones(make_shelf, exact_scan_max):
-    shelf = make_shelf()
-    ids, rows = fill(shelf, 80), unit_vectors(80)
-    old = open_index(shelf, exact_scan_max)
-    old.add(ids, rows)
-    assert old.build_base() if exact_scan_max == 50 else old.snapshot()
-    lines = [line for line in archive_migrations()[4].splitlines() if not line.startswith("--")]
-    shelf.tenant.file.write(lambda c: [c.execute(command) for command in "\n".join(lines).split(";")])
-    new, others = open_index(shelf, exact_scan_max), unit_vectors(80, seed=5)
-    assert new.folder == old.folder
-    new.add(ids[:60], others[:60])  # and no file of its own yet
-    again = open_index(shelf, exact_scan_max)
-    assert (again.count, again.kind, again.problems) == (60, "exact", [])
-    found, cosines = again.search(others[7], 1)
-    assert (found.tolist(), cosines[0]) == ([ids[7]], pytest.approx(1.0, abs=1e-3))
-    assert again.build_base() if exact_scan_max == 50 else again.snapshot()
-    assert open_index(shelf, exact_scan_max).search(others[7], 1)[0].tolist() == [ids[7]]
-
-
 def test_all_files_deleted_is_noticed(shelf):
     ids = fill(shelf, 8)
     index = open_index(shelf)
@@ -371,9 +350,9 @@ def test_a_base_that_would_find_too_little_waits_for_more_vectors(shelf, monkeyp
     index.add(ids[:80], rows[:80])
 
     def refuse(*_):
-        raise base_build.LowRecall("too little")
+        raise vector_index.LowRecall("too little")
 
-    monkeypatch.setattr(base_build.BaseBuild, "run", refuse)
+    monkeypatch.setattr(vector_index.BaseBuild, "run", refuse)
     assert index.build_base() is False
     assert index.wants_build is False
     index.add(ids[80:], rows[80:])
@@ -382,7 +361,7 @@ def test_a_base_that_would_find_too_little_waits_for_more_vectors(shelf, monkeyp
 
 async def test_one_slice_a_call(shelf, embedder):
     fill(shelf, 12)
-    assert [await shelf.spaces.drain(embedder, Call(), 5) for _ in range(4)] == [5, 5, 2, 0]
+    assert [await shelf.spaces.drain(embedder, RequestContext(), 5) for _ in range(4)] == [5, 5, 2, 0]
     assert (shelf.spaces.count(), shelf.spaces.pending_count()) == (12, 0)
 
 
@@ -390,7 +369,7 @@ async def test_a_slice_whose_embedding_failed_waits_for_the_next_call(shelf, emb
     fill(shelf, 4)
     embedder.failing = "gone"
     with pytest.raises(WorkerDied):
-        await shelf.spaces.drain(embedder, Call(), 5)
+        await shelf.spaces.drain(embedder, RequestContext(), 5)
     embedder.failing = ""
     assert await shelf.embed_all(embedder) == 4
 
@@ -398,7 +377,7 @@ async def test_a_slice_whose_embedding_failed_waits_for_the_next_call(shelf, emb
 async def test_a_new_embedder_fills_its_space_while_the_old_one_serves(shelf, embedder, other_embedder):
     fill(shelf, 12)
     await shelf.embed_all(embedder)
-    assert await shelf.spaces.drain(other_embedder, Call(), 5) == 5
+    assert await shelf.spaces.drain(other_embedder, RequestContext(), 5) == 5
     old = await shelf.find("page", embedder)
     assert old.degraded == []
     assert "dense" in old.hits[0].retrievers
@@ -414,7 +393,7 @@ async def test_a_new_embedder_fills_its_space_while_the_old_one_serves(shelf, em
 async def test_a_change_of_embedder_goes_on_after_a_restart(shelf, embedder, other_embedder):
     fill(shelf, 12)
     await shelf.embed_all(embedder)
-    await shelf.spaces.drain(other_embedder, Call(), 5)
+    await shelf.spaces.drain(other_embedder, RequestContext(), 5)
     shelf.close()
     shelf.reopen()
     shelf.spaces.open(other_embedder)

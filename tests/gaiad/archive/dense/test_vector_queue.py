@@ -5,10 +5,10 @@ import asyncio
 import numpy as np
 import pytest
 
-from gaiad.archive.dense import base_build, vector_index, vector_queue
-from gaiad.archive.storing.text_index import index_pages, unindex_pages
-from gaiad.errors import BadInput
-from gaiad.ports import Call
+from gaiad.archive.dense import vector_index, vector_queue
+from gaiad.archive.storing.records import index_pages, unindex_pages
+from gaiad.base.errors import BadInput
+from gaiad.base.ports import RequestContext
 
 
 def rewrite(shelf, page, old, new):
@@ -36,7 +36,7 @@ async def test_a_page_rewritten_while_it_is_embedded_waits_for_the_vector_of_its
         return await embed(texts, call)
 
     monkeypatch.setattr(embedder, "embed", meanwhile)
-    assert await shelf.spaces.drain(embedder, Call(), 10) == 2
+    assert await shelf.spaces.drain(embedder, RequestContext(), 10) == 2
     assert shelf.spaces.count() == 1
     assert await shelf.embed_all(embedder) == 1
     found, cosines = shelf.spaces.current.search(embedder.vector("bread and butter"), 1)
@@ -84,14 +84,14 @@ async def test_a_build_that_died_is_tried_again_later_and_told_of_until_one_live
 
     def die(*_):
         died.append(1)
-        raise base_build.NotBuilt("building ended with status -9 (killed)")
+        raise vector_index.NotBuilt("building ended with status -9 (killed)")
 
     async def look():
-        await shelf.spaces.drain(embedder, Call(), 20)
+        await shelf.spaces.drain(embedder, RequestContext(), 20)
         await shelf.spaces._tasks.wait()
 
     with monkeypatch.context() as patched:
-        patched.setattr(base_build.BaseBuild, "run", die)
+        patched.setattr(vector_index.BaseBuild, "run", die)
         await look()
         await look()
     assert (len(died), shelf.spaces.serving.kind) == (1, "exact")
@@ -121,7 +121,7 @@ async def test_a_drain_that_ends_while_the_archive_closes_starts_no_build(make_s
     monkeypatch.setattr(shelf.spaces._tasks, "stop", stop)
     monkeypatch.setattr(vector_index.VectorIndex, "build_base", lambda _: builds.append(1))
     async with asyncio.TaskGroup() as group:
-        group.create_task(shelf.spaces.drain(embedder, Call(), 20))
+        group.create_task(shelf.spaces.drain(embedder, RequestContext(), 20))
         await inside.wait()
         group.create_task(shelf.spaces.close())
     await shelf.spaces._tasks.wait()
@@ -129,8 +129,8 @@ async def test_a_drain_that_ends_while_the_archive_closes_starts_no_build(make_s
 
 
 def test_a_build_stopped_before_its_child_begins_has_none(tmp_path, monkeypatch):
-    build = base_build.BaseBuild()
+    build = vector_index.BaseBuild()
     build.stop()
-    monkeypatch.setattr(base_build.subprocess, "Popen", lambda *_, **__: pytest.fail("a child began"))
-    with pytest.raises(base_build.NotBuilt, match="closes"):
-        build.run(tmp_path / "archive.db", 1, "f", tmp_path)
+    monkeypatch.setattr(vector_index.subprocess, "Popen", lambda *_, **__: pytest.fail("a child began"))
+    with pytest.raises(vector_index.NotBuilt, match="closes"):
+        build.run(tmp_path / "tenant.db", 1, "f", tmp_path)

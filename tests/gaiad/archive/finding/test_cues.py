@@ -4,22 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.archive.finding.cues import Wanted, bare_words, held, wanted
+from gaiad.archive.finding.query_terms import QuestionFeatures, bare_words, held, wanted
 
 
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("When did Vera move?", Wanted(when=True, number=False, names=False)),
-        ("  when was that", Wanted(when=True, number=False, names=False)),
-        ("How long has she lived there?", Wanted(when=True, number=True, names=False)),
-        ("How many boats does Otto own?", Wanted(when=False, number=True, names=False, several=True)),
-        ("What has Otto built?", Wanted(when=False, number=False, names=False, several=True)),
-        ("What did Otto build?", Wanted(when=False, number=False, names=False)),
-        ("Who repaired the roof?", Wanted(when=False, number=False, names=True)),
-        ("What books did he read?", Wanted(when=False, number=False, names=True)),
-        ("What happened when it hailed?", Wanted(when=False, number=False, names=False)),
-        ("boats", Wanted(when=False, number=False, names=False)),
+        ("When did Vera move?", QuestionFeatures(when=True, number=False, names=False)),
+        ("  when was that", QuestionFeatures(when=True, number=False, names=False)),
+        ("How long has she lived there?", QuestionFeatures(when=True, number=True, names=False)),
+        ("How many boats does Otto own?", QuestionFeatures(when=False, number=True, names=False, several=True)),
+        ("What has Otto built?", QuestionFeatures(when=False, number=False, names=False, several=True)),
+        ("What did Otto build?", QuestionFeatures(when=False, number=False, names=False)),
+        ("Who repaired the roof?", QuestionFeatures(when=False, number=False, names=True)),
+        ("What books did he read?", QuestionFeatures(when=False, number=False, names=True)),
+        ("What happened when it hailed?", QuestionFeatures(when=False, number=False, names=False)),
+        ("boats", QuestionFeatures(when=False, number=False, names=False)),
     ],
 )
 def test_a_question_asks_for(question, expected):

@@ -6,7 +6,7 @@ import pytest
 
 from gaiad.archive.finding import facets
 from gaiad.archive.finding.facets import FacetCache, load_facets
-from gaiad.schemas import Facets
+from gaiad.wire.schemas import Facets
 
 
 def plain(found: Facets) -> dict[str, object]:

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaiad.archive.finding import feedback as finding_feedback
-from gaiad.archive.finding.feedback import ELSEWHERE, GENERAL, Opinions, Verdict, added, opinion, strength
+from gaiad.archive.finding.feedback import ELSEWHERE, GENERAL, FeedbackVote, Opinions, added, opinion, strength
 from gaiad.archive.finding.query_terms import parse_query
 from gaiad.archive.storing import feedback
 
 WORDS = st.frozensets(st.sampled_from(["pump", "seal", "lamp", "tide", "heron", "kiln"]), max_size=6)
-VERDICTS = st.lists(st.builds(Verdict, st.none() | WORDS, st.sampled_from((-1, 1))), max_size=12)
+VERDICTS = st.lists(st.builds(FeedbackVote, st.none() | WORDS, st.sampled_from((-1, 1))), max_size=12)
 SHARES = st.floats(0.0, 0.5, width=32)
 SCORES = st.lists(st.floats(0.0, 4.0, width=32), min_size=2, max_size=30)
 
@@ -24,10 +24,10 @@ def test_all_that_is_said_together_stays_between_minus_one_and_one(verdicts, ask
 
 @given(WORDS, WORDS)
 def test_a_verdict_counts_most_for_its_own_question_and_never_nothing(said_for, asked):
-    counts = strength(Verdict(said_for, 1), asked)
+    counts = strength(FeedbackVote(said_for, 1), asked)
     assert ELSEWHERE <= counts <= 1.0
-    assert counts <= strength(Verdict(said_for, 1), said_for) or not said_for
-    assert strength(Verdict(None, -1), asked) == GENERAL
+    assert counts <= strength(FeedbackVote(said_for, 1), said_for) or not said_for
+    assert strength(FeedbackVote(None, -1), asked) == GENERAL
 
 
 @given(SCORES, st.data(), SHARES)

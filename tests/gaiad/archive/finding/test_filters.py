@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gaiad.archive.finding.filters import check_filters, phrase_pattern
-from gaiad.errors import BadInput
-from gaiad.schemas import Filters, MetricRange
+from gaiad.base.errors import BadInput
+from gaiad.wire.schemas import Filters, MetricRange
 
 MODELS = ["Claude 3 Opus", "GPT-4o", "claude-2", "Ümlaut", ""]
 TOPICS = ["Recursive Coherence", "recursion", "Straße", "other"]

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.errors import NotFound
-from gaiad.memory_schemas import SessionTurn, TurnMessage
-from gaiad.ports import Call
-from gaiad.research.citations import cite
-from gaiad.schemas import Filters, PacketFilter, SearchRequest
+from gaiad.base.errors import NotFound
+from gaiad.base.ports import RequestContext
+from gaiad.research.sentences import cite
+from gaiad.wire.memory import SessionTurn, TurnMessage
+from gaiad.wire.schemas import Filters, PacketFilter, SearchRequest
 
 OPEN, SHUT = "t-open", "t-shut"
-SEEING, BLIND = Call(), Call().without(["SECRET"], ["secret"])
+SEEING, BLIND = RequestContext(), RequestContext().without(["SECRET"], ["secret"])
 
 
 def turn(turn_id: str, session_id: str, words: str, **labels: list[str]) -> SessionTurn:
@@ -60,7 +60,7 @@ async def test_a_caller_may_leave_labels_out_by_himself(kept: LocalArchive) -> N
 async def test_what_is_hidden_answers_as_what_never_was(kept: LocalArchive) -> None:
     (page,) = await page_of(kept, SHUT)
     (shown,) = await page_of(kept, OPEN)
-    ways: list[Callable[[str, str, Call], Awaitable[Any]]] = [
+    ways: list[Callable[[str, str, RequestContext], Awaitable[Any]]] = [
         lambda packet, page, call: kept.pages([shown.page_id, page], call),
         lambda packet, page, call: kept.page_headers([shown.page_id, page], call),
         lambda packet, page, call: kept.search(SearchRequest(mode="page_id", page_ids=[page]), call),
@@ -138,7 +138,7 @@ async def test_only_ids_that_exist_are_told_as_hidden(kept: LocalArchive) -> Non
 
 async def test_a_label_is_a_value_and_never_sql(kept: LocalArchive) -> None:
     for label in ("') OR 1=1 --", "x\0y", "\ud800", ""):
-        blind = Call().without([label], [])
+        blind = RequestContext().without([label], [])
         assert len(await kept.list_packets(PacketFilter(), blind)) == 3
 
 
@@ -147,6 +147,6 @@ def test_a_call_hands_on_what_it_may_not_see() -> None:
     assert (part.hidden, part.guarded) == (frozenset({"SECRET"}), frozenset({"secret"}))
     wide = BLIND.without(["other"], [])
     assert wide.hidden == {"SECRET", "other"}
-    wide_cancel = Call(deadline=3.0)
+    wide_cancel = RequestContext(deadline=3.0)
     wide_cancel.without(["x"], []).cancel()
     assert wide_cancel.cancelled

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gaiad.archive.finding import lexical
-from gaiad.archive.finding.lexical import Held, LexicalIndex, Postings
+from gaiad.archive.finding.lexical import IndexState, LexicalIndex, Postings
 from gaiad.archive.finding.query_terms import Stemmer, parse_query
 from gaiad.archive.storing.catalogue import CatalogueReader
 
@@ -15,7 +15,7 @@ def postings(count):
 
 def test_the_postings_used_last_stay(monkeypatch):
     monkeypatch.setattr(lexical, "_CACHED_POSTINGS", 10)
-    held = Held(())
+    held = IndexState(())
     for word in ("harbour", "lantern"):
         held.keep(word, postings(4))
     assert held.known("harbour") is not None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.archive.finding.excerpts import excerpt, needles
+from gaiad.archive.finding.hits import excerpt, needles
 from gaiad.archive.finding.query_terms import MAX_WORDS, QueryTerm, Stemmer, parse_query, quote
 
 stemmer = None

@@ -43,7 +43,7 @@ def make_pool(rows):
         list(column) for column in zip(*rows, strict=True)
     )
     lexical, dense = np.array(lexical, np.float32), np.array(dense, np.float32)
-    return ranking.Pool(
+    return ranking.CandidatePool(
         positions=np.arange(len(rows), dtype=np.int64),
         lexical=lexical,
         words=dense,
@@ -63,7 +63,7 @@ def make_pool(rows):
 @given(pages)
 def test_parts_add_up_to_the_total(rows):
     fused = ranking.fuse(make_pool(rows), WEIGHTS)
-    assert np.sum(list(fused.parts.values()), axis=0) == pytest.approx(fused.total, abs=1e-4)
+    assert np.sum(list(fused.parts.values()), axis=0) == pytest.approx(fused.total, rel=1e-5, abs=1e-4)
     assert np.all(np.isfinite(fused.total))
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gaiad.errors import BadInput, Cancelled, NotFound, Unavailable
-from gaiad.ports import Call
-from gaiad.schemas import Filters, MetricRange, SearchRequest
+from gaiad.base.errors import BadInput, Cancelled, NotFound, Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.wire.schemas import Filters, MetricRange, SearchRequest
 
 
 @pytest.fixture
@@ -320,7 +320,7 @@ async def test_an_embedder_of_another_space_is_never_compared(talks, embedder, o
 
 
 async def test_a_cancelled_call_ends(talks):
-    call = Call()
+    call = RequestContext()
     call.cancel()
     with pytest.raises(Cancelled):
         await talks.searcher.search(SearchRequest(query="kittens"), call, None)
@@ -391,7 +391,7 @@ async def test_bad_input_names_value_and_remedy(talks, fields, message):
 
 
 async def test_document_frequency_counts_pages_by_stem(talks):
-    found = await talks.searcher.document_frequency(["transmissions", "kitten", "unicorn", "???"], Call())
+    found = await talks.searcher.document_frequency(["transmissions", "kitten", "unicorn", "???"], RequestContext())
     assert found == {"transmissions": 2, "kitten": 1, "unicorn": 0, "???": 0}
 
 

@@ -12,11 +12,11 @@ import pytest
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.finding.sessions import TurnShelf, first_words
 from gaiad.archive.reading.memo import MEMO_VERSION
-from gaiad.archive.storing.tenant import open_tenant
-from gaiad.errors import Conflict, NotFound
-from gaiad.memory_schemas import SessionTurn, TurnMessage
-from gaiad.ports import Call
-from gaiad.schemas import SearchRequest
+from gaiad.base.errors import Conflict, NotFound
+from gaiad.base.ports import RequestContext
+from gaiad.wire.memory import SessionTurn, TurnMessage
+from gaiad.wire.schemas import SearchRequest
+from tests.makers.archives import open_tenant
 
 Open = Callable[..., Awaitable[LocalArchive]]
 TALK = [
@@ -44,7 +44,7 @@ def turns(count: int = len(TALK), session: str = "s", **fields: Any) -> list[Ses
 
 
 async def test_a_page_comes_with_jits_header_which_stands_nowhere_in_its_text(
-    archive: LocalArchive, call: Call
+    archive: LocalArchive, call: RequestContext
 ) -> None:
     labels = {
         "agent_id": "agent-7",
@@ -95,7 +95,7 @@ async def test_a_page_comes_with_jits_header_which_stands_nowhere_in_its_text(
 
 
 async def test_a_packet_that_is_no_turn_has_a_header_too_and_an_unknown_page_none(
-    archive: LocalArchive, call: Call, make_packet: Callable[..., bytes]
+    archive: LocalArchive, call: RequestContext, make_packet: Callable[..., bytes]
 ) -> None:
     await archive.ingest_documents([("a.xml", make_packet())], call)
     pages = (await archive.packet_detail("TP-1", call)).pages
@@ -109,13 +109,13 @@ async def test_a_packet_that_is_no_turn_has_a_header_too_and_an_unknown_page_non
     }
     with pytest.raises(NotFound, match="nope"):
         await archive.page_headers(["nope"], call)
-    await archive.remember_turn(turns(1)[0], Call(tenant="work"))
-    foreign = (await archive.session_pages("s", Call(tenant="work")))[0].id
+    await archive.remember_turn(turns(1)[0], RequestContext(tenant="work"))
+    foreign = (await archive.session_pages("s", RequestContext(tenant="work")))[0].id
     with pytest.raises(NotFound, match=foreign):
         await archive.page_headers([foreign], call)
 
 
-async def test_a_memo_holds_only_what_its_page_adds(archive: LocalArchive, call: Call) -> None:
+async def test_a_memo_holds_only_what_its_page_adds(archive: LocalArchive, call: RequestContext) -> None:
     await archive.remember_turns(turns(), call)
     memos = await archive.session_memos("s", call)
     assert [(memo.sequence, memo.text) for memo in memos] == [
@@ -134,13 +134,13 @@ async def test_a_memo_holds_only_what_its_page_adds(archive: LocalArchive, call:
     assert await archive.session_memo("nobody", call) == ""
 
 
-async def test_a_question_that_found_no_answer_stays_open(archive: LocalArchive, call: Call) -> None:
+async def test_a_question_that_found_no_answer_stays_open(archive: LocalArchive, call: RequestContext) -> None:
     await archive.remember_turns(turns(2, status="NOT_FOUND"), call)
     open_questions = [memo.open_questions for memo in await archive.session_memos("s", call)]
     assert ["What did Anna Schmidt say about the lamp?"] in open_questions
 
 
-async def test_sessions_know_nothing_of_each_other(archive: LocalArchive, call: Call) -> None:
+async def test_sessions_know_nothing_of_each_other(archive: LocalArchive, call: RequestContext) -> None:
     await archive.remember_turns([*turns(2), *turns(2, session="t")], call)
     first, second = await archive.session_memos("s", call), await archive.session_memos("t", call)
     assert [memo.text for memo in first] == [memo.text for memo in second]
@@ -148,7 +148,7 @@ async def test_sessions_know_nothing_of_each_other(archive: LocalArchive, call: 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_memos_do_not_depend_on_the_order_in_which_turns_arrive(
-    open_archive: Open, call: Call, tmp_path: Path, seed: int
+    open_archive: Open, call: RequestContext, tmp_path: Path, seed: int
 ) -> None:
     plain, mixed = await open_archive(tmp_path / "one"), await open_archive(tmp_path / "two")
     await plain.remember_turns(turns(), call)
@@ -163,7 +163,7 @@ async def test_memos_do_not_depend_on_the_order_in_which_turns_arrive(
 
 
 async def test_a_session_is_described_by_its_turns_and_listed_by_when_it_was_last_spoken_in(
-    archive: LocalArchive, call: Call
+    archive: LocalArchive, call: RequestContext
 ) -> None:
     first, second = turns(2, title="Lamp", classification=["internal"], session_metadata={"a": 1, "b": 1})
     second = msgspec.structs.replace(
@@ -203,7 +203,7 @@ async def test_a_session_is_described_by_its_turns_and_listed_by_when_it_was_las
 
 
 async def test_the_first_thing_said_stands_in_the_list_cut_at_a_word_and_not_what_was_said_later(
-    archive: LocalArchive, call: Call
+    archive: LocalArchive, call: RequestContext
 ) -> None:
     long = TurnMessage(role="user", content="\n  Which keeper " + "of the lantern " * 30 + "\nand why?")
     first, second = turns(2)
@@ -228,7 +228,9 @@ def test_first_words_are_a_line_at_most_so_long(text: str, words: str) -> None:
     assert first_words(text, 10) == words
 
 
-async def test_pages_of_a_session_are_found_and_neighbours_as_any_others(archive: LocalArchive, call: Call) -> None:
+async def test_pages_of_a_session_are_found_and_neighbours_as_any_others(
+    archive: LocalArchive, call: RequestContext
+) -> None:
     await archive.remember_turns(turns(title="Harbour"), call)
     response = await archive.search(SearchRequest(query="ladder", mode="bm25", adjacent=1), call)
     (hit,) = response.hits[:1]
@@ -239,11 +241,11 @@ async def test_pages_of_a_session_are_found_and_neighbours_as_any_others(archive
 
 
 async def test_a_damaged_original_is_told_and_not_passed_over(
-    archive: LocalArchive, call: Call, tmp_path: Path
+    archive: LocalArchive, call: RequestContext, tmp_path: Path
 ) -> None:
     await archive.remember_turns(turns(), call)
     before = await archive.session_memos("s", call)
-    connection = sqlite3.connect(tmp_path / "home" / "tenants" / "local" / "archive.db", isolation_level=None)
+    connection = sqlite3.connect(tmp_path / "home" / "tenants" / "local" / "tenant.db", isolation_level=None)
     connection.execute("UPDATE originals SET body = x'00' WHERE packet = 2")
     connection.close()
     with pytest.raises(Conflict, match=r"s-1.*restore"):
@@ -257,12 +259,12 @@ async def test_a_damaged_original_is_told_and_not_passed_over(
 
 
 async def test_turns_that_were_read_are_kept_up_to_a_size_and_never_taken_for_others(
-    open_archive: Open, call: Call, tmp_path: Path
+    open_archive: Open, call: RequestContext, tmp_path: Path
 ) -> None:
     archive = await open_archive()
     await archive.remember_turns([*turns(), *turns(session="t", title="Other")], call)
     await archive.close()
-    tenant = open_tenant(tmp_path / "home", "local", 1)
+    tenant = open_tenant(tmp_path / "home")
 
     def read(shelf: TurnShelf, session: str) -> list[SessionTurn]:
         return tenant.file.read(lambda connection: shelf.turns(connection, session, -1, 10, latest=False))

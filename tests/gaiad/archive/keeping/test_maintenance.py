@@ -9,10 +9,10 @@ import pytest
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.reading import derive
 from gaiad.archive.storing import records
-from gaiad.config import Config
-from gaiad.errors import Cancelled, NotFound
-from gaiad.ports import Call
-from gaiad.schemas import SearchRequest
+from gaiad.base.config import Config
+from gaiad.base.errors import Cancelled, NotFound
+from gaiad.base.ports import RequestContext
+from gaiad.wire.schemas import SearchRequest
 
 Make = Callable[..., bytes]
 Open = Callable[..., Awaitable[LocalArchive]]
@@ -24,7 +24,7 @@ def quiet(done: int, total: int) -> None:
 
 
 def database(tmp_path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(tmp_path / "home" / "tenants" / "local" / "archive.db", isolation_level=None)
+    return sqlite3.connect(tmp_path / "home" / "tenants" / "local" / "tenant.db", isolation_level=None)
 
 
 def tamper(tmp_path: Path, statement: str, *values: Any) -> None:
@@ -33,7 +33,7 @@ def tamper(tmp_path: Path, statement: str, *values: Any) -> None:
     connection.close()
 
 
-async def fill(archive: LocalArchive, call: Call, make_packet: Make, count: int = 5) -> None:
+async def fill(archive: LocalArchive, call: RequestContext, make_packet: Make, count: int = 5) -> None:
     documents = [(f"{number}.xml", make_packet(f"TP-{number}", content=f"{LONG} {number}")) for number in range(count)]
     documents.append(("4b.xml", make_packet("TP-4", content="A second telling.")))
     outcomes = await archive.ingest_documents(documents, call)
@@ -41,7 +41,7 @@ async def fill(archive: LocalArchive, call: Call, make_packet: Make, count: int 
 
 
 async def test_verify_passes_all_revisions_and_names_what_was_tampered_with(
-    archive: LocalArchive, call: Call, make_packet: Make, tmp_path: Path
+    archive: LocalArchive, call: RequestContext, make_packet: Make, tmp_path: Path
 ) -> None:
     await fill(archive, call, make_packet)
     seen: list[tuple[int, int]] = []
@@ -67,7 +67,7 @@ async def test_verify_passes_all_revisions_and_names_what_was_tampered_with(
 
 
 async def test_reindex_restores_everything_derived_and_keeps_ids_and_vectors_of_unchanged_pages(
-    archive: LocalArchive, call: Call, make_packet: Make, tmp_path: Path
+    archive: LocalArchive, call: RequestContext, make_packet: Make, tmp_path: Path
 ) -> None:
     await fill(archive, call, make_packet)
     before = await archive.packet_detail("TP-1", call)
@@ -93,7 +93,7 @@ async def test_reindex_restores_everything_derived_and_keeps_ids_and_vectors_of_
 
 
 async def test_reindex_follows_a_new_page_rule_and_a_reader_that_understands_more(
-    open_archive: Open, config: Config, call: Call, make_packet: Make, monkeypatch: pytest.MonkeyPatch
+    open_archive: Open, config: Config, call: RequestContext, make_packet: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = await open_archive()
     await fill(archive, call, make_packet)
@@ -127,14 +127,14 @@ async def test_reindex_follows_a_new_page_rule_and_a_reader_that_understands_mor
     assert await archive.counts() == counts
 
 
-async def test_a_cancelled_reindex_stops(archive: LocalArchive, call: Call, make_packet: Make) -> None:
+async def test_a_cancelled_reindex_stops(archive: LocalArchive, call: RequestContext, make_packet: Make) -> None:
     await fill(archive, call, make_packet, 70)
     with pytest.raises(Cancelled):
         await archive.reindex(call, lambda done, total: call.cancel())
 
 
 async def test_sweep_is_silent_when_all_is_well(
-    archive: LocalArchive, call: Call, make_packet: Make, tmp_path: Path
+    archive: LocalArchive, call: RequestContext, make_packet: Make, tmp_path: Path
 ) -> None:
     folder = tmp_path / "in"
     (folder / "deep").mkdir(parents=True)
@@ -149,7 +149,7 @@ async def test_sweep_is_silent_when_all_is_well(
 
 
 async def test_sweep_names_what_is_wrong_and_mends_what_is_derived(
-    archive: LocalArchive, call: Call, make_packet: Make, tmp_path: Path
+    archive: LocalArchive, call: RequestContext, make_packet: Make, tmp_path: Path
 ) -> None:
     await fill(archive, call, make_packet)
     folder = tmp_path / "in"

@@ -10,8 +10,8 @@ from gaiad.archive.reading.document import Document, leaves, line_of, text_of
 from gaiad.archive.reading.packet import Text
 from gaiad.archive.reading.read_json import read_json
 from gaiad.archive.reading.read_xml import read_xml
-from gaiad.config import load_config
-from gaiad.errors import PacketRejected
+from gaiad.base.config import load_config
+from gaiad.base.errors import PacketRejected
 
 LIMITS = load_config(environment={}).packets
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn", "Co")), min_size=1, max_size=30)
@@ -70,17 +70,20 @@ def test_any_json_text_leads_back_to_its_bytes(ascii_only: bool, value: object) 
         check_segments(document, leaf.text)
 
 
-def test_json_values_keep_their_spelling_and_duplicate_keys_are_kept() -> None:
+def test_json_values_keep_their_spelling_and_a_key_stands_once() -> None:
     document = read_json(
-        b'\xef\xbb\xbf {"n": 1.50, "n": -2E+3, "t": true, "z": null, "k\\u0041": ["x", {}, []]} ', LIMITS
+        b'\xef\xbb\xbf {"n": 1.50, "m": -2E+3, "t": true, "z": null, "k\\u0041": ["x", {}, []]} ', LIMITS
     )
     assert [(child.name, child.text.value) for child in document.root.children] == [
         ("n", "1.50"),
-        ("n", "-2E+3"),
+        ("m", "-2E+3"),
         ("t", "true"),
         ("z", ""),
         ("kA", ""),
     ]
+    for twice in (b'{"n": 1, "n": 2}', b'{"a": {"kA": 1, "k\\u0041": 2}}'):
+        with pytest.raises(PacketRejected, match="twice in one object"):
+            read_json(twice, LIMITS)
 
 
 def test_json_escapes_become_characters_that_can_be_encoded() -> None:

@@ -12,8 +12,8 @@ import pytest
 from gaiad.archive.reading.packet import Packet
 from gaiad.archive.reading.pages import cut_pages
 from gaiad.archive.reading.reader import read_packet
-from gaiad.config import PacketLimits, load_config
-from gaiad.errors import PacketRejected
+from gaiad.base.config import PacketLimits, load_config
+from gaiad.base.errors import PacketRejected
 
 LIMITS = load_config(environment={}).packets
 MODIFIED = datetime(2026, 5, 4, tzinfo=UTC)

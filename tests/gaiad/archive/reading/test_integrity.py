@@ -8,7 +8,7 @@ import pytest
 
 from gaiad.archive.reading.packet import Packet
 from gaiad.archive.reading.reader import read_packet
-from gaiad.config import load_config
+from gaiad.base.config import load_config
 
 LIMITS = load_config(environment={}).packets
 MODIFIED = datetime(2026, 5, 4, tzinfo=UTC)

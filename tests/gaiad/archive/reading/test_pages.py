@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaiad.archive.reading.packet import Packet, PageDraft
-from gaiad.archive.reading.pages import cut, cut_pages
+from gaiad.archive.reading.pages import cut, cut_pages, split_turns
 from gaiad.archive.reading.reader import read_packet
-from gaiad.archive.reading.speakers import split_turns
-from gaiad.config import load_config
+from gaiad.base.config import load_config
 
 ROOT = Path(__file__).resolve().parents[4]
 SAMPLES = ROOT / "tests" / "data" / "packets"

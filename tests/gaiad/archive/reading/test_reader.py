@@ -9,8 +9,8 @@ import pytest
 from gaiad.archive.reading.document import leaves
 from gaiad.archive.reading.packet import Artifact, Packet
 from gaiad.archive.reading.reader import ignored_reason, parse, read_packet
-from gaiad.config import load_config
-from gaiad.errors import PacketRejected
+from gaiad.base.config import load_config
+from gaiad.base.errors import PacketRejected
 
 ROOT = Path(__file__).resolve().parents[4]
 SAMPLES = ROOT / "tests" / "data" / "packets"

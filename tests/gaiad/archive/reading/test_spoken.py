@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaiad.archive.reading.derive import metadata_rows
+from gaiad.archive.reading.known_dialects import SESSION_TURN
 from gaiad.archive.reading.packet import Packet
 from gaiad.archive.reading.pages import cut_pages
 from gaiad.archive.reading.reader import read_packet
-from gaiad.config import load_config
-from gaiad.memory_schemas import NOTHING_FOUND, SessionTurn, TurnBlock, TurnMessage
+from gaiad.base.config import load_config
+from gaiad.wire.memory import NOTHING_FOUND, SessionTurn, TurnBlock, TurnMessage
 
 LIMITS = load_config(environment={}).packets
 MODIFIED = datetime(2026, 5, 4, tzinfo=UTC)
@@ -23,7 +24,7 @@ def read(**fields: Any) -> tuple[Packet, bytes]:
     fields.setdefault("messages", [TurnMessage(role="user", content="Hello there.")])
     turn = SessionTurn(**{"session_id": "s-1", "turn_id": "turn_1", "sequence": 0, **fields})
     data = msgspec.json.encode(turn)
-    return read_packet(data, "inline", MODIFIED, LIMITS), data
+    return read_packet(data, SESSION_TURN.name, MODIFIED, LIMITS), data
 
 
 def test_a_turn_has_its_canonical_fields() -> None:

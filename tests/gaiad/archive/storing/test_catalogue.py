@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gaiad.archive.storing.catalogue import CatalogueReader
-from gaiad.errors import GaiadError
+from gaiad.base.errors import GaiadError
 
 
 def same(one, other):

@@ -8,21 +8,21 @@ import pytest
 
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.reading import disk
-from gaiad.config import Config
-from gaiad.errors import Cancelled, NotFound
-from gaiad.ports import Call
-from gaiad.schemas import PacketFilter, SearchRequest
+from gaiad.base.config import Config
+from gaiad.base.errors import Cancelled, NotFound
+from gaiad.base.ports import RequestContext
+from gaiad.wire.schemas import PacketFilter, SearchRequest
 
 Make = Callable[..., bytes]
 
 
-async def found(archive: LocalArchive, query: str, call: Call) -> set[str]:
+async def found(archive: LocalArchive, query: str, call: RequestContext) -> set[str]:
     response = await archive.search(SearchRequest(query=query, mode="bm25"), call)
     return {hit.packet_id for hit in response.hits}
 
 
 async def test_a_packet_is_accepted_searchable_and_counted(
-    archive: LocalArchive, call: Call, tmp_path: Path, make_packet: Make
+    archive: LocalArchive, call: RequestContext, tmp_path: Path, make_packet: Make
 ) -> None:
     path = tmp_path / "one.xml"
     path.write_bytes(make_packet())
@@ -38,7 +38,7 @@ async def test_a_packet_is_accepted_searchable_and_counted(
 
 
 async def test_the_same_bytes_again_are_a_duplicate_even_within_one_batch(
-    archive: LocalArchive, call: Call, make_packet: Make
+    archive: LocalArchive, call: RequestContext, make_packet: Make
 ) -> None:
     data = make_packet()
     outcomes = await archive.ingest_documents([("a.xml", data), ("b.xml", data)], call)
@@ -49,7 +49,7 @@ async def test_the_same_bytes_again_are_a_duplicate_even_within_one_batch(
 
 
 async def test_other_bytes_under_a_known_id_are_a_revision_and_both_stay(
-    archive: LocalArchive, call: Call, make_packet: Make
+    archive: LocalArchive, call: RequestContext, make_packet: Make
 ) -> None:
     first, second = make_packet(content="An old walrus."), make_packet(content="A new heron.")
     outcomes = await archive.ingest_documents([("a.xml", first), ("b.xml", second)], call)
@@ -63,12 +63,14 @@ async def test_other_bytes_under_a_known_id_are_a_revision_and_both_stay(
     old_page = f"{detail.revisions[1].sha256[:16]}-0000"
     assert (await archive.pages([old_page], call))[0].page_id == old_page
     assert (await archive.counts())["packets"] == 1
-    assert (await archive.ingest_documents([("a.xml", first)], call))[0].outcome == "duplicate"
-    assert await found(archive, "heron", call) == {"TP-1"}
+    assert (await archive.ingest_documents([("b.xml", second)], call))[0].outcome == "duplicate"
+    assert (await archive.ingest_documents([("a.xml", first)], call))[0].outcome == "revised"
+    assert await found(archive, "walrus", call) == {"TP-1"}
+    assert [each.revision for each in (await archive.packet_detail("TP-1", call)).revisions] == [3, 2]
 
 
 async def test_what_cannot_be_read_is_quarantined_with_line_and_reason_and_its_bytes(
-    archive: LocalArchive, call: Call, tmp_path: Path, make_packet: Make
+    archive: LocalArchive, call: RequestContext, tmp_path: Path, make_packet: Make
 ) -> None:
     path = tmp_path / "torn.xml"
     path.write_bytes(b"<transmission_packet>\n<header>\n</wrong>\n</transmission_packet>")
@@ -88,7 +90,11 @@ async def test_what_cannot_be_read_is_quarantined_with_line_and_reason_and_its_b
 
 
 async def test_a_file_over_the_limit_is_quarantined_unread(
-    open_archive: Callable[..., object], config: Config, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_archive: Callable[..., object],
+    config: Config,
+    call: RequestContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limits = msgspec.structs.replace(config.packets, max_bytes=1000)
     archive = await open_archive(config=msgspec.structs.replace(config, packets=limits))  # type: ignore[misc]
@@ -110,7 +116,7 @@ async def test_a_file_over_the_limit_is_quarantined_unread(
 
 
 async def test_odd_files_are_outcomes_and_never_errors(
-    archive: LocalArchive, call: Call, tmp_path: Path, make_packet: Make
+    archive: LocalArchive, call: RequestContext, tmp_path: Path, make_packet: Make
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -143,7 +149,7 @@ async def test_odd_files_are_outcomes_and_never_errors(
 
 
 async def test_a_link_out_of_the_watched_folder_is_ignored_and_one_inside_is_read(
-    archive: LocalArchive, call: Call, tmp_path: Path, make_packet: Make
+    archive: LocalArchive, call: RequestContext, tmp_path: Path, make_packet: Make
 ) -> None:
     folder, secret = tmp_path / "in", tmp_path / "secret.xml"
     folder.mkdir()
@@ -166,7 +172,7 @@ async def test_a_link_out_of_the_watched_folder_is_ignored_and_one_inside_is_rea
 
 
 async def test_a_file_that_changes_while_it_is_read_is_read_again_and_then_fails(
-    archive: LocalArchive, call: Call, tmp_path: Path, make_packet: Make, monkeypatch: pytest.MonkeyPatch
+    archive: LocalArchive, call: RequestContext, tmp_path: Path, make_packet: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "growing.xml"
     path.write_bytes(make_packet())
@@ -194,7 +200,7 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again_and_then_fails
 
 
 async def test_unchanged_files_are_known_and_changed_ones_are_named(
-    archive: LocalArchive, call: Call, tmp_path: Path, make_packet: Make, monkeypatch: pytest.MonkeyPatch
+    archive: LocalArchive, call: RequestContext, tmp_path: Path, make_packet: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [tmp_path / f"{number}.xml" for number in range(3)]
     for number, path in enumerate(paths):
@@ -225,7 +231,7 @@ async def test_unchanged_files_are_known_and_changed_ones_are_named(
 
 
 async def test_names_that_are_not_unicode_and_text_that_is_not_are_survived(
-    archive: LocalArchive, call: Call, tmp_path: Path, make_packet: Make
+    archive: LocalArchive, call: RequestContext, tmp_path: Path, make_packet: Make
 ) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.xml")
     path.write_bytes(make_packet())
@@ -239,7 +245,7 @@ async def test_names_that_are_not_unicode_and_text_that_is_not_are_survived(
 
 
 async def test_a_fault_in_a_reader_fails_one_file_only(
-    archive: LocalArchive, call: Call, make_packet: Make, monkeypatch: pytest.MonkeyPatch
+    archive: LocalArchive, call: RequestContext, make_packet: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gaiad.archive.reading import derive
 
@@ -257,13 +263,13 @@ async def test_a_fault_in_a_reader_fails_one_file_only(
 
 
 async def test_a_cancelled_ingest_stops_and_keeps_what_was_committed(
-    archive: LocalArchive, tmp_path: Path, make_packet: Make, call: Call
+    archive: LocalArchive, tmp_path: Path, make_packet: Make, call: RequestContext
 ) -> None:
     paths = [tmp_path / f"{number}.xml" for number in range(200)]
     for number, path in enumerate(paths):
         path.write_bytes(make_packet(f"TP-{number}"))
 
-    class Impatient(Call):
+    class Impatient(RequestContext):
         seen = 0
 
         def check(self, monotonic_now: float) -> None:
@@ -280,8 +286,8 @@ async def test_a_cancelled_ingest_stops_and_keeps_what_was_committed(
     assert [outcome.outcome for outcome in outcomes] == ["duplicate"] * 100 + ["accepted"] * 100
 
 
-async def test_tenants_share_nothing(archive: LocalArchive, call: Call, make_packet: Make) -> None:
-    other = Call(tenant="work")
+async def test_tenants_share_nothing(archive: LocalArchive, call: RequestContext, make_packet: Make) -> None:
+    other = RequestContext(tenant="work")
     with pytest.raises(NotFound, match="work"):
         await archive.list_packets(PacketFilter(tenant="work"), other)
     await archive.ingest_documents([("a.xml", make_packet())], other)
@@ -294,7 +300,7 @@ async def test_tenants_share_nothing(archive: LocalArchive, call: Call, make_pac
 
 
 async def test_counts_are_the_same_after_a_restart(
-    open_archive: Callable[..., object], call: Call, make_packet: Make
+    open_archive: Callable[..., object], call: RequestContext, make_packet: Make
 ) -> None:
     archive: LocalArchive = await open_archive()  # type: ignore[misc]
     await archive.ingest_documents(

@@ -1,19 +1,19 @@
 """The text index against its pages, and names counted for the query interface."""
 
 from gaiad.archive.finding.facets import FacetCache, load_facets
-from gaiad.archive.storing import text_index
+from gaiad.archive.storing import records
 
 
 def test_a_missing_and_a_surplus_entry_are_noticed_and_a_rebuild_mends_them(shelf):
     shelf.packet("tp-1", ["one kitten", "two kittens"])
     read, write = shelf.tenant.file.read, shelf.tenant.file.write
-    assert read(text_index.check) == ""
-    write(lambda c: text_index.unindex_pages(c, [(1, "one kitten", "", "")]))
-    assert "1 active pages are missing" in read(text_index.check)
-    write(lambda c: text_index.index_pages(c, [(99, "ghost", "", "")]))
-    assert "1 entries have no active page" in read(text_index.check)
-    write(text_index.rebuild)
-    assert write(text_index.check_contents) == ""
+    assert read(records.check_text_index) == ""
+    write(lambda c: records.unindex_pages(c, [(1, "one kitten", "", "")]))
+    assert "1 active pages are missing" in read(records.check_text_index)
+    write(lambda c: records.index_pages(c, [(99, "ghost", "", "")]))
+    assert "1 entries have no active page" in read(records.check_text_index)
+    write(records.rebuild_text_index)
+    assert write(records.check_text_contents) == ""
 
 
 def test_postings_that_do_not_match_the_text_are_noticed(shelf):
@@ -23,8 +23,8 @@ def test_postings_that_do_not_match_the_text_are_noticed(shelf):
         connection.execute("UPDATE pages SET text = 'one puppy' WHERE id = 1")
 
     shelf.tenant.file.write(damage)
-    assert shelf.tenant.file.read(text_index.check) == ""
-    assert "does not match" in shelf.tenant.file.write(text_index.check_contents)
+    assert shelf.tenant.file.read(records.check_text_index) == ""
+    assert "does not match" in shelf.tenant.file.write(records.check_text_contents)
 
 
 def test_facets_count_packets_by_name(shelf):

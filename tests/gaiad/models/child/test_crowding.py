@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.models.child.crowding import SHORT_TOKENS, Crowding
+from gaiad.models.child.step_plan import SHORT_TOKENS, ThreadThrottle
 
 QUERY = 10
 
@@ -20,11 +20,11 @@ def run(crowding, free_cores, batches):
 
 
 def test_all_threads_work_while_the_cores_are_free():
-    assert set(run(Crowding(2), free_cores=2, batches=50)) == {2}
+    assert set(run(ThreadThrottle(2), free_cores=2, batches=50)) == {2}
 
 
 def test_on_a_machine_in_use_one_thread_works_and_all_are_tried_again_ever_more_rarely():
-    got = run(Crowding(2), free_cores=1, batches=600)
+    got = run(ThreadThrottle(2), free_cores=1, batches=600)
     assert got[0] == 2
     tries = [number for number, threads in enumerate(got) if threads == 2]
     pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
@@ -33,7 +33,7 @@ def test_on_a_machine_in_use_one_thread_works_and_all_are_tried_again_ever_more_
 
 
 def test_they_all_work_again_when_the_cores_are_free_again():
-    crowding = Crowding(4)
+    crowding = ThreadThrottle(4)
     assert run(crowding, free_cores=1, batches=20)[-1] == 1
     got = run(crowding, free_cores=4, batches=200)
     assert got[-1] == 4
@@ -41,7 +41,7 @@ def test_they_all_work_again_when_the_cores_are_free_again():
 
 
 def test_a_long_batch_gets_all_threads_and_teaches_nothing():
-    crowding = Crowding(2)
+    crowding = ThreadThrottle(2)
     crowding.note(2, SHORT_TOKENS + 1, 10.0, 0.1)
     assert crowding.threads(QUERY) == 2
     run(crowding, free_cores=1, batches=3)
@@ -50,7 +50,7 @@ def test_a_long_batch_gets_all_threads_and_teaches_nothing():
 
 @given(st.integers(1, 8), st.lists(st.tuples(st.integers(1, 200), st.floats(0, 10), st.floats(0, 100)), max_size=60))
 def test_there_is_always_one_thread_at_least_and_never_one_too_many(most, batches):
-    crowding = Crowding(most)
+    crowding = ThreadThrottle(most)
     for tokens, took_s, processor_s in batches:
         threads = crowding.threads(tokens)
         assert 1 <= threads <= most

@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.models.child.literals import Literals
+from gaiad.models.child.vocabulary import Literals
 
 KNOWN = ["<|im_start|>", "<|im_end|>", "<s>", "<", "[INST]", "<begin\u2581of>", "<|im", "\n\n", "  ", "]^-\\x", "aa"]
 LONG = [text for text in KNOWN if len(text) > 1 and text.strip(" \n\u2581")]

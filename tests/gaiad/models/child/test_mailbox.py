@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from gaiad.generation import Sampling, Segment
-from gaiad.models.child.mailbox import Mailbox
+from gaiad.models.child.inbox import Mailbox
 from gaiad.models.supervision.protocol import Generate, Ping
+from gaiad.wire.generation import Sampling, Segment
 
 
 class Flag:

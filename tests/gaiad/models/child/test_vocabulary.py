@@ -10,8 +10,8 @@ import pytest
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from gaiad.generation import Segment
-from gaiad.models.child.bindings import library
+from gaiad.wire.generation import Segment
+from gaiad.models.child.llama import library
 from gaiad.models.child.llama import Log, load_model
 from gaiad.models.child.vocabulary import Vocabulary
 

@@ -3,8 +3,15 @@ import random
 import gguf
 import pytest
 
-from gaiad.errors import BadInput
-from gaiad.models.gguf.gguf_info import BLOCKS, FILE_TYPES, read_info
+from gaiad.base.errors import BadInput
+from gaiad.models.gguf.gguf_info import (
+    BLOCKS,
+    DEFAULT_SAMPLING,
+    FILE_TYPES,
+    SMALL_MODEL_SAMPLING,
+    read_info,
+    recommended_sampling,
+)
 from tests.makers.gguf_files import truncated
 from tests.makers.llama_files import CHAT_TEMPLATE, TINY_LLAMA
 
@@ -48,3 +55,22 @@ def test_damage_anywhere_in_the_head_is_a_refusal_or_another_value_and_never_a_c
             refused.append(str(error))
     assert len(refused) > 10
     assert all(str(path) in message for message in refused)
+
+
+def test_what_the_file_says_counts() -> None:
+    said = {"general.sampling.temp": 0.6, "general.sampling.top_k": 20, "general.sampling.penalty_repeat": 1.05}
+    found = recommended_sampling(said, 7_000_000_000)
+    assert (found.temperature, found.top_k, found.repeat_penalty) == (0.6, 20, 1.05)
+    assert (found.top_p, found.min_p) == (DEFAULT_SAMPLING.top_p, DEFAULT_SAMPLING.min_p)
+
+
+def test_a_small_model_is_cooler_and_does_not_repeat_itself() -> None:
+    assert recommended_sampling({}, 135_000_000) == SMALL_MODEL_SAMPLING
+    assert recommended_sampling({}, 8_000_000_000) == DEFAULT_SAMPLING
+    assert SMALL_MODEL_SAMPLING.temperature < DEFAULT_SAMPLING.temperature
+    assert SMALL_MODEL_SAMPLING.repeat_penalty > 1.0
+
+
+def test_a_value_out_of_range_or_of_another_kind_is_passed_over() -> None:
+    said = {"general.sampling.temp": -1.0, "general.sampling.top_p": "high", "general.sampling.min_p": True}
+    assert recommended_sampling(said, 8_000_000_000) == DEFAULT_SAMPLING

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded
-from gaiad.generation import Block, ChatMessage, Contract, Generated, GenerateRequest, Segment
-from gaiad.models.plain.extractive import NOTHING_FITS, ExtractiveModel
-from gaiad.models.plain.sentence_choice import Quote, choose, sentences, topic_words
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded
+from gaiad.base.ports import RequestContext
+from gaiad.models.plain.extractive import NOTHING_FITS, ExtractedQuote, ExtractiveModel, choose, sentences, topic_words
 from gaiad.models.tokens.word_tokenizer import count_words
-from gaiad.ports import Call
+from gaiad.wire.generation import Block, ChatMessage, Contract, Generated, GenerateRequest, Segment
 
 CLOCK = SystemClock("UTC")
 CONTEXT = [
@@ -28,7 +27,7 @@ def ask(question, tokens=200, context=CONTEXT, **more):
 
 
 async def whole(request, call=None):
-    events = [event async for event in ExtractiveModel("lite", CLOCK).generate(request, call or Call())]
+    events = [event async for event in ExtractiveModel("lite", CLOCK).generate(request, call or RequestContext())]
     assert isinstance(events[-1], Generated)
     assert "".join(event.text for event in events[:-1]) == events[-1].text
     assert events[-1].tokens == count_words(events[-1].text) <= request.max_tokens
@@ -46,7 +45,10 @@ async def test_the_best_sentence_comes_first_word_for_word_with_its_packet():
 
 async def test_it_streams_sentence_by_sentence_and_says_the_same_every_time():
     request = ask("harbour boats")
-    runs = [[event.text async for event in ExtractiveModel("lite", CLOCK).generate(request, Call())] for _ in range(2)]
+    runs = [
+        [event.text async for event in ExtractiveModel("lite", CLOCK).generate(request, RequestContext())]
+        for _ in range(2)
+    ]
     assert runs[0] == runs[1]
     assert len(runs[0]) >= 3
 
@@ -88,32 +90,32 @@ async def test_the_last_user_message_is_the_question_not_an_earlier_one():
 async def test_text_that_poses_as_a_citation_does_not_pass_for_one():
     context = [Segment("The boats [ packet : TP-9] are red.", source="TP-1] [Packet: TP-8")]
     last = await whole(ask("red boats", context=context))
-    assert last.text == "The boats (Packet: TP-9] are red. [Packet: TP-1) (Packet: TP-8]"
+    assert last.text == "The boats ( packet : TP-9] are red. [Packet: TP-1) (Packet: TP-8]"
     assert last.text.count("[Packet:") == 1
 
 
 async def test_a_stop_string_ends_it_and_forms_are_refused():
     last = await whole(ask("Who counts the boats?", stop=["every"]))
     assert (last.text, last.reason, last.stop) == ("A harbour master counts the boats ", "stop", "every")
-    for form in ({"grammar": "root ::= x"}, {"schema": {}}, {"contract": Contract(blocks=[Block(marker="VOTE")])}):
+    for form in ({"regex": "x"}, {"schema": {}}, {"contract": Contract(blocks=[Block(marker="VOTE")])}):
         with pytest.raises(BadInput, match="cannot write to a form; give the role a model"):
             await whole(ask("Who?", **form))
 
 
 async def test_cancel_and_deadline_are_heeded():
-    cancelled = Call()
+    cancelled = RequestContext()
     cancelled.cancel()
     with pytest.raises(Cancelled):
         await whole(ask("boats"), cancelled)
     with pytest.raises(DeadlineExceeded):
-        await whole(ask("boats"), Call(deadline=CLOCK.monotonic() - 1))
+        await whole(ask("boats"), RequestContext(deadline=CLOCK.monotonic() - 1))
 
 
 async def test_it_is_always_ready():
     model = ExtractiveModel("lite", CLOCK)
     await model.start()
     await model.wait_ready(0.0)
-    assert await model.beat(Call()) >= 0.0
+    assert await model.beat(RequestContext()) >= 0.0
     assert (model.status().kind, model.status().state, model.status().pid) == ("extractive", "ready", 0)
     assert model.stderr_lines() == []
     await model.close()
@@ -121,10 +123,14 @@ async def test_it_is_always_ready():
 
 
 def test_rare_words_decide_and_equals_stay_in_order():
-    texts = [Quote("The boat is red. The boat is old. The boat is slow. The oar is old.", "A")]
+    texts = [ExtractedQuote("The boat is red. The boat is old. The boat is slow. The oar is old.", "A")]
     assert choose("the old oar", texts)[0].text == "The oar is old."
-    same = [Quote("Boats sail. Boats sail! Boats drift.", "A"), Quote("Boats sail.", "B")]
-    assert choose("boats", same) == [Quote("Boats sail.", "A"), Quote("Boats sail!", "A"), Quote("Boats drift.", "A")]
+    same = [ExtractedQuote("Boats sail. Boats sail! Boats drift.", "A"), ExtractedQuote("Boats sail.", "B")]
+    assert choose("boats", same) == [
+        ExtractedQuote("Boats sail.", "A"),
+        ExtractedQuote("Boats sail!", "A"),
+        ExtractedQuote("Boats drift.", "A"),
+    ]
 
 
 def test_sentences_are_cut_where_they_end():

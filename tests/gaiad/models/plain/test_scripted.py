@@ -3,11 +3,11 @@ import time
 
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, WorkerDied
-from gaiad.generation import ChatMessage, Generated, GenerateRequest, Segment
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable, WorkerDied
+from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
-from gaiad.ports import Call
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Segment
 
 CLOCK = SystemClock("UTC")
 
@@ -17,7 +17,7 @@ def ask(text="Hello", tokens=100, **more):
 
 
 async def pieces(model, request=None, call=None):
-    return [event async for event in model.generate(request or ask(), call or Call())]
+    return [event async for event in model.generate(request or ask(), call or RequestContext())]
 
 
 async def whole(model, request=None, call=None):
@@ -72,7 +72,7 @@ async def test_an_error_comes_after_the_text_before_it(name, kind):
     scripted, seen = model({"text": "half a", "error": name}), []
 
     async def follow():
-        async for event in scripted.generate(ask(), Call()):
+        async for event in scripted.generate(ask(), RequestContext()):
             seen.append(event.text)
 
     with pytest.raises(kind, match=f"the script says {name}"):
@@ -86,13 +86,13 @@ async def test_delays_are_kept_and_cancel_and_deadline_end_them():
     assert last.prefill_ms >= 60
     assert last.decode_ms >= 60
     slow = model({"text": "x", "delay_ms": 60_000.0})
-    call = Call()
+    call = RequestContext()
     asyncio.get_running_loop().call_later(0.05, call.cancel)
     begun = time.monotonic()
     with pytest.raises(Cancelled):
         await whole(slow, None, call)
     with pytest.raises(DeadlineExceeded):
-        await whole(slow, None, Call(deadline=CLOCK.monotonic() + 0.05))
+        await whole(slow, None, RequestContext(deadline=CLOCK.monotonic() + 0.05))
     assert time.monotonic() - begun < 30.0
 
 
@@ -100,7 +100,7 @@ async def test_a_beat_uses_up_nothing_and_is_not_seen():
     scripted = model({"text": "once", "times": 1})
     await scripted.start()
     await scripted.wait_ready(0.0)
-    assert await scripted.beat(Call()) == 0.0
+    assert await scripted.beat(RequestContext()) == 0.0
     assert scripted.seen == []
     assert (await whole(scripted)).text == "once"
     await scripted.close()

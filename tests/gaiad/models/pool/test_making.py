@@ -2,11 +2,11 @@ import hashlib
 
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.config import ModelConfig, load_config
-from gaiad.errors import BadInput
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import ModelConfig, load_config
+from gaiad.base.errors import BadInput
 from gaiad.models.pool import making
-from gaiad.models.pool.making import PROCESS_BYTES, Workshop, size_of
+from gaiad.models.pool.making import PROCESS_BYTES, ModelDependencies, size_of
 from gaiad.models.pool.pooled import Pooled
 from gaiad.models.tokens.token_worker import TokenWorker
 
@@ -55,6 +55,6 @@ def test_a_file_is_read_and_hashed_once_even_where_no_note_can_be_left(tiny_llam
     monkeypatch.setattr(making, "read_footprint", lambda given: read.append(given) or head(given))
     clock = SystemClock("UTC")
     pooled = Pooled("a", gguf(path))
-    pooled.make(Workshop(settings=SETTINGS, clock=clock, words=TokenWorker(clock), environment={}))
+    pooled.make(ModelDependencies(settings=SETTINGS, clock=clock, tokenizer_process=TokenWorker(clock), environment={}))
     assert pooled.fit
     assert (len(hashed), len(read)) == (1, 1)

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from gaiad.models.pool.placement import Need, Resident, make_room, place_at_start
+from gaiad.models.pool.making import Need, Resident, make_room, place_at_start
 
 MIB = 2**20
 

@@ -7,17 +7,16 @@ import time
 import msgspec
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.config import ModelConfig, load_config
-from gaiad.errors import Conflict, NotFound, Unavailable
-from gaiad.generation import Generated, GenerateRequest, Sampling, Segment
-from gaiad.models.pool.making import Workshop, size_of
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import ModelConfig, assign, load_config
+from gaiad.base.errors import Conflict, NotFound, Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.models.pool.making import ModelDependencies, size_of
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
-from gaiad.models.supervision.patience import Patience
+from gaiad.models.supervision.process import RestartPolicy
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Call
-from gaiad.roles import assign
+from gaiad.wire.generation import Generated, GenerateRequest, Sampling, Segment
 
 MIB = 2**20
 PLENTY = 4096 * MIB
@@ -27,13 +26,15 @@ PLENTY = 4096 * MIB
 async def open_pool():
     opened = []
 
-    async def open_one(budget, roles=None, known=None, pinned=(), patience=None, **settings):
+    async def open_one(budget, roles=None, known=None, pinned=(), restart_policy=None, **settings):
         config = load_config(environment={})
         chosen = msgspec.structs.replace(config.models, threads=1, **settings)
         named, models = assign(msgspec.structs.replace(config.roles, **(roles or {})), known or {})
         clock = SystemClock("UTC")
-        shop = Workshop(settings=chosen, clock=clock, words=TokenWorker(clock, patience), environment=os.environ)
-        pool = ModelPool(named, [Pooled(n, m, pinned=n in pinned) for n, m in models.items()], shop, budget)
+        dependencies = ModelDependencies(
+            settings=chosen, clock=clock, tokenizer_process=TokenWorker(clock, restart_policy), environment=os.environ
+        )
+        pool = ModelPool(named, [Pooled(n, m, pinned=n in pinned) for n, m in models.items()], dependencies, budget)
         opened.append(pool)
         await pool.start()
         return pool
@@ -53,7 +54,7 @@ def row(pool, name):
 
 async def ask(pool, name, tokens=4, call=None):
     request = GenerateRequest(segments=[Segment("Once")], max_tokens=tokens, seed=1, sampling=Sampling())
-    pieces = [piece async for piece in pool.generate(name, request, call or Call())]
+    pieces = [piece async for piece in pool.generate(name, request, call or RequestContext())]
     assert isinstance(pieces[-1], Generated)
     return pieces[-1]
 
@@ -113,7 +114,7 @@ async def test_a_pinned_model_stays_and_the_other_is_refused_with_numbers(open_p
 async def test_a_model_that_answers_is_not_unloaded_under_its_caller(open_pool, slow_llama):
     pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(slow_llama)})
     async with contextlib.aclosing(
-        pool.generate("a", GenerateRequest(segments=[Segment("x")], max_tokens=2000), Call())
+        pool.generate("a", GenerateRequest(segments=[Segment("x")], max_tokens=2000), RequestContext())
     ) as pieces:
         await anext(pieces)
         assert row(pool, "a").running == 1
@@ -121,7 +122,7 @@ async def test_a_model_that_answers_is_not_unloaded_under_its_caller(open_pool, 
             await pool.unload("a")
     await pool.unload("a")
     assert row(pool, "a").state == "sleeping"
-    await pool.load("a", Call())
+    await pool.load("a", RequestContext())
     assert row(pool, "a").state == "ready"
 
 
@@ -134,7 +135,7 @@ async def test_a_missing_file_costs_its_own_role_only_and_load_tries_it_anew(ope
     with pytest.raises(Unavailable, match=r"later\.gguf"):
         await ask(pool, str(path))
     path.write_bytes(tiny_llama.read_bytes())
-    await pool.load(str(path), Call())
+    await pool.load(str(path), RequestContext())
     assert (await ask(pool, str(path))).tokens == 4
     assert pool.degraded() == []
 
@@ -217,7 +218,7 @@ async def test_a_model_without_weights_needs_no_room(open_pool, tiny_llama):
     pool = await open_pool(PLENTY, {"prime": "a"}, known)
     await ask(pool, "a")
     pool.resize(1)
-    async with pool.use("plain", Call()) as served:
+    async with pool.use("plain", RequestContext()) as served:
         assert served.status().state == "ready"
     assert row(pool, "a").state == "ready"
 
@@ -225,10 +226,13 @@ async def test_a_model_without_weights_needs_no_room(open_pool, tiny_llama):
 def test_pins_of_the_settings_are_not_kept_a_second_time(tiny_llama):
     known = {"kept": gguf(tiny_llama, pinned=True), "a": gguf(tiny_llama), "b": gguf(tiny_llama)}
     clock = SystemClock("UTC")
-    shop = Workshop(
-        settings=load_config(environment={}).models, clock=clock, words=TokenWorker(clock), environment=os.environ
+    dependencies = ModelDependencies(
+        settings=load_config(environment={}).models,
+        clock=clock,
+        tokenizer_process=TokenWorker(clock),
+        environment=os.environ,
     )
-    pool = ModelPool({}, [Pooled(n, m, pinned=n == "b") for n, m in known.items()], shop, PLENTY)
+    pool = ModelPool({}, [Pooled(n, m, pinned=n == "b") for n, m in known.items()], dependencies, PLENTY)
     assert pool.pins_with("a", True) == ["a", "b"]
     assert pool.pins_with("kept", True) == ["b"]
     assert pool.pins_with("b", False) == []
@@ -236,9 +240,9 @@ def test_pins_of_the_settings_are_not_kept_a_second_time(tiny_llama):
         pool.pin("kept", False)
 
 
-@pytest.mark.parametrize("load", [lambda pool: pool.load_words(), lambda pool: pool.load("a", Call())])
+@pytest.mark.parametrize("load", [lambda pool: pool.load_words(), lambda pool: pool.load("a", RequestContext())])
 async def test_tokenizers_that_failed_are_seen_and_started_anew(open_pool, tiny_llama, load):
-    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)}, patience=Patience(failures=1))
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)}, restart_policy=RestartPolicy(failures=1))
     await pool.load_words()
     os.kill(row(pool, "").pid, signal.SIGKILL)
     async with asyncio.timeout(30):
@@ -248,7 +252,7 @@ async def test_tokenizers_that_failed_are_seen_and_started_anew(open_pool, tiny_
     await load(pool)
     assert pool.degraded() == []
     tokenizer = pool.model("a").tokenizer
-    assert await tokenizer.count([[Segment("Once")]], Call()) == [4]
+    assert await tokenizer.count([[Segment("Once")]], RequestContext()) == [4]
 
 
 async def test_a_remote_model_shows_how_many_it_is_asked_at_once(open_pool):
@@ -260,41 +264,41 @@ async def test_a_remote_model_shows_how_many_it_is_asked_at_once(open_pool):
 async def test_the_council_sees_whether_a_model_has_room_and_when_it_wrote(open_pool, tiny_llama):
     pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama, parallel=1)})
     model = pool.model("a")
-    await pool.load("a", Call())
+    await pool.load("a", RequestContext())
     assert (model.state, model.has_room, model.heard_at) == ("ready", True, None)
     request = GenerateRequest(segments=[Segment("Once")], max_tokens=40, seed=1, sampling=Sampling())
-    async with contextlib.aclosing(model.generate(request, Call())) as pieces:
+    async with contextlib.aclosing(model.generate(request, RequestContext())) as pieces:
         await anext(pieces)
         assert not model.has_room
         assert model.heard_at is not None
-        assert await model.beat(Call()) > 0.0  # past the one that is answered
+        assert await model.beat(RequestContext()) > 0.0  # past the one that is answered
     assert model.has_room
 
 
 async def test_a_beat_wakes_nobody_and_waking_does(open_pool, tiny_llama):
     pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)})
     model = pool.model("a")
-    await pool.load("a", Call())
+    await pool.load("a", RequestContext())
     await pool.unload("a")
     with pytest.raises(Unavailable, match="a: sleeps"):
-        await model.beat(Call())
+        await model.beat(RequestContext())
     assert (model.state, model.has_room) == ("sleeping", False)
-    await model.wake(Call())
+    await model.wake(RequestContext())
     assert model.state == "ready"
-    assert await model.beat(Call()) > 0.0
+    assert await model.beat(RequestContext()) > 0.0
 
 
 async def test_a_model_without_weights_beats_and_has_always_room(open_pool):
     model = (await open_pool(PLENTY)).model("extractive")
     assert (model.state, model.has_room) == ("ready", True)
-    assert await model.beat(Call()) >= 0.0
+    assert await model.beat(RequestContext()) >= 0.0
 
 
 async def test_a_server_that_is_not_reached_has_no_beat(open_pool):
     known = {"far": ModelConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="m")}
     model = (await open_pool(PLENTY, {"prime": "far"}, known)).model("far")
     with pytest.raises(Unavailable, match="far: "):
-        await model.beat(Call())
+        await model.beat(RequestContext())
 
 
 async def test_a_broken_model_has_no_beat_and_says_why(open_pool, tmp_path):
@@ -302,4 +306,39 @@ async def test_a_broken_model_has_no_beat_and_says_why(open_pool, tmp_path):
     model = (await open_pool(PLENTY, {"prime": "bad"}, {"bad": gguf(tmp_path / "bad.gguf")})).model("bad")
     assert (model.state, model.has_room) == ("failed", False)
     with pytest.raises(Unavailable, match=r"bad\.gguf"):
-        await model.beat(Call())
+        await model.beat(RequestContext())
+
+
+async def test_a_role_gets_another_model_while_the_old_one_still_answers(open_pool, tiny_llama):
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)})
+    prime, told = pool.serving("prime"), []
+    pool.on_reassign.append(lambda: told.append(sorted(pool.all_models())))
+    answer = pool.generate(
+        "a", GenerateRequest(segments=[Segment("Once")], max_tokens=40, seed=1, sampling=Sampling()), RequestContext()
+    )
+    await anext(answer)
+    models = {"extractive": ModelConfig(kind="extractive"), "b": gguf(tiny_llama)}
+    await pool.reassign({**pool.roles, "prime": "b"}, models)
+    assert (prime.name, told) == ("b", [["b", "extractive"]])
+    assert [piece async for piece in answer][-1].tokens == 40
+    assert (await ask(pool, pool.name_of(role="prime"))).tokens == 4
+    with pytest.raises(NotFound):
+        pool.name_of("a")
+
+
+async def test_a_model_that_stays_the_same_is_not_loaded_again(open_pool, tiny_llama):
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)})
+    await ask(pool, "a")
+    before = row(pool, "a").pid
+    await pool.reassign({"prime": "a", "lite": "a", "codemind": "a"}, {"a": gguf(tiny_llama)})
+    await ask(pool, "a")
+    assert row(pool, "a").pid == before
+
+
+async def test_a_new_model_whose_file_is_missing_says_so_and_the_others_go_on(open_pool, tiny_llama, tmp_path):
+    pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(tiny_llama)})
+    models = {"a": gguf(tiny_llama), "b": gguf(tmp_path / "no.gguf")}
+    await pool.reassign({"prime": "a", "lite": "b", "codemind": "a"}, models)
+    assert row(pool, "b").state == "failed"
+    assert "no.gguf" in row(pool, "b").reason
+    assert (await ask(pool, "a")).tokens == 4

@@ -4,11 +4,10 @@ import gguf
 import numpy as np
 import pytest
 
-from gaiad.errors import BadInput, DeadlineExceeded, Forbidden, NotFound, Unauthorized, Unavailable
+from gaiad.base.errors import BadInput, DeadlineExceeded, Forbidden, NotFound, Unauthorized, Unavailable
+from gaiad.models.pulling.http import HubSource, PullFailed, Tries
 from gaiad.models.pulling.hub import HubFile, choose
 from gaiad.models.pulling.pull import Wish, pull
-from gaiad.models.pulling.source import HubSource
-from gaiad.models.pulling.tries import PullFailed, Tries
 from tests.makers.file_server import COMMIT, Fault, Served, put_on_hub, serving
 
 QUICK = Tries(connect_s=2.0, silence_s=2.0, count=3, first_wait_s=0.01, longest_wait_s=0.05)
@@ -146,7 +145,7 @@ def test_a_revision_is_asked_for_and_a_missing_one_named(hub, store, data, fetch
 
 def test_what_the_hub_refuses_is_one_line_with_a_remedy(hub, fetch):
     path = f"/api/models/{REPO}"
-    with pytest.raises(NotFound, match=r"knows no such model.*hf auth login"):
+    with pytest.raises(NotFound, match=r"has no such model.*hf auth login"):
         fetch(REPO)
     hub.put(path, b"{}")
     for status, headers, error, says in (
@@ -169,12 +168,12 @@ def test_what_the_hub_refuses_is_one_line_with_a_remedy(hub, fetch):
 
 def test_something_that_is_no_hub_is_named_as_such(hub, fetch):
     hub.put(f"/api/models/{REPO}", b"<html>")
-    with pytest.raises(PullFailed, match=r"no hub.*HF_ENDPOINT"):
+    with pytest.raises(PullFailed, match=r"not a hub.*HF_ENDPOINT"):
         fetch(REPO)
     hub.files[f"/api/models/{REPO}"] = Served(data=b"[1, 2]")
-    with pytest.raises(PullFailed, match=r"no hub.*HF_ENDPOINT"):
+    with pytest.raises(PullFailed, match=r"not a hub.*HF_ENDPOINT"):
         fetch(REPO)
-    with pytest.raises(BadInput, match="no name of the hub"):
+    with pytest.raises(BadInput, match="not a hub name"):
         fetch("some..one/tiny")
 
 
@@ -240,7 +239,7 @@ def test_parts_that_are_not_what_their_names_say_are_refused(hub, store, shards,
         fetch(REPO)
     assert names(tmp_path) == ["big-00002-of-00003.gguf.bad"]
     put_on_hub(hub, store, REPO, {name: part for name, part in shards.items() if name != third})
-    with pytest.raises(NotFound, match=f"3 parts and {third} is not there"):
+    with pytest.raises(NotFound, match=f"3 parts, but {third} is missing"):
         fetch(REPO)
 
 

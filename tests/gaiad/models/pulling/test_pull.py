@@ -9,14 +9,13 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from gaiad.errors import BadInput, Conflict, DeadlineExceeded, Forbidden, NotFound, Unauthorized, Unavailable
-from gaiad.models.gguf.fingerprint import stamp_path
+from gaiad.base.errors import BadInput, Conflict, DeadlineExceeded, Forbidden, NotFound, Unauthorized, Unavailable
+from gaiad.models.gguf.gguf_header import stamp_path
 from gaiad.models.gguf.gguf_info import read_info
-from gaiad.models.pulling import file as pull_file
-from gaiad.models.pulling.file import alone
-from gaiad.models.pulling.part import Note
+from gaiad.models.pulling import files as pull_file
+from gaiad.models.pulling.files import Note, alone
+from gaiad.models.pulling.http import PullFailed, Tries
 from gaiad.models.pulling.pull import Wish, pull
-from gaiad.models.pulling.tries import PullFailed, Tries
 from tests.makers.file_server import Fault, Served, serving
 
 QUICK = Tries(connect_s=2.0, silence_s=2.0, count=3, first_wait_s=0.01, longest_wait_s=0.05)
@@ -455,7 +454,7 @@ def test_a_pull_that_is_ended_in_the_middle_goes_on_where_it_was(server, data, f
     _, said = process.communicate(timeout=60)
     kept = (folder / "tiny.gguf.part").stat().st_size
     assert CUT <= kept < len(data)
-    assert ("the same command goes on" in said) == (number == signal.SIGINT)
+    assert ("the same command continues" in said) == (number == signal.SIGINT)
     server.pace_s = 0.0
     server.seen.clear()
     assert [file.how for file in fetch(url).files] == ["continued"]

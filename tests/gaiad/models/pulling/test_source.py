@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.errors import BadInput
-from gaiad.models.pulling.source import (
+from gaiad.base.errors import BadInput
+from gaiad.models.pulling.http import (
     FileSource,
     HubSource,
     WebSource,

@@ -9,19 +9,20 @@ import time
 import msgspec
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.config import ModelConfig, load_config
-from gaiad.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
-from gaiad.generation import Block, ChatMessage, Contract, Generated, GenerateRequest, Segment, TextDelta
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import ModelConfig, load_config
+from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.models.remote.access import RetryRule
 from gaiad.models.remote.model import RemoteModel
-from gaiad.models.remote.retry import RetryRule
-from gaiad.ports import Call
+from gaiad.wire.generation import Block, ChatMessage, Contract, Generated, GenerateRequest, Segment, TextDelta
 from tests.makers.model_server import LlamaServer
 from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
 FEW = RetryRule(tries=2, first_s=0.01)
-LETTERS = "root ::= [a-z ]+"  # the server holds back noise that is no UTF-8, and notices a cancel only when it sends
+# The server holds back noise that is not UTF-8, and notices a cancel only when it sends.
+LETTERS = {"type": "string", "pattern": "^[a-z ]+$"}
 VOTE = {
     "type": "object",
     "properties": {"vote": {"enum": ["yes", "no"]}},
@@ -63,7 +64,7 @@ def chat(tokens=16, seed=5, text="Hello", **more):
 
 
 async def whole(remote, asked, call=None):
-    events = [event async for event in remote.generate(asked, call or Call())]
+    events = [event async for event in remote.generate(asked, call or RequestContext())]
     last = events.pop()
     assert isinstance(last, Generated)
     assert all(isinstance(event, TextDelta) and event.text for event in events)
@@ -115,17 +116,12 @@ async def test_a_contract_of_one_json_block_gets_its_marker(open_remote):
     assert json.loads(body)["vote"] in ("yes", "no")
 
 
-async def test_a_llama_server_writes_by_a_grammar(open_remote):
-    remote = await open_remote()
-    assert (await whole(remote, chat(20, grammar='root ::= "left" | "right"'))).text in ("left", "right")
-
-
 async def test_a_stop_string_ends_the_text_before_it(open_remote):
     remote = await open_remote()
-    raw = GenerateRequest(segments=[Segment("Once")], max_tokens=60, seed=5, grammar=LETTERS)
-    free = (await whole(remote, raw)).text
+    lettered = chat(60, schema=LETTERS)
+    free = (await whole(remote, lettered)).text
     stop = free[20:23]
-    last = await whole(remote, msgspec.structs.replace(raw, stop=[*"❶❷❸❹", stop]))
+    last = await whole(remote, msgspec.structs.replace(lettered, stop=[*"❶❷❸❹", stop]))
     assert (last.reason, last.stop) == ("stop", stop), "the fifth is watched for on our side"
     assert last.text == free[: free.index(stop)]
 
@@ -140,29 +136,29 @@ async def test_a_prompt_the_server_has_no_room_for_is_one_error_and_the_next_is_
 
 async def test_cancel_in_the_middle_frees_the_server_at_once(open_remote):
     remote = await open_remote()
-    call = Call()
+    call = RequestContext()
     begun = time.monotonic()
-    await whole(remote, chat(40, grammar=LETTERS))
+    await whole(remote, chat(40, schema=LETTERS))
     a_token_s = (time.monotonic() - begun) / 40
     with pytest.raises(Cancelled):
-        await follow(remote.generate(chat(3000, grammar=LETTERS), call), 20, call.cancel)
+        await follow(remote.generate(chat(3000, schema=LETTERS), call), 20, call.cancel)
     cancelled = time.monotonic()
-    await remote.beat(Call())  # the server does one thing at a time
+    await remote.beat(RequestContext())  # the server does one thing at a time
     assert time.monotonic() - cancelled < a_token_s * 3000 / 2, "it wrote the reply to its end"
 
 
 async def test_a_closed_iterator_and_a_deadline_free_the_server_too(open_remote):
     remote = await open_remote()
     begun = time.monotonic()
-    await whole(remote, chat(40, grammar=LETTERS))
+    await whole(remote, chat(40, schema=LETTERS))
     a_token_s = (time.monotonic() - begun) / 40
-    events = remote.generate(chat(3000, grammar=LETTERS), Call())
+    events = remote.generate(chat(3000, schema=LETTERS), RequestContext())
     await anext(events)
     await events.aclose()
     with pytest.raises(DeadlineExceeded):
-        await whole(remote, chat(3000, grammar=LETTERS), Call(deadline=CLOCK.monotonic() + 0.4))
+        await whole(remote, chat(3000, schema=LETTERS), RequestContext(deadline=CLOCK.monotonic() + 0.4))
     begun = time.monotonic()
-    assert await remote.beat(Call()) > 0
+    assert await remote.beat(RequestContext()) > 0
     assert time.monotonic() - begun < a_token_s * 3000 / 2
 
 
@@ -184,13 +180,13 @@ async def test_a_server_killed_in_the_middle_is_one_error_and_the_role_comes_bac
     remote = await open_remote()
     try:
         with pytest.raises(Unavailable, match="broke") as caught:
-            await follow(remote.generate(chat(3000, grammar=LETTERS), Call()), 20, llama_server.kill)
+            await follow(remote.generate(chat(3000, schema=LETTERS), RequestContext()), 20, llama_server.kill)
         assert "Traceback" not in str(caught.value)
         assert remote.status().state == "inactive"
         with pytest.raises(Unavailable, match="no connection"):
             await whole(remote, chat(4))
         with pytest.raises(Unavailable):
-            await remote.beat(Call())
+            await remote.beat(RequestContext())
         late = await open_remote(wait=False)
         with pytest.raises(Unavailable, match="no connection"):
             await late.wait_ready(0.3)

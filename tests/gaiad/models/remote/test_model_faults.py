@@ -15,14 +15,14 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from gaiad.clock import SystemClock
-from gaiad.config import ModelConfig, load_config
-from gaiad.errors import BadInput, Cancelled, ConfigError, DeadlineExceeded, Unavailable
-from gaiad.generation import ChatMessage, Generated, GenerateRequest, Segment
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import ModelConfig, load_config
+from gaiad.base.errors import BadInput, Cancelled, ConfigError, DeadlineExceeded, Unavailable
+from gaiad.base.ports import RequestContext
+from gaiad.models.remote.access import RetryRule
 from gaiad.models.remote.model import RemoteModel
-from gaiad.models.remote.retry import RetryRule
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
-from gaiad.ports import Call
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Segment
 from tests.makers.waiting import until
 
 CLOCK = SystemClock("UTC")
@@ -173,7 +173,7 @@ def ask(text="Hi", tokens=50, **more):
 
 
 async def whole(remote, request=None, call=None):
-    events = [event async for event in remote.generate(request or ask(), call or Call())]
+    events = [event async for event in remote.generate(request or ask(), call or RequestContext())]
     assert isinstance(events[-1], Generated)
     assert "".join(event.text for event in events[:-1]) == events[-1].text
     return events[-1]
@@ -241,7 +241,7 @@ async def test_a_wait_that_would_pass_the_deadline_is_not_begun(stand, open_remo
     stand.answers = [status(503, "soon", Retry_After="20")]
     begun = time.monotonic()
     with pytest.raises(Unavailable, match="503: soon"):
-        await whole(remote, None, Call(deadline=CLOCK.monotonic() + 19))
+        await whole(remote, None, RequestContext(deadline=CLOCK.monotonic() + 19))
     assert time.monotonic() - begun < 15, "it neither waited nor slept until the deadline"
 
 
@@ -265,8 +265,8 @@ async def test_nothing_is_asked_again_once_text_was_given_out(stand, open_remote
     remote = await open_remote()
     stand.answers = [streams(delta("Hal"), "data: {nonsense\n\n")]
     seen = []
-    with pytest.raises(Unavailable, match=r"no part of a reply.*\{nonsense"):
-        await follow(remote.generate(ask(), Call()), lambda event: seen.append(event.text))
+    with pytest.raises(Unavailable, match=r"not part of a reply.*\{nonsense"):
+        await follow(remote.generate(ask(), RequestContext()), lambda event: seen.append(event.text))
     assert seen == ["Hal"]
     assert len(stand.asked) == 1
 
@@ -294,7 +294,7 @@ async def test_nothing_is_asked_again_once_text_was_given_out(stand, open_remote
         (streams({"error": {"message": "kv cache full", "code": 500}}), Unavailable, "kv cache full"),
         (says("x", finish="content_filter"), BadInput, "content filter"),
         (says("x", finish="abort"), Unavailable, "gave up"),
-        (streams('data: "not an object"\n\n'), Unavailable, "no part of a reply"),
+        (streams('data: "not an object"\n\n'), Unavailable, "not part of a reply"),
         (streams("data: " + "x" * 5_000_000), Unavailable, "more than"),
         (streams("", hang=True), Unavailable, "silent for 0.3 s"),
         (streams(delta("a"), hang=True), Unavailable, "silent for 0.3 s"),
@@ -328,7 +328,7 @@ async def test_slow_headers_are_silence_too_and_a_slow_but_steady_reply_is_not(s
 async def test_cancel_closes_the_connection_at_once(stand, open_remote):
     remote = await open_remote()
     stand.answers = [streams(delta("a"), hang=True)]
-    call = Call()
+    call = RequestContext()
     begun = time.monotonic()
     with pytest.raises(Cancelled):
         await follow(remote.generate(ask(), call), lambda _: asyncio.get_running_loop().call_later(0.05, call.cancel))
@@ -343,7 +343,7 @@ async def test_cancel_closes_the_connection_at_once(stand, open_remote):
 async def test_cancel_and_deadline_end_a_wait_between_tries(stand, open_remote):
     remote = await open_remote(retry=RetryRule(tries=3, first_s=60.0, longest_s=60.0))
     stand.answers = [status(503)]
-    call = Call()
+    call = RequestContext()
     asyncio.get_running_loop().call_later(0.1, call.cancel)
     begun = time.monotonic()
     with pytest.raises(Cancelled):
@@ -351,7 +351,7 @@ async def test_cancel_and_deadline_end_a_wait_between_tries(stand, open_remote):
     assert time.monotonic() - begun < 20
     stand.answers = [streams(delta("a"), hang=True)]
     with pytest.raises(DeadlineExceeded):
-        await whole(remote, None, Call(deadline=CLOCK.monotonic() + 0.1))
+        await whole(remote, None, RequestContext(deadline=CLOCK.monotonic() + 0.1))
 
 
 async def test_what_a_server_refuses_by_name_is_left_out_from_then_on(stand, open_remote):
@@ -403,12 +403,11 @@ async def test_a_bad_schema_is_the_callers_error(stand, open_remote):
     assert remote.status().reason == ""
 
 
-async def test_a_server_that_ignores_a_grammar_is_found_out_and_never_sent_another(stand, open_remote):
+async def test_a_regular_expression_is_refused_before_the_server_is_asked(stand, open_remote):
     remote = await open_remote()
-    for _ in range(2):
-        with pytest.raises(BadInput, match="takes no grammar"):
-            await whole(remote, ask(grammar='root ::= "yes"'))
-    assert len(stand.asked) == 1
+    with pytest.raises(BadInput, match="cannot hold a reply to a regular expression; give a JSON schema"):
+        await whole(remote, ask(regex="yes|no"))
+    assert not stand.asked
 
 
 async def test_untrusted_control_tokens_are_broken_on_the_way_out_and_trusted_ones_are_not(stand, open_remote):
@@ -426,7 +425,7 @@ async def test_the_line_is_bounded_and_a_beat_passes_it(stand, open_remote):
     await until(lambda: (remote._line.running, remote._line.waiting) == (1, 1) and stand.asked)
     with pytest.raises(Unavailable, match="already wait"):
         await whole(remote)
-    assert await remote.beat(Call()) > 0
+    assert await remote.beat(RequestContext()) > 0
     assert not any(one.done() for one in running)
     told.set()
     assert [last.text for last in await asyncio.gather(*running)] == ["a", "a"]
@@ -439,7 +438,7 @@ async def test_a_key_that_is_refused_is_failed_until_a_real_token_comes(stand, o
         await remote.wait_ready(60.0)
     assert remote.status().state == "failed"
     stand.answers = [says("welcome")]
-    await remote.beat(Call())
+    await remote.beat(RequestContext())
     assert (remote.status().state, remote.status().reason) == ("ready", "")
 
 
@@ -560,7 +559,9 @@ async def test_a_call_in_flight_when_it_closes_gets_an_error(stand, open_remote)
     stand.answers = [streams(delta("a"), hang=True)]
     closing = []
     with pytest.raises(Unavailable, match="closed"):
-        await follow(remote.generate(ask(), Call()), lambda _: closing.append(asyncio.ensure_future(remote.close())))
+        await follow(
+            remote.generate(ask(), RequestContext()), lambda _: closing.append(asyncio.ensure_future(remote.close()))
+        )
     await asyncio.gather(*closing)
 
 

@@ -8,17 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.config import ModelConfig
-from gaiad.errors import BadInput, ConfigError
-from gaiad.generation import Block, ChatMessage, Contract, GenerateRequest, Sampling, Segment
-from gaiad.models.plain.requests import check_request
-from gaiad.models.remote.access import Access, checked_url
-from gaiad.models.remote.dialect import Dialect, fits_strict, learn
-from gaiad.models.remote.fault import Fault
-from gaiad.models.remote.reply import MarkerFront, RemoteReply, form_problem
-from gaiad.models.remote.retry import RetryRule, retry_after_s, wait_s
-from gaiad.models.remote.server_events import ServerEvents
-from gaiad.models.remote.wire import error_words, read_chunk, request_body
+from gaiad.base.config import ModelConfig
+from gaiad.base.errors import BadInput, ConfigError
+from gaiad.models.plain.call_watch import check_request
+from gaiad.models.remote.access import Access, Fault, RetryRule, checked_url, retry_after_s, wait_s
+from gaiad.models.remote.reply import MarkerFront, RemoteReply, ServerEvents, form_problem
+from gaiad.models.remote.wire import ServerDialect, error_words, fits_strict, learn, read_chunk, request_body
+from gaiad.wire.generation import Block, ChatMessage, Contract, GenerateRequest, Sampling, Segment
 
 NOW = datetime(2025, 12, 1, 12, 0, tzinfo=UTC)
 RULE = RetryRule(tries=4, first_s=1.0, longest_s=3.0, asked_s=30.0)
@@ -68,12 +64,12 @@ def test_retry_after_is_a_number_or_a_date(header, seconds):
 @pytest.mark.parametrize(
     ("status", "words", "expected"),
     [
-        (400, "Unrecognized request argument supplied: top_k", Dialect(refused=frozenset({"top_k"}))),
-        (422, "Extra inputs are not permitted: stream_options", Dialect(refused=frozenset({"stream_options"}))),
-        (400, "temperature: only the default (1) value", Dialect(refused=frozenset({"temperature"}))),
-        (400, "Use 'max_completion_tokens' instead", Dialect(limit_field="max_completion_tokens")),
-        (500, "('body', 'response_format', 'type')", Dialect(form="json_object")),
-        (400, "Invalid schema for response_format 'reply'", Dialect(strict=False)),
+        (400, "Unrecognized request argument supplied: top_k", ServerDialect(refused=frozenset({"top_k"}))),
+        (422, "Extra inputs are not permitted: stream_options", ServerDialect(refused=frozenset({"stream_options"}))),
+        (400, "temperature: only the default (1) value", ServerDialect(refused=frozenset({"temperature"}))),
+        (400, "Use 'max_completion_tokens' instead", ServerDialect(limit_field="max_completion_tokens")),
+        (500, "('body', 'response_format', 'type')", ServerDialect(form="json_object")),
+        (400, "Invalid schema for response_format 'reply'", ServerDialect(strict=False)),
         (400, "top_k must be below 1000", None),
         (400, "this model's context is 4096 tokens", None),
         (503, "top_k is not supported while loading", None),
@@ -81,15 +77,15 @@ def test_retry_after_is_a_number_or_a_date(header, seconds):
     ],
 )
 def test_a_refusal_teaches_only_what_it_names(status, words, expected):
-    assert learn(Dialect(), status, words, True) == expected
+    assert learn(ServerDialect(), status, words, True) == expected
 
 
 def test_a_schema_that_is_bad_even_when_not_strict_is_the_callers():
-    assert learn(Dialect(strict=False), 400, "Invalid schema for response_format 'reply'", True) is None
+    assert learn(ServerDialect(strict=False), 400, "Invalid schema for response_format 'reply'", True) is None
 
 
 def test_learning_ends():
-    dialect, rounds = Dialect(), 0
+    dialect, rounds = ServerDialect(), 0
     words = "unsupported: response_format max_completion_tokens " + " ".join(msgspec.structs.asdict(dialect))
     everything = words + " top_k min_p seed temperature top_p stop stream_options repeat_penalty repetition_penalty"
     while (learned := learn(dialect, 400, everything, True)) is not None:
@@ -110,19 +106,19 @@ def test_only_a_closed_schema_is_called_strict():
 
 def test_a_body_holds_what_is_asked_for_and_nothing_a_dialect_refuses():
     request = prompt(sampling=Sampling(repeat_penalty=1.2, repeat_window=32), stop=["a", "", "b", "c", "d", "e"])
-    body = json.loads(request_body("m", request, 3, Dialect(refused=frozenset({"min_p"}))))
+    body = json.loads(request_body("m", request, 3, ServerDialect(refused=frozenset({"min_p"}))))
     assert body["prompt"] == "Once"
     assert (body["repeat_penalty"], body["repetition_penalty"], body["repeat_last_n"]) == (1.2, 1.2, 32)
     assert body["stop"] == ["a", "b", "c", "d"], "some servers refuse a fifth"
     assert "min_p" not in body
     assert "messages" not in body
-    assert "repeat_penalty" not in json.loads(request_body("m", prompt(), 3, Dialect()))
+    assert "repeat_penalty" not in json.loads(request_body("m", prompt(), 3, ServerDialect()))
 
 
 def test_text_that_is_no_json_is_the_callers_error():
     broken = GenerateRequest(messages=[ChatMessage(role="user", content=[Segment("\ud800")])], max_tokens=1)
     with pytest.raises(BadInput, match="plain text"):
-        request_body("m", broken, 1, Dialect())
+        request_body("m", broken, 1, ServerDialect())
 
 
 @pytest.mark.parametrize(
@@ -264,11 +260,11 @@ def test_a_reply_cut_by_its_length_is_not_blamed_for_its_form():
         ("http://", "name a host"),
         ("http://user:secret@host/v1", "key_env or key_file"),
         ("http://secret@host/v1", "key_env or key_file"),
-        ("http://host:99999/v1", "no address"),
+        ("http://host:99999/v1", "not a valid address"),
         ("http://host/v1?key=secret", "must end with the path"),
         ("http://host/v1#x", "must end with the path"),
         ("http://ho st/v1", "must end with the path"),
-        ("http://[::1/v1", "no address"),
+        ("http://[::1/v1", "not a valid address"),
     ],
 )
 def test_an_address_that_is_none_is_refused(url, words):
@@ -335,7 +331,7 @@ def test_what_a_server_says_is_shown_short_in_one_line_and_without_the_key():
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**32}, "seed is 4294967296"),
         ({"segments": []}, "either messages or a prompt"),
-        ({"grammar": "x", "schema": {}}, "grammar and schema"),
+        ({"regex": "x", "schema": {}}, "regex and schema"),
         ({"sampling": Sampling(temperature=float("nan"))}, "temperature is nan"),
         ({"sampling": Sampling(top_p=float("inf"))}, "top_p is inf"),
         ({"sampling": Sampling(top_k=-1)}, "top_k is -1"),

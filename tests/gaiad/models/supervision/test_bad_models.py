@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from gaiad.errors import BadInput, Unavailable
+from gaiad.base.errors import BadInput, Unavailable
+from gaiad.base.ports import RequestContext
 from gaiad.models.gguf.gguf_header import read_header
 from gaiad.models.gguf.tiny_gguf import write_llama_gguf
-from gaiad.models.supervision.patience import Patience
-from gaiad.ports import Call
+from gaiad.models.supervision.process import RestartPolicy
 from tests.makers.gguf_files import flipped, truncated
 
 
@@ -54,7 +54,7 @@ async def test_a_truncated_file_fails_with_the_files_name_and_no_retry(open_embe
     status = embedder.status()
     assert (status.state, status.restarts, status.pid) == ("failed", 0, 0)
     with pytest.raises(Unavailable, match=r"half\.gguf"):
-        await embedder.embed(["x"], Call())
+        await embedder.embed(["x"], RequestContext())
 
 
 async def test_a_model_that_makes_no_such_vectors_is_refused(open_embedder, tmp_path, tiny_bert):
@@ -85,10 +85,10 @@ async def test_flipped_bits_in_the_header_never_reach_the_daemon(open_embedder, 
 
 async def _try(open_embedder, path):
     try:
-        embedder = await open_embedder(path, patience=Patience(failures=1))
+        embedder = await open_embedder(path, restart_policy=RestartPolicy(failures=1))
     except (BadInput, Unavailable) as error:
         return error.message
-    await embedder.embed(["still a model"], Call())
+    await embedder.embed(["still a model"], RequestContext())
     await embedder.close()
     return "works"
 
@@ -97,5 +97,5 @@ async def test_a_chat_model_embeds_or_says_why_not(open_embedder, tmp_path):
     path = tmp_path / "decoder.gguf"
     write_llama_gguf(path)
     embedder = await open_embedder(path)
-    rows = await embedder.embed(["one", "two " * 200], Call())
+    rows = await embedder.embed(["one", "two " * 200], RequestContext())
     assert rows.shape == (2, 256)

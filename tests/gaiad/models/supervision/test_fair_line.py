@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.errors import Cancelled, DeadlineExceeded, Unavailable
-from gaiad.models.supervision.fair_line import FairLine
-from gaiad.ports import Call, Priority
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import Cancelled, DeadlineExceeded, Unavailable
+from gaiad.base.ports import Priority, RequestContext
+from gaiad.models.supervision.queueing import FairLine
 
 
 def line(places=1, limit=3):
@@ -27,7 +27,7 @@ async def test_tenants_take_turns_however_much_one_of_them_asks():
     queue, served, leave = line(places=2, limit=9), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for name in ("greedy1", "greedy2", "greedy3", "modest1"):
-            call = Call(tenant=name[:-1])
+            call = RequestContext(tenant=name[:-1])
             group.create_task(occupy(queue, call, served, name, leave))
         await settle()
         assert served == ["greedy1", "greedy2"]
@@ -39,8 +39,8 @@ async def test_a_person_does_not_wait_behind_background_work():
     queue, served, leave = line(), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for name in ("background1", "background2"):
-            group.create_task(occupy(queue, Call(priority=Priority.BACKGROUND), served, name, leave))
-        group.create_task(occupy(queue, Call(), served, "person", leave))
+            group.create_task(occupy(queue, RequestContext(priority=Priority.BACKGROUND), served, name, leave))
+        group.create_task(occupy(queue, RequestContext(), served, "person", leave))
         await settle()
         assert served == ["background1", "person"]
         leave.set()
@@ -50,10 +50,10 @@ async def test_a_full_line_refuses_with_numbers_and_a_time():
     queue, served, leave = line(limit=1), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for name in "ab":
-            group.create_task(occupy(queue, Call(), served, name, leave))
+            group.create_task(occupy(queue, RequestContext(), served, name, leave))
         await settle()
         with pytest.raises(Unavailable, match=r"1 requests already wait \(limit 1\); try again in") as refusal:
-            async with queue.place(Call()):
+            async with queue.place(RequestContext()):
                 pass
         assert refusal.value.retry_after_s > 0
         leave.set()
@@ -64,21 +64,21 @@ async def test_a_full_line_refuses_with_numbers_and_a_time():
 async def test_a_line_without_room_to_wait_still_gives_its_free_places():
     queue, served, leave = line(limit=0), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(occupy(queue, Call(), served, "a", leave))
+        group.create_task(occupy(queue, RequestContext(), served, "a", leave))
         await settle()
         assert served == ["a"]
         with pytest.raises(Unavailable, match="limit 0"):
-            async with queue.place(Call()):
+            async with queue.place(RequestContext()):
                 pass
         leave.set()
 
 
 async def test_who_gives_up_waiting_leaves_no_gap():
     queue, leave = line(), asyncio.Event()
-    impatient, gone = Call(deadline=SystemClock("UTC").monotonic() + 0.02), Call()
+    impatient, gone = RequestContext(deadline=SystemClock("UTC").monotonic() + 0.02), RequestContext()
     gone.cancel()
     async with asyncio.TaskGroup() as group:
-        group.create_task(occupy(queue, Call(), [], "first", leave))
+        group.create_task(occupy(queue, RequestContext(), [], "first", leave))
         await settle()
         for call, error in ((impatient, DeadlineExceeded), (gone, Cancelled)):
             with pytest.raises(error):
@@ -86,16 +86,16 @@ async def test_who_gives_up_waiting_leaves_no_gap():
                     pass
         assert queue.waiting == 0
         leave.set()
-    async with asyncio.timeout(30), queue.place(Call()):
+    async with asyncio.timeout(30), queue.place(RequestContext()):
         assert queue.running == 1
 
 
 async def test_a_cancel_that_comes_with_the_turn_is_not_lost():
     queue, served, first, never = line(), [], asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(occupy(queue, Call(), served, "first", first))
+        group.create_task(occupy(queue, RequestContext(), served, "first", first))
         await settle()
-        second = group.create_task(occupy(queue, Call(), served, "second", never))
+        second = group.create_task(occupy(queue, RequestContext(), served, "second", never))
         await settle()
         first.set()
         await asyncio.sleep(0)

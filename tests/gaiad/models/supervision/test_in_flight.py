@@ -1,8 +1,8 @@
 import pytest
 
-from gaiad.errors import BadInput, Cancelled, Unavailable, WorkerDied
-from gaiad.models.supervision.in_flight import InFlight, error_of
+from gaiad.base.errors import BadInput, Cancelled, Unavailable, WorkerDied
 from gaiad.models.supervision.protocol import Delta, Failed, Pong
+from gaiad.models.supervision.queueing import InFlight, error_of
 
 
 async def test_each_answer_finds_its_request_and_ids_are_never_used_twice():

@@ -12,10 +12,10 @@ import pytest
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from gaiad.clock import SystemClock
-from gaiad.config import load_config
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
 from gaiad.models.embedder import WorkerEmbedder
-from gaiad.ports import Call, Priority
+from gaiad.base.ports import RequestContext, Priority
 
 async def main():
     embedder = WorkerEmbedder(Path(sys.argv[1]), load_config(environment={}).embedder, SystemClock("UTC"))
@@ -23,7 +23,8 @@ async def main():
     await embedder.wait_ready(30)
     print(embedder.status().pid, "llama_cpp" in sys.modules, flush=True)
     while True:
-        await embedder.embed([f"{n} " + "busy " * 300 for n in range(200)], Call(priority=Priority.BACKGROUND))
+        texts = [f"{n} " + "busy " * 300 for n in range(200)]
+        await embedder.embed(texts, RequestContext(priority=Priority.BACKGROUND))
 
 asyncio.run(main())
 """

@@ -2,9 +2,9 @@ import struct
 
 import pytest
 
-from gaiad.generation import Sampling, Segment
 from gaiad.models.supervision import protocol
 from gaiad.models.supervision.protocol import Cancel, Delta, Embed, Generate, Load, Pong, ProtocolError, Ready, Vectors
+from gaiad.wire.generation import Sampling, Segment
 
 
 @pytest.mark.parametrize(

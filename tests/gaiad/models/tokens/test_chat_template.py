@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaiad.generation import ChatMessage, Segment
 from gaiad.models.tokens.chat_template import CHATML, PLAIN, ChatTemplate, TemplateProblem
+from gaiad.wire.generation import ChatMessage, Segment
 from tests.makers.chat_templates import CHATML as REAL_CHATML
 from tests.makers.chat_templates import GEMMA, LLAMA2, LLAMA3, LLAMA31, MISTRAL, MISTRAL_V3, PARTS, QWEN3, REAL
 
@@ -102,7 +102,7 @@ def test_a_system_message_that_is_refused_goes_to_the_user_message_and_that_is_t
     assert text(segments).startswith(
         "<s><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello."
     )
-    assert "system text stands in the user message after it" in change
+    assert "system text moved into the user message after it" in change
     assert "System role not supported" in change
 
 
@@ -156,7 +156,7 @@ def test_tags_and_filters_of_the_transformers_library():
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{% if %}", "no Jinja template"),
+        ("{% if %}", "not a Jinja template"),
         ("{{ messages.__class__.__mro__ }}", "unsafe"),
         ("{{ ().__class__.__base__.__subclasses__() }}", "unsafe"),
         ("{% include '/etc/passwd' %}", "loader"),

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaiad.generation import Segment
-from gaiad.models.tokens.text_count import (
+from gaiad.models.tokens.word_tokenizer import (
     REQUEST_CHARS,
     REQUEST_TEXTS,
     Remembered,
@@ -13,6 +12,7 @@ from gaiad.models.tokens.text_count import (
     content_key,
     encodable,
 )
+from gaiad.wire.generation import Segment
 
 SEGMENTS = st.lists(st.builds(Segment, st.text(max_size=5), st.booleans()), max_size=4)
 

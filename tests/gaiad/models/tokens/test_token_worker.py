@@ -6,14 +6,13 @@ import signal
 
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, DeadlineExceeded, Unavailable, WorkerDied
-from gaiad.generation import Segment
-from gaiad.models.supervision.patience import Patience
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, DeadlineExceeded, Unavailable, WorkerDied
+from gaiad.base.ports import RequestContext
+from gaiad.models.supervision.process import RestartPolicy
 from gaiad.models.supervision.protocol import Tokenize
-from gaiad.models.tokens.blame import BLAME_S, Blame
-from gaiad.models.tokens.token_worker import Gate, TokenWorker
-from gaiad.ports import Call
+from gaiad.models.tokens.token_worker import BLAME_S, CrashRecord, Gate, TokenWorker
+from gaiad.wire.generation import Segment
 from tests.makers.waiting import until
 from tests.makers.word_files import write_bpe_gguf
 
@@ -36,32 +35,34 @@ async def killed(tokens, signal_number):
 
 async def test_a_kill_9_between_two_calls_is_not_noticed(tokens, tiny_llama):
     tokenizer = tokens.tokenizer(tiny_llama)
-    assert await tokenizer.count([[Segment("one")]], Call()) == [3]
+    assert await tokenizer.count([[Segment("one")]], RequestContext()) == [3]
     await killed(tokens, signal.SIGKILL)
-    assert await tokenizer.count([[Segment("three")]], Call()) == [5]
-    assert await tokenizer.count([[Segment("one")]], Call()) == [3]
+    assert await tokenizer.count([[Segment("three")]], RequestContext()) == [5]
+    assert await tokenizer.count([[Segment("one")]], RequestContext()) == [3]
     assert tokens.status().restarts == 1
 
 
 async def test_a_kill_9_under_a_call_is_tried_again_once(tokens, bpe):
     tokenizer = tokens.tokenizer(bpe)
-    await tokenizer.count([[Segment("warm")]], Call())
+    await tokenizer.count([[Segment("warm")]], RequestContext())
     async with asyncio.TaskGroup() as group:
-        counting = [group.create_task(tokenizer.count([[Segment(f"{n}"), *LONG[0]]], Call())) for n in range(2)]
+        counting = [
+            group.create_task(tokenizer.count([[Segment(f"{n}"), *LONG[0]]], RequestContext())) for n in range(2)
+        ]
         await asyncio.sleep(0.2)
         await killed(tokens, signal.SIGKILL)
-        short = await tokenizer.count([[Segment("short")]], Call())
+        short = await tokenizer.count([[Segment("short")]], RequestContext())
     assert short[0] > 0
     assert all(task.result()[0] > 400_000 for task in counting)
 
 
 async def test_two_deaths_from_outside_blame_nobody(tokens, bpe):
     tokenizer = tokens.tokenizer(bpe)
-    await tokenizer.count([[Segment("warm")]], Call())
+    await tokenizer.count([[Segment("warm")]], RequestContext())
 
     async def dies():
         with pytest.raises(WorkerDied, match="SIGKILL"):
-            await tokenizer.count(LONG, Call())
+            await tokenizer.count(LONG, RequestContext())
 
     async with asyncio.TaskGroup() as group:
         counting = group.create_task(dies())
@@ -70,20 +71,22 @@ async def test_two_deaths_from_outside_blame_nobody(tokens, bpe):
             await asyncio.sleep(0.3)  # now the child has the request
             await killed(tokens, signal.SIGKILL)
         await counting
-    assert (await tokenizer.count(LONG, Call()))[0] > 400_000
+    assert (await tokenizer.count(LONG, RequestContext()))[0] > 400_000
 
 
 async def test_who_crashes_it_twice_is_refused_and_the_others_are_served(tokens, bpe, tiny_llama):
     guilty, other = tokens.tokenizer(bpe), tokens.tokenizer(tiny_llama)
-    await guilty.count([[Segment("warm")]], Call())
+    await guilty.count([[Segment("warm")]], RequestContext())
 
     async def crashes():
         with pytest.raises(BadInput, match=r"bpe\.gguf: the tokenizer died twice over this request.*SIGSEGV"):
-            await guilty.count(LONG, Call())
+            await guilty.count(LONG, RequestContext())
 
     async def is_served():
         return [
-            (await other.count([[Segment(f"text {n}")]], Call()))[0] for n in range(40) if not await asyncio.sleep(0.05)
+            (await other.count([[Segment(f"text {n}")]], RequestContext()))[0]
+            for n in range(40)
+            if not await asyncio.sleep(0.05)
         ]
 
     async with asyncio.TaskGroup() as group:
@@ -97,22 +100,22 @@ async def test_who_crashes_it_twice_is_refused_and_the_others_are_served(tokens,
     assert served.result() == [6] * 10 + [7] * 30
     restarts = tokens.status().restarts
     with pytest.raises(BadInput, match="twice"):
-        await guilty.count(LONG, Call())
+        await guilty.count(LONG, RequestContext())
     assert tokens.status().restarts == restarts, "it was not asked again"
-    assert (await guilty.count([[Segment("another text of the same file")]], Call()))[0] > 0
+    assert (await guilty.count([[Segment("another text of the same file")]], RequestContext()))[0] > 0
 
 
 async def test_a_child_that_hangs_is_killed_after_a_missed_cancel(bpe):
-    tokens = TokenWorker(CLOCK, Patience(cancel_grace_s=0.3, first_backoff_s=0.02))
+    tokens = TokenWorker(CLOCK, RestartPolicy(cancel_grace_s=0.3, first_backoff_s=0.02))
     await tokens.start()
     try:
         tokenizer = tokens.tokenizer(bpe)
-        await tokenizer.count([[Segment("warm")]], Call())
+        await tokenizer.count([[Segment("warm")]], RequestContext())
         pid = tokens.status().pid
         os.kill(pid, signal.SIGSTOP)
         with pytest.raises(DeadlineExceeded):
-            await tokenizer.count([[Segment("never")]], Call(deadline=CLOCK.monotonic() + 0.2))
-        assert await tokenizer.count([[Segment("again")]], Call())
+            await tokenizer.count([[Segment("never")]], RequestContext(deadline=CLOCK.monotonic() + 0.2))
+        assert await tokenizer.count([[Segment("again")]], RequestContext())
         assert tokens.status().pid != pid
     finally:
         await tokens.close()
@@ -120,7 +123,7 @@ async def test_a_child_that_hangs_is_killed_after_a_missed_cancel(bpe):
 
 async def test_one_that_was_never_started_says_so(bpe):
     with pytest.raises(Unavailable, match="tokenizer: not started"):
-        await TokenWorker(CLOCK).tokenizer(bpe).count([[Segment("x")]], Call())
+        await TokenWorker(CLOCK).tokenizer(bpe).count([[Segment("x")]], RequestContext())
 
 
 async def test_status_names_the_role_and_no_file(tokens):
@@ -135,18 +138,18 @@ async def test_who_wants_to_be_alone_waits_for_those_inside_and_stops_newcomers(
     leave = asyncio.Event()
 
     async def stays():
-        async with gate.together(Call()):
+        async with gate.together(RequestContext()):
             await leave.wait()
             order.append("stays")
 
     async def alone(name):
-        async with gate.alone(Call()):
+        async with gate.alone(RequestContext()):
             order.append(name)
             await asyncio.sleep(0.02)
             order.append(f"{name} done")
 
     async def newcomer():
-        async with gate.together(Call()):
+        async with gate.together(RequestContext()):
             order.append("newcomer")
 
     async with asyncio.TaskGroup() as group:
@@ -154,7 +157,7 @@ async def test_who_wants_to_be_alone_waits_for_those_inside_and_stops_newcomers(
             group.create_task(work)
             await asyncio.sleep(0.01)
         with pytest.raises(DeadlineExceeded):
-            async with gate.together(Call(deadline=CLOCK.monotonic() + 0.05)):
+            async with gate.together(RequestContext(deadline=CLOCK.monotonic() + 0.05)):
                 pass
         leave.set()
     first, second = sorted([("a", "a done"), ("b", "b done")], key=lambda pair: order.index(pair[0]))
@@ -176,13 +179,13 @@ def asked(text, number=1):
 
 def test_blame_is_for_one_request_until_its_file_has_several_and_ends_in_time():
     clock = Hours()
-    blame = Blame(clock)
-    assert "crash" in blame.put_on(asked("a", 7), "crash").message
+    blame = CrashRecord(clock)
+    assert "crash" in blame.record(asked("a", 7), "crash").message
     with pytest.raises(BadInput, match="twice over this request"):
         blame.refuse(asked("a", 9))
     blame.refuse(asked("b"))
     for text in "bc":
-        blame.put_on(asked(text), "crash")
+        blame.record(asked(text), "crash")
     with pytest.raises(BadInput, match=r"/m\.gguf: the tokenizer died over it again and again"):
         blame.refuse(asked("innocent"))
     clock.now = BLAME_S + 1

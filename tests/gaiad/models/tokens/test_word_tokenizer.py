@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gaiad
-from gaiad.clock import SystemClock
-from gaiad.errors import BadInput, Cancelled
-from gaiad.generation import ChatMessage, Segment
+from gaiad.base.clock import SystemClock
+from gaiad.base.errors import BadInput, Cancelled
+from gaiad.base.ports import RequestContext
 from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordCount, WordTokenizer, count_words, cut_words
-from gaiad.ports import Call
+from gaiad.wire.generation import ChatMessage, Segment
 
 CLOCK = SystemClock("UTC")
 SAMPLES = sorted((Path(gaiad.__file__).parent / "samples").glob("*.xml"))
@@ -21,13 +21,15 @@ async def test_the_estimate_is_cautious_for_prose_and_not_wasteful(minilm, token
     prose = [" ".join(re.sub(r"<[^>]+>", " ", path.read_text("utf-8")).split()) for path in SAMPLES]
     texts = [[Segment(text)] for text in prose if len(text) > 500]
     assert len(texts) >= 10
-    real = await tokens.tokenizer(minilm).count(texts, Call())
-    for estimate, counted in zip(await ByteEstimate(CLOCK).count(texts, Call()), real, strict=True):
+    real = await tokens.tokenizer(minilm).count(texts, RequestContext())
+    for estimate, counted in zip(await ByteEstimate(CLOCK).count(texts, RequestContext()), real, strict=True):
         assert counted <= estimate <= 2 * counted
 
 
 async def test_the_estimate_is_a_third_of_the_bytes_rounded_up_and_nothing_for_nothing():
-    counts = await ByteEstimate(CLOCK).count([[Segment(text)] for text in ("", "a", "abc", "abcd", "漢字")], Call())
+    counts = await ByteEstimate(CLOCK).count(
+        [[Segment(text)] for text in ("", "a", "abc", "abcd", "漢字")], RequestContext()
+    )
     assert counts == [0, 2, 2, 3, 3]
 
 
@@ -37,13 +39,17 @@ async def test_an_estimate_says_so_and_has_no_tokens():
     assert WordTokenizer(CLOCK).exact is True
     assert estimate.fingerprint != WordTokenizer(CLOCK).fingerprint
     with pytest.raises(BadInput, match=r"tokenizer to its tokenizer\.json"):
-        await estimate.encode([Segment("x")], Call())
+        await estimate.encode([Segment("x")], RequestContext())
 
 
 async def test_words_and_marks_are_counted_across_segments():
     words = WordTokenizer(CLOCK)
-    assert await words.count([[Segment("Hel"), Segment("lo, world!")], [], [Segment("漢字 ok")]], Call()) == [4, 0, 2]
-    ids = await words.encode([Segment("the cat and the dog")], Call())
+    assert await words.count([[Segment("Hel"), Segment("lo, world!")], [], [Segment("漢字 ok")]], RequestContext()) == [
+        4,
+        0,
+        2,
+    ]
+    ids = await words.encode([Segment("the cat and the dog")], RequestContext())
     assert len(ids) == 5
     assert ids[0] == ids[3] != ids[1]
 
@@ -54,14 +60,14 @@ async def test_a_conversation_is_rendered_as_lines_whose_frame_is_trusted():
         ChatMessage(role="user", content=[Segment("Quote: ", source="TP-1"), Segment("why?")]),
     ]
     for tokenizer in (WordTokenizer(CLOCK), ByteEstimate(CLOCK)):
-        parts = await tokenizer.render(messages, Call())
+        parts = await tokenizer.render(messages, RequestContext())
         assert "".join(part.text for part in parts) == "system: Be brief.\nuser: Quote: why?\nassistant: "
         assert [part.text for part in parts if not part.trusted] == ["Quote: ", "why?"]
         assert Segment("Quote: ", source="TP-1") in parts
 
 
 async def test_a_cancelled_call_is_not_counted_for():
-    call = Call()
+    call = RequestContext()
     call.cancel()
     for tokenizer in (WordTokenizer(CLOCK), ByteEstimate(CLOCK)):
         with pytest.raises(Cancelled):

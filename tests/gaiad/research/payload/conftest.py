@@ -7,22 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.payload_schemas import CONTENT_MAX, ResearchAgentPayload
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.build import build_payload
 from gaiad.research.payload.material import Packet, choose_packets
 from gaiad.research.trail import Trail
-from gaiad.schemas import ResearchRequest
+from gaiad.wire.research import CONTENT_MAX, ResearchAgentPayload
+from gaiad.wire.schemas import ResearchRequest
 from tests.makers.last_trail import LastTrail
 
 CLOCK = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
 CONFIG = load_config(environment={}).research
 
 
-async def payload_of(archive: Any, query: str, call: Call | None = None, **fields: Any) -> ResearchAgentPayload:
+async def payload_of(
+    archive: Any, query: str, call: RequestContext | None = None, **fields: Any
+) -> ResearchAgentPayload:
     """The payload of one run, checked; an error of the run is raised only when it left no trail."""
     trail = await trail_of(archive, query, call, **fields)
     payload = build_payload(trail, await packets_of(archive, trail), UTC)
@@ -30,10 +32,10 @@ async def payload_of(archive: Any, query: str, call: Call | None = None, **field
     return payload
 
 
-async def trail_of(archive: Any, query: str, call: Call | None = None, **fields: Any) -> Trail:
+async def trail_of(archive: Any, query: str, call: RequestContext | None = None, **fields: Any) -> Trail:
     last = LastTrail()
     researcher = Researcher(archive, CLOCK, CONFIG, last)
-    await researcher.research(ResearchRequest(query=query, **fields), call or Call())
+    await researcher.research(ResearchRequest(query=query, **fields), call or RequestContext())
     trail: Trail = last.trail
     return trail
 
@@ -41,8 +43,10 @@ async def trail_of(archive: Any, query: str, call: Call | None = None, **fields:
 async def packets_of(archive: Any, trail: Trail) -> dict[str, Packet]:
     found = {}
     for packet_id in choose_packets(trail):
-        (summary,) = await archive.packet_summaries([packet_id], Call())
-        found[packet_id] = Packet(summary, tuple(await archive.section_pages(packet_id, "full_context", Call())))
+        (summary,) = await archive.packet_summaries([packet_id], RequestContext())
+        found[packet_id] = Packet(
+            summary, tuple(await archive.section_pages(packet_id, "full_context", RequestContext()))
+        )
     return found
 
 

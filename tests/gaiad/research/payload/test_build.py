@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.errors import Cancelled, Unavailable
-from gaiad.ports import Call
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.errors import Cancelled, Unavailable
+from gaiad.base.ports import RequestContext
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.build import build_payload
-from gaiad.schemas import ResearchRequest, SearchRequest, SearchResponse
+from gaiad.wire.schemas import ResearchRequest, SearchRequest, SearchResponse
 from tests.makers.last_trail import LastTrail
 
 FOUNDED = "The council was founded on {} in the old mill."
@@ -138,7 +138,7 @@ async def test_the_bibliography_is_formatted(memory: Any, page: Any, make_payloa
 async def test_a_search_that_fails_is_an_activity_with_its_error(memory: Any, page: Any, make_trail: Any) -> None:
     archive = disagreeing(memory, page)
 
-    async def broken(request: SearchRequest, call: Call) -> SearchResponse:
+    async def broken(request: SearchRequest, call: RequestContext) -> SearchResponse:
         raise Unavailable("the index is being rebuilt")
 
     archive.search = broken
@@ -154,27 +154,27 @@ async def test_a_search_that_fails_is_an_activity_with_its_error(memory: Any, pa
 async def test_a_cancelled_run_is_kept_as_far_as_it_came(memory: Any, page: Any) -> None:
     archive = disagreeing(memory, page)
 
-    async def cancelled(request: SearchRequest, call: Call) -> SearchResponse:
+    async def cancelled(request: SearchRequest, call: RequestContext) -> SearchResponse:
         raise asyncio.CancelledError
 
     archive.search = cancelled
     payload = build_payload(await broken_off(archive, asyncio.CancelledError), {}, UTC)
     assert payload.metadata.status == "cancelled"
     archive.search = type(archive).search
-    call = Call()
+    call = RequestContext()
     call.cancel()
     payload = build_payload(await broken_off(archive, Cancelled, call), {}, UTC)
     assert payload.metadata.status == "cancelled"
 
 
-async def broken_off(archive: Any, error: type[BaseException], call: Call | None = None) -> Any:
+async def broken_off(archive: Any, error: type[BaseException], call: RequestContext | None = None) -> Any:
     """The trail of a run that ends with `error`."""
     last = LastTrail()
     config = load_config(environment={}).research
     clock = FrozenClock(datetime(2025, 12, 15, 12, tzinfo=UTC))
     researcher = Researcher(archive, clock, config, last)
     with pytest.raises(error):
-        await researcher.research(ResearchRequest(query=QUESTION), call or Call())
+        await researcher.research(ResearchRequest(query=QUESTION), call or RequestContext())
     return last.trail
 
 

@@ -4,10 +4,10 @@ from datetime import UTC, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from gaiad.payload_schemas import ResearchAgentPayload
-from gaiad.ports import Call
+from gaiad.base.ports import RequestContext
 from gaiad.research.payload.build import build_payload
 from gaiad.research.payload.material import Packet
+from gaiad.wire.research import ResearchAgentPayload
 
 FOUNDED = "The council was founded on {} in the old mill."
 
@@ -24,7 +24,7 @@ def evening(memory: Any, page: Any) -> Any:
 
 async def built(archive: Any, make_trail: Any, zone: tzinfo) -> ResearchAgentPayload:
     trail = await make_trail(archive, "When was the council founded?")
-    summaries = await archive.packet_summaries(["tp-1", "tp-2"], Call())
+    summaries = await archive.packet_summaries(["tp-1", "tp-2"], RequestContext())
     packets = zip(summaries, archive.stored.values(), strict=True)
     return build_payload(trail, {one.packet_id: Packet(one, (page,)) for one, page in packets}, zone)
 

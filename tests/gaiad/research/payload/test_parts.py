@@ -7,11 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from gaiad.research.assertions import read_assertion
-from gaiad.research.payload.activities import activities
-from gaiad.research.payload.closing import format_citation
-from gaiad.research.payload.criteria import WEIGHTS, completeness, measure
-from gaiad.research.payload.facts import fact_type, find_facts
-from gaiad.research.payload.material import SOURCES_MAX, Packet, choose_packets, read_material, whole_text
+from gaiad.research.payload.build import format_citation
+from gaiad.research.payload.iterations import WEIGHTS, activities, completeness, measure
+from gaiad.research.payload.material import (
+    SOURCES_MAX,
+    Packet,
+    choose_packets,
+    fact_type,
+    find_facts,
+    read_material,
+    whole_text,
+)
 from gaiad.research.payload.sources import source_records
 
 QUESTION = "When was the council founded?"

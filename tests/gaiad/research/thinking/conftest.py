@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.clock import FrozenClock
-from gaiad.config import load_config
-from gaiad.generation import Generated, GenerateRequest, TextDelta
-from gaiad.memory_schemas import PageHeader
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext, Tokenizer
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
-from gaiad.ports import Call, Tokenizer
 from gaiad.research.loop import Researcher
 from gaiad.research.thinking.asking import Limits
-from gaiad.research.thinking.thinker import Thinker
+from gaiad.research.thinking.by_model import Thinker
 from gaiad.research.trail import Trail
-from gaiad.schemas import ResearchRequest, ResearchResult
-from gaiad.status_schemas import ModelStatus
+from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.memory import PageHeader
+from gaiad.wire.schemas import ResearchRequest, ResearchResult
+from gaiad.wire.status import ModelStatus
 from tests.makers.last_trail import LastTrail
 
 
@@ -65,7 +65,7 @@ class Mind:
     def fingerprint(self) -> str:
         return self._model.fingerprint
 
-    def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+    def generate(self, request: GenerateRequest, call: RequestContext) -> AsyncGenerator[TextDelta | Generated, None]:
         self.was_asked.set()
         return self._model.generate(request, call)
 
@@ -126,21 +126,21 @@ def run(memory: Any) -> Run:
     """Research `query` in an archive of `pages` on a mind."""
 
     class Remembering(memory):
-        async def page_headers(self, page_ids: Sequence[str], call: Call) -> list[PageHeader]:
+        async def page_headers(self, page_ids: Sequence[str], call: RequestContext) -> list[PageHeader]:
             return [
                 PageHeader(session_id="", tenant_id="local", sequence=0, created_at="", memo_snapshot=f"memo of {one}")
                 for one in page_ids
             ]
 
     async def research(
-        pages: Sequence[Any], query: str, mind: Mind | None, limits: Limits = LIMITS, call: Call | None = None
+        pages: Sequence[Any], query: str, mind: Mind | None, limits: Limits = LIMITS, call: RequestContext | None = None
     ) -> Told:
         archive = pages if isinstance(pages, memory) else Remembering(pages)
         keeps, events = LastTrail(), list[tuple[str, dict[str, Any]]]()
         thinker = Thinker(mind, limits, CLOCK, CONFIG.max_pages) if mind is not None else None
         result = await Researcher(archive, CLOCK, CONFIG, keeps).research(
             ResearchRequest(query=query),
-            call or Call(),
+            call or RequestContext(),
             lambda name, data: events.append((name, data)),
             thinker=thinker,
         )

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gaiad.errors import Cancelled, NotFound, Unavailable
-from gaiad.ports import Call
+from gaiad.base.errors import Cancelled, NotFound, Unavailable
+from gaiad.base.ports import RequestContext
 from tests.gaiad.research.thinking.conftest import (
     PLAN,
     REFLECT,
@@ -76,12 +76,12 @@ async def test_a_plan_names_only_pages_of_its_context_and_knows_their_memos(run:
 @pytest.mark.parametrize("fails", ["dense", "page_id", "headers"])
 async def test_a_planned_search_that_fails_costs_the_run_nothing_else(run: Any, page: Any, fails: str) -> None:
     class Failing(run.archive):  # type: ignore[name-defined,misc]
-        async def search(self, request: Any, call: Call) -> Any:
+        async def search(self, request: Any, call: RequestContext) -> Any:
             if request.mode == fails:
                 raise Unavailable("the embedder is gone", 5.0)
             return await super().search(request, call)
 
-        async def page_headers(self, page_ids: Any, call: Call) -> Any:
+        async def page_headers(self, page_ids: Any, call: RequestContext) -> Any:
             if fails == "headers":
                 raise NotFound("a page is gone")
             return await super().page_headers(page_ids, call)
@@ -104,10 +104,10 @@ async def test_a_planned_search_that_fails_costs_the_run_nothing_else(run: Any, 
 
 
 async def test_a_planned_search_is_no_way_round_the_runs_own_cancel(run: Any, page: Any) -> None:
-    call = Call()
+    call = RequestContext()
 
     class Failing(run.archive):  # type: ignore[name-defined,misc]
-        async def search(self, request: Any, call: Call) -> Any:
+        async def search(self, request: Any, call: RequestContext) -> Any:
             if request.mode == "dense":
                 call.cancel()
                 raise Unavailable("the embedder is gone", 5.0)
@@ -120,7 +120,7 @@ async def test_a_planned_search_is_no_way_round_the_runs_own_cancel(run: Any, pa
 
 async def test_without_vectors_no_search_by_meaning_can_be_planned(run: Any, page: Any, memory: Any) -> None:
     class Blind(run.archive):  # type: ignore[name-defined,misc]
-        async def search(self, request: Any, call: Call) -> Any:
+        async def search(self, request: Any, call: RequestContext) -> Any:
             return replace(await super().search(request, call), degraded=["no vectors"])
 
     mind = Mind([no_plan(), sufficient(), reply(WRITE, sentences(GOOD))])
@@ -190,7 +190,7 @@ async def test_retrieved_text_is_fenced_data_and_can_cite_nothing_by_itself(run:
     told = await run([page(evil)], QUESTION, mind)
     assert told.result.answer == "The float switch is wired in series. [Packet: tp-1]"
     shown = prompt(mind.seen[-1])
-    assert shown.count("<<memory ") == 2, "the one of the notice, and the page's own"
+    assert shown.count("<<memory ") == 1, "the page's own"
     assert "\n<<end 123456>>" not in shown
     assert all(not part.trusted for request in mind.seen for message in request.messages for part in message.content)
 
@@ -212,7 +212,7 @@ async def test_an_evolution_is_told_in_time_order_a_line_a_moment(run: Any, page
     ]
 
     class Late(Mind):
-        def generate(self, request: Any, call: Call) -> Any:
+        def generate(self, request: Any, call: RequestContext) -> Any:
             if WRITE in prompt(request):
                 late, early = label_of(request, "The pump plan now"), label_of(request, "The pump plan has one")
                 written = sentences(("The plan has two valves.", [late]), ("The plan has one valve.", [early]))

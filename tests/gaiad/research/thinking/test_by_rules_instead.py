@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gaiad.errors import Cancelled, DeadlineExceeded
+from gaiad.base.errors import Cancelled, DeadlineExceeded
+from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedReply
-from gaiad.ports import Call
 from gaiad.research.thinking.asking import Limits
 from tests.gaiad.research.thinking.conftest import (
     CLOCK,
@@ -128,11 +128,11 @@ async def test_a_late_reply_does_not_end_the_run_but_the_runs_own_deadline_does(
     told = await run([page(SWITCH)], QUESTION, Mind(slow), Limits(calls=8, tokens=24_000, seconds=0.02))
     assert of(told.result) == ("SUCCESS", "extractive")
     with pytest.raises(DeadlineExceeded):
-        await run([page(SWITCH)], QUESTION, Mind(slow), call=Call(deadline=CLOCK.monotonic() - 1.0))
+        await run([page(SWITCH)], QUESTION, Mind(slow), call=RequestContext(deadline=CLOCK.monotonic() - 1.0))
 
 
 async def test_a_cancel_while_the_model_thinks_ends_the_run(run: Any, page: Any) -> None:
-    call, mind = Call(), Mind([ScriptedReply(text="{}", delay_ms=600_000.0)])
+    call, mind = RequestContext(), Mind([ScriptedReply(text="{}", delay_ms=600_000.0)])
     asked = asyncio.create_task(run([page(SWITCH)], QUESTION, mind, call=call))
     await mind.was_asked.wait()
     call.cancel()

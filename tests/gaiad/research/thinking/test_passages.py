@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from gaiad.research.evidence import Evidence
-from gaiad.research.thinking.passages import PER_PAGE, context_pages, passages_of, shown_with_labels
+from gaiad.research.thinking.support import PER_PAGE, context_pages, passages_of, shown_with_labels
 
 
 def evidence(page: Any, *neighbours: Any) -> Evidence:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gaiad.research.confidence import DOUBTFUL_CAP
+from gaiad.research.reflect import DOUBTFUL_CAP
 from tests.gaiad.research.thinking.conftest import (
     PLAN,
     REFLECT,

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from gaiad.research.thinking.passages import Passage
-from gaiad.research.thinking.support import unsupported
+from gaiad.research.thinking.support import Passage, unsupported
 
 QUOTE = "The float switch is wired in series with the supply of both valves."
 SAID = "I ordered 12 membranes in Lisbon, and they will not arrive before Friday."
@@ -37,12 +36,12 @@ def test_what_the_quote_says_in_other_words_is_carried(page: Any, sentence: str)
 @pytest.mark.parametrize(
     ("sentence", "why"),
     [
-        ("The float switch is wired in series with 3 valves.", "the number 3 stands in no quote"),
-        ("Mara wired the float switch in series with the valves.", "the name Mara stands in no quote"),
-        ("The float switch is wired in series in Lisbon.", "the name Lisbon stands in no quote"),
-        ("A relay behind the garden wall opens whenever rain begins.", "its words stand in no quote"),
+        ("The float switch is wired in series with 3 valves.", "the number 3 is in no quote"),
+        ("Mara wired the float switch in series with the valves.", "the name Mara is in no quote"),
+        ("The float switch is wired in series in Lisbon.", "the name Lisbon is in no quote"),
+        ("A relay behind the garden wall opens whenever rain begins.", "its words are in no quote"),
         ("The float switch is not wired in series with the supply of both valves.", "a quote says otherwise"),
-        ("On November 28, 2025 the switch was wired in series.", "the number 28 stands in no quote"),
+        ("On November 28, 2025 the switch was wired in series.", "the number 28 is in no quote"),
     ],
 )
 def test_what_is_made_up_is_not(page: Any, sentence: str, why: str) -> None:
@@ -52,7 +51,7 @@ def test_what_is_made_up_is_not(page: Any, sentence: str, why: str) -> None:
 @pytest.mark.parametrize("name", ["Otto", "Łukasz", "Žofia", "Z\u030cofia", "Şebnem", "Ørjan", "Иван", "Ελένη"])
 def test_a_name_is_a_name_in_any_script_that_has_capitals(page: Any, name: str) -> None:
     quote = passage(page, "Vera bought the telescope lens in the old shop.")
-    assert "stands in no quote" in unsupported(f"{name} bought the lens in the shop.", [quote], "Who bought it?", UTC)
+    assert "is in no quote" in unsupported(f"{name} bought the lens in the shop.", [quote], "Who bought it?", UTC)
     quote = passage(page, f"{name} bought the telescope lens in the old shop.")
     assert unsupported(f"{name} bought the lens in the shop.", [quote], "Who bought it?", UTC) == ""
 
@@ -60,8 +59,8 @@ def test_a_name_is_a_name_in_any_script_that_has_capitals(page: Any, name: str) 
 @pytest.mark.parametrize(
     ("said", "sentence", "why"),
     [
-        ("Vera bought five lenses.", "Vera bought seven lenses.", "the number seven stands in no quote"),
-        ("Vera bought lenses.", "Vera bought twenty-one lenses.", "the number twenty-one stands in no quote"),
+        ("Vera bought five lenses.", "Vera bought seven lenses.", "the number seven is in no quote"),
+        ("Vera bought lenses.", "Vera bought twenty-one lenses.", "the number twenty-one is in no quote"),
         ("Vera bought five lenses.", "Vera bought 5 lenses.", ""),
         ("Vera bought 5 lenses.", "Vera bought five lenses.", ""),
         ("Vera bought 2,000 cheap lenses in Oslo.", "Vera bought two thousand cheap lenses in Oslo.", ""),

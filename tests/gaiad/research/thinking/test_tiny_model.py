@@ -7,17 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from gaiad.clock import SystemClock
-from gaiad.generation import Generated, GenerateRequest, TextDelta
+from gaiad.base.clock import SystemClock
+from gaiad.base.ports import RequestContext, Tokenizer
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
-from gaiad.models.supervision.patience import Patience
+from gaiad.models.supervision.process import RestartPolicy
 from gaiad.models.tokens.token_worker import TokenWorker
-from gaiad.ports import Call, Tokenizer
-from gaiad.research.thinking import forms, prompting
-from gaiad.research.thinking.asking import Asking, Limits
-from gaiad.research.thinking.passages import passages_of
+from gaiad.research.thinking import asking as forms
+from gaiad.research.thinking.asking import Limits, RunCalls
+from gaiad.research.thinking.by_model import planning_prompt, reflection_prompt, synthesis_prompt
+from gaiad.research.thinking.support import passages_of
 from gaiad.research.trail import Spent
-from gaiad.status_schemas import ModelStatus
+from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.status import ModelStatus
 from tests.makers.llama_files import TINY_LLAMA, write_tiny_llama
 
 CLOCK = SystemClock("UTC")
@@ -44,7 +45,7 @@ class TinyMind:
     def fingerprint(self) -> str:
         return self._worker.fingerprint
 
-    def generate(self, request: GenerateRequest, call: Call) -> AsyncGenerator[TextDelta | Generated, None]:
+    def generate(self, request: GenerateRequest, call: RequestContext) -> AsyncGenerator[TextDelta | Generated, None]:
         self.asked.append(request)
         sampling = msgspec.structs.replace(request.sampling, temperature=1.0)
         seeded = msgspec.structs.replace(request, seed=len(self.asked), sampling=sampling)
@@ -58,7 +59,7 @@ class TinyMind:
 async def tiny(tmp_path: Path) -> AsyncIterator[TinyMind]:
     shape = msgspec.structs.replace(TINY_LLAMA, name="thinker", context=16_384, layers=1, embedding=32, feed_forward=32)
     path = write_tiny_llama(tmp_path / "thinker.gguf", shape)
-    tokens = TokenWorker(CLOCK, Patience(start_s=60.0))
+    tokens = TokenWorker(CLOCK, RestartPolicy(start_s=60.0))
     await tokens.start()
     settings = GeneratorSettings(threads=1, flash="off", context=16_384, cells=16_384, parallel=1)
     worker = WorkerGenerator(path, settings, CLOCK, role="writer", tokenizer=tokens.tokenizer(path, ""))
@@ -77,7 +78,7 @@ async def test_thirty_of_thirty_calls_keep_their_form(tiny: TinyMind, page: Any)
     passages = passages_of(pages)
     labels = [one.label for of_page in passages for one in of_page]
     limits = Limits(calls=3 * ROUNDS, tokens=10_000_000, seconds=3600.0)
-    asking = Asking(tiny, limits, CLOCK, Call(), Spent(), lambda *_told, **_data: None)
+    asking = RunCalls(tiny, limits, CLOCK, RequestContext(), Spent(), lambda *_told, **_data: None)
     steps = [msgspec.structs.replace(one, reply_tokens=ROOM, share=1.0) for one in (
         forms.PLAN, forms.REFLECTION, forms.SYNTHESIS,
     )]  # fmt: skip
@@ -86,16 +87,16 @@ async def test_thirty_of_thirty_calls_keep_their_form(tiny: TinyMind, page: Any)
         evidence = [_Found(one) for one in pages]
         plan = await asking.ask(
             steps[0],
-            prompting.planning(question, evidence, ["", ""]),  # type: ignore[arg-type]
+            planning_prompt(question, evidence, ["", ""]),  # type: ignore[arg-type]
             forms.Plan,
             lambda _items: forms.plan_schema(["tp-1/0", "tp-2/0"], ["bm25", "page_id"]),
         )
         said = await asking.ask(
-            steps[1], prompting.reflection(question, pages), forms.Reflection, lambda _items: forms.reflection_schema()
+            steps[1], reflection_prompt(question, pages), forms.Reflection, lambda _items: forms.reflection_schema()
         )
         written = await asking.ask(
             steps[2],
-            prompting.synthesis(question, passages),
+            synthesis_prompt(question, passages),
             forms.Synthesis,
             lambda _items: forms.synthesis_schema(labels),
         )

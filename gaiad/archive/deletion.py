@@ -1,0 +1,78 @@
+"""What a person deletes from a tenant: see what would go, delete it, put it back while that is still possible."""
+
+import sqlite3
+
+import msgspec
+
+from gaiad.archive.keeping import forget
+from gaiad.archive.storing import arrivals
+from gaiad.archive.storing.records import WriteResult
+from gaiad.archive.tenants import TenantArchive, Tenants
+from gaiad.base.clock import Clock, iso_of_ms, to_epoch_ms
+from gaiad.base.config import Config
+from gaiad.base.ports import RequestContext
+from gaiad.wire.schemas import ForgetReport, ForgetRequest, Forgotten
+
+
+class Deletion:
+    """Over the open tenants; every call stays inside `call.tenant`."""
+
+    def __init__(self, tenants: Tenants, clock: Clock, config: Config) -> None:
+        self._tenants = tenants
+        self._clock = clock
+        self._config = config
+
+    async def forget(self, request: ForgetRequest, forget_id: str, call: RequestContext) -> ForgetReport:
+        """Delete what `request` names, or report what would go. Raises BadInput, NotFound."""
+        opened, now = self._tenant(call), to_epoch_ms(self._clock.now())
+
+        def work() -> ForgetReport:
+            def delete(connection: sqlite3.Connection) -> tuple[ForgetReport, WriteResult]:
+                chosen = forget.choose(connection, request, call.hidden)
+                report = forget.report_on(connection, chosen)
+                if request.dry_run:
+                    return report, WriteResult()
+                keep = not request.now
+                arrivals.remember_deleted(connection, request.packet_ids)
+                return report, forget.forget(connection, chosen, forget_id, now, self._clock.zone, keep=keep)
+
+            file = opened.tenant.file
+            report, change = file.read(delete) if request.dry_run else file.write(delete)
+            opened.changed(change)
+            if request.now and not request.dry_run:
+                purge_forgotten(opened, self._clock)
+            undo_until = "" if request.now else iso_of_ms(now + forget.UNDO_MS)
+            named = "" if request.dry_run or request.now else forget_id
+            return msgspec.structs.replace(report, forget_id=named, undo_until=undo_until)
+
+        return await self._tenants.run(work)
+
+    async def undo(self, forget_id: str, call: RequestContext) -> int:
+        """Put a deletion's packets back; how many. Raises NotFound."""
+        opened = self._tenant(call)
+
+        def work() -> int:
+            restored, change = opened.tenant.file.write(
+                lambda connection: forget.undo(connection, forget_id, self._config, self._clock.zone)
+            )
+            opened.changed(change)
+            return restored
+
+        return await self._tenants.run(work)
+
+    async def undoable(self, call: RequestContext) -> list[Forgotten]:
+        """Deletions that can be undone, newest first."""
+        rows = await self._tenant(call).tenant.file.aread(forget.undoable)
+        return [forget.as_forgotten(row, iso_of_ms) for row in rows]
+
+    def _tenant(self, call: RequestContext) -> TenantArchive:
+        call.check(self._clock.monotonic())
+        return self._tenants.get(call.tenant)
+
+
+def purge_forgotten(opened: TenantArchive, clock: Clock) -> int:
+    """Wipe what can no longer be put back from the tenant's file; how many packets. Blocks."""
+    now = to_epoch_ms(clock.now())
+    dropped = opened.tenant.file.write(lambda connection: forget.purge(connection, now))
+    opened.tenant.file.empty_log()
+    return dropped

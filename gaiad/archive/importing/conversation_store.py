@@ -1,0 +1,269 @@
+"""Stores conversations: identity by the source's id, and of two states of one conversation the newer is kept.
+
+Which state that is does not depend on the order they come in, so the parts of an export may be shuffled.
+"""
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import msgspec
+
+from gaiad.archive.reading.conversation import MEDIA_TYPE, Conversation, message_ids, write_conversation
+from gaiad.archive.reading.derive import Derived, derive
+from gaiad.archive.reading.reader import ID_MAX_CHARS
+from gaiad.archive.storing import arrivals, records
+from gaiad.archive.storing.records import WriteResult
+from gaiad.archive.storing.tenant import Tenant
+from gaiad.base.config import Config
+from gaiad.store.database import chunks, marks
+from gaiad.wire.ingest import ImportOutcomeKind
+
+_BEGIN = re.compile(r"<<(?:memory|work|summary) ([0-9a-f]{6})\b[^\n]{0,400}>>\n")
+
+
+def said_by_others(conversation: Conversation) -> Conversation:
+    """The conversation without what gaiad put into its messages."""
+    if not any(_BEGIN.search(each.text) for each in conversation.messages):
+        return conversation
+    cleaned = [
+        msgspec.structs.replace(each, text=without_injected(each.text).strip()) for each in conversation.messages
+    ]
+    return msgspec.structs.replace(conversation, messages=[each for each in cleaned if each.text])
+
+
+def without_injected(text: str) -> str:
+    """The text without the blocks that gaiad's prompts fence: from `<<memory WORD ...>>` to `<<end WORD>>`."""
+    kept: list[str] = []
+    at = 0
+    while (found := _BEGIN.search(text, at)) is not None:
+        mark = f"\n<<end {found[1]}>>"
+        end = text.find(mark, found.end() - 1)
+        kept.append(text[at : found.start()] if end >= 0 else text[at : found.end()])
+        at = end + len(mark) if end >= 0 else found.end()
+    kept.append(text[at:])
+    return "".join(kept)
+
+
+READER_VERSION = 2  # raise it when a kind reads more out of the same record: a new import then revises
+_PLAIN_ID = re.compile(r"[\w.:@+-]{1,150}", re.ASCII)
+_WORDS = re.compile(r"\w+")
+_ID_WORDS_CHARS = 60
+_OLDER = "older than the stored version; skipped"
+_TAKEN = "a packet that is not this conversation has its id; it stays as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The stored state of a packet id: `state` is "" when that packet is not an imported conversation."""
+
+    state: str
+    import_id: str
+    revision: int
+
+    def same(self, state: str) -> bool:
+        """Whether `state` has the same words, whenever it was exported."""
+        return self.state.rpartition(" ")[2] == state.rpartition(" ")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A conversation with its packet id and its state, which sorts older before newer."""
+
+    conversation: Conversation
+    packet_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportDecision:
+    outcome: ImportOutcomeKind
+    reason: str = ""
+
+
+DELETED = ImportDecision("ignored", "deleted here before; `gaiad import --again` takes such conversations too")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedConversation:
+    """Everything to be written for one conversation."""
+
+    derived: Derived
+    body: bytes
+    source: str
+    modified_ms: int
+
+
+def identify(conversation: Conversation) -> Identified:
+    """The packet id follows from the source's own id; the state from its time, its length and its words."""
+    packet_id = f"{conversation.kind}-{conversation.id}"
+    if not _PLAIN_ID.fullmatch(packet_id):
+        words = "-".join(_WORDS.findall(conversation.id.rpartition("/")[2]))[:_ID_WORDS_CHARS]
+        packet_id = f"{conversation.kind}-{words}-{hashlib.sha256(packet_id.encode()).hexdigest()[:12]}"
+    messages = conversation.messages
+    content = (
+        conversation.title,
+        conversation.tags,
+        [(each.id, each.speaker, each.text, each.time) for each in (*messages, *conversation.alternatives)],
+    )
+    updated = max((conversation.updated, *(each.time for each in messages)), key=lambda time: time.rstrip("Z"))
+    digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
+    return Identified(
+        conversation, packet_id, f"{READER_VERSION:03d} {updated.rstrip('Z') or '-'} {len(messages):07d} {digest}"
+    )
+
+
+def load_known(connection: sqlite3.Connection, packet_ids: Sequence[str]) -> dict[str, Known]:
+    """What is stored under those of `packet_ids` that are known."""
+    found: dict[str, Known] = {}
+    for chunk in chunks(packet_ids):
+        rows = connection.execute(
+            "SELECT packet_id, media_type, revision,"
+            " (SELECT value FROM metadata INDEXED BY metadata_by_packet WHERE packet = packets.id AND key = 'state'),"
+            " (SELECT value FROM metadata INDEXED BY metadata_by_packet WHERE packet = packets.id AND key = 'import')"
+            f" FROM packets WHERE current = 1 AND packet_id IN ({marks(chunk)})",
+            chunk,
+        )
+        for packet_id, media_type, revision, state, import_id in rows:
+            found[packet_id] = Known(
+                str(state or "") if media_type == MEDIA_TYPE else "", str(import_id or ""), revision
+            )
+    return found
+
+
+def stored_ids(connection: sqlite3.Connection, packet_id: str) -> frozenset[str]:
+    """The message ids of the stored conversation; none for what is not one."""
+    row = connection.execute(
+        "SELECT o.codec, o.body FROM packets p JOIN originals o ON o.packet = p.id"
+        " WHERE p.packet_id = ? AND p.current = 1 AND p.media_type = ?",
+        (packet_id, MEDIA_TYPE),
+    ).fetchone()
+    return message_ids(records.expand(*row)) if row else frozenset()
+
+
+def begun_as(connection: sqlite3.Connection, first: str) -> str:
+    """The packet whose conversation begins with the message `first`, "" when there is none."""
+    row = connection.execute(
+        "SELECT p.packet_id FROM metadata m JOIN packets p ON p.id = m.packet"
+        " WHERE m.key = 'begins' AND m.value = ? AND p.current = 1",
+        (first,),
+    ).fetchone()
+    return str(row[0]) if row else ""
+
+
+def message_ids_of(conversation: Conversation) -> frozenset[str]:
+    """The ids of all messages, those of other branches too."""
+    return frozenset(each.id for each in (*conversation.messages, *conversation.alternatives))
+
+
+def apart(new: Identified, others: frozenset[str]) -> Identified:
+    """The conversation, with an id of its own when no message of it is in the one that has its id.
+
+    Hand-made and merged exports give one id to several conversations; none of them may take another's place.
+    """
+    ids = [each.id for each in (*new.conversation.messages, *new.conversation.alternatives)]
+    if not ids or not others or not others.isdisjoint(ids):
+        return new
+    mark = hashlib.sha256(ids[0].encode()).hexdigest()[:8]
+    return replace(new, packet_id=f"{new.packet_id[: ID_MAX_CHARS - 9]}-{mark}")
+
+
+def judge(new: Identified, known: Known | None, untold: str) -> ImportDecision:
+    """Whether a conversation is new, a newer state, or nothing new.
+
+    `untold` is the import that was killed before it could tell what its last step stored, "" when there is none.
+    """
+    if known is None:
+        return ImportDecision("accepted")
+    if not known.state:
+        return ImportDecision("failed", _TAKEN)
+    same = known.same(new.state)
+    if untold and known.import_id == untold and same:
+        return ImportDecision("accepted" if known.revision == 1 else "revised")
+    if same:
+        return ImportDecision("duplicate")
+    return ImportDecision("revised") if new.state > known.state else ImportDecision("duplicate", _OLDER)
+
+
+def prepare(
+    new: Identified, import_id: str, source: str, modified_ms: int, config: Config, zone: tzinfo
+) -> PreparedConversation:
+    """Read and cut like any packet. Raises PacketRejected."""
+    data = write_conversation(new.conversation, new.packet_id, new.state, {"import": (import_id,)})
+    derived = derive(data, source, modified_ms, config.packets, config.archive, zone)
+    return PreparedConversation(derived, records.compress(data), source, modified_ms)
+
+
+def store(
+    connection: sqlite3.Connection, ready: Sequence[PreparedConversation], deleted: set[str], received_ms: int
+) -> WriteResult:
+    """Write them; the text index is written once for all. A state that is there byte for byte is left as it is.
+
+    Those of them that are `deleted` are here again.
+    """
+    arrivals.forget_deleted(connection, deleted & {each.derived.packet.packet_id for each in ready})
+    change = WriteResult()
+    for each in ready:
+        if records.find_by_hash(connection, each.derived.packet.sha256) is None:
+            _, made = records.insert(connection, each.derived, each.body, each.source, each.modified_ms, received_ms)
+            change.add(made)
+    return change
+
+
+class KnownStates:
+    """What is stored under the ids of a group, and what the group itself stores."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self.known: dict[str, Known] = {}
+        self._ids: dict[str, frozenset[str]] = {}
+        self._begun: dict[str, str] = {}
+
+    def load(self, identified: Sequence[Identified]) -> list[Identified]:
+        """The group, each conversation with an id that is not another conversation's."""
+        self._read([each.packet_id for each in identified])
+        found = []
+        for new in identified:
+            own = self._apart(self._continued(new))
+            if own.packet_id != new.packet_id and own.packet_id not in self.known:
+                self._read([own.packet_id])
+            ids = message_ids_of(own.conversation)
+            self._ids[own.packet_id] = self._ids.get(own.packet_id, frozenset()) | ids
+            self._begun |= dict.fromkeys(own.conversation.labels.get("begins", ()), own.packet_id)
+            found.append(own)
+        return found
+
+    def deleted(self, packet_ids: Sequence[str]) -> set[str]:
+        """Those that the person deleted."""
+        return self._tenant.file.read(lambda connection: arrivals.deleted(connection, packet_ids))
+
+    def _continued(self, new: Identified) -> Identified:
+        """The conversation as a state of the one it goes on from, when one of the two holds all of the other.
+
+        A program that starts a file of its own for a resumed session copies what was said before into it.
+        """
+        first = next(iter(new.conversation.labels.get("begins", ())), "")
+        if not first or new.packet_id in self.known:
+            return new
+        other = self._begun.get(first) or self._tenant.file.read(lambda connection: begun_as(connection, first))
+        if not other or other == new.packet_id:
+            return new
+        ids, others = message_ids_of(new.conversation), self._ids_of(other)
+        return replace(new, packet_id=other) if ids <= others or others <= ids else new
+
+    def _ids_of(self, packet_id: str) -> frozenset[str]:
+        if packet_id not in self._ids:
+            self._ids[packet_id] = self._tenant.file.read(lambda connection: stored_ids(connection, packet_id))
+        return self._ids[packet_id]
+
+    def _apart(self, new: Identified) -> Identified:
+        known = self.known.get(new.packet_id)
+        if known is not None and known.state and not known.same(new.state):
+            return apart(new, self._ids_of(new.packet_id))
+        return apart(new, self._ids.get(new.packet_id, frozenset()))
+
+    def _read(self, ids: Sequence[str]) -> None:
+        self.known |= self._tenant.file.read(lambda connection: load_known(connection, ids))

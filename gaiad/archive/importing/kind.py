@@ -1,0 +1,128 @@
+"""What a kind of source is: a name, how its files are recognised, and how they become conversations.
+
+Recognition is strict and by content alone: each kind names what only its files have. The table is `kinds/__init__.py`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gaiad.archive.importing.json_stream import Unreadable
+from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
+from gaiad.archive.reading.conversation import Conversation
+
+Item = Conversation | Problem
+Reads = Callable[[Sample], Iterator[Item | None]]
+Converts = Callable[[ExportRecord, Sample], Iterable[Conversation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`title` is what people call it. `read` yields conversations and problems in the source's order.
+
+    In place of an item that the sample says to skip it may yield None.
+    """
+
+    name: str
+    title: str
+    recognises: Callable[[Sample], bool]
+    read: Reads
+
+
+def of_records(name: str, title: str, matches: Callable[[ExportRecord], bool], convert: Converts) -> Kind:
+    """A kind whose files are JSON records, one conversation each: in an array, in an object's array, or one alone.
+
+    `convert` yields exactly one conversation.
+    """
+
+    def alone(sample: Sample) -> ExportRecord | None:
+        return sample.whole if sample.whole is not None and matches(sample.whole) else None
+
+    def recognises(sample: Sample) -> bool:
+        return any(matches(record) for record in sample.first) or alone(sample) is not None
+
+    def read(sample: Sample) -> Iterator[Item | None]:
+        single = alone(sample)
+        keys = {record.key for record in sample.first if matches(record)}
+        for record in [single] if single else sample.records(keys):
+            if record is None or isinstance(record, Problem):
+                yield record
+            elif matches(record):
+                yield from converted(convert, record, sample)
+            elif record.value:
+                yield Problem(record.where, f"is not what a {title} holds")
+
+    return Kind(name, title, recognises, read)
+
+
+def converted(convert: Converts, record: ExportRecord, sample: Sample) -> Iterator[Item]:
+    """The conversations of a record, or the one problem that it has."""
+    try:
+        yield from convert(record, sample)
+    except Unreadable as error:
+        yield Problem(record.where, str(error))
+
+
+# ------------------------------------------------------------------------------------- looking into foreign records
+
+
+def as_text(value: Any) -> str:
+    """A string, or "" for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list, or [] for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """A dict, or {} for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def dicts(value: Any) -> list[dict[str, Any]]:
+    """The dicts of a list."""
+    return [each for each in as_list(value) if isinstance(each, dict)]
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Texts that are not empty, trimmed, with an empty line between."""
+    return "\n\n".join(text.strip() for text in texts if text.strip())
+
+
+def named(kind: str, name: str) -> str:
+    """How an attachment appears in a message's text: `[image: sketch.png]`."""
+    return f"[{kind}: {' '.join(name.split())[:200] or 'unnamed'}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Ids from the first message to the last; `cycle` when the way up came back to itself."""
+
+    path: list[str]
+    cycle: bool
+
+
+def active_branch(parents: Mapping[str, str], times: Mapping[str, str], current: str) -> Branch:
+    """`parents` has an entry for every message, "" or an unknown id above the first; `times` are sortable texts.
+
+    Without a known `current` the newest leaf is taken: a message nobody answers, the one with the latest time.
+    """
+    leaf = current if current in parents else _newest_leaf(parents, times)
+    path: list[str] = []
+    seen: set[str] = set()
+    while leaf in parents:
+        if leaf in seen:
+            return Branch(path[::-1], cycle=True)
+        seen.add(leaf)
+        path.append(leaf)
+        leaf = parents[leaf]
+    return Branch(path[::-1], cycle=False)
+
+
+def _newest_leaf(parents: Mapping[str, str], times: Mapping[str, str]) -> str:
+    answered = set(parents.values())
+    leaves = [each for each in parents if each not in answered] or list(parents)
+    numbered = [(times.get(each, ""), number, each) for number, each in enumerate(leaves)]
+    return max(numbered)[2] if numbered else ""

@@ -1,0 +1,144 @@
+"""Gemini CLI's chats: one JSON object, or JSONL with a header, messages told again, `$set` and `$rewindTo`."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from gaiad.archive.importing.kind import Item, Kind, as_dict, as_text, dicts, joined, named
+from gaiad.archive.importing.sample import Problem, Sample
+from gaiad.archive.reading.conversation import Conversation, Message, iso_time
+
+_SPEAKERS = {"user": "user", "gemini": "assistant", "model": "assistant"}
+
+
+def _recognises(sample: Sample) -> bool:
+    if sample.form == "object":
+        return sample.whole is not None and _is_chat(sample.whole.value)
+    values = [as_dict(record.value) for record in sample.first]
+    headed = any("sessionId" in value and ("projectHash" in value or "startTime" in value) for value in values)
+    said = any(_is_message(value) or "$set" in value for value in values)
+    return sample.form == "lines" and headed and said
+
+
+def _is_chat(value: Any) -> bool:
+    chat = as_dict(value)
+    messages = dicts(chat.get("messages"))
+    return (
+        "sessionId" in chat
+        and isinstance(chat.get("messages"), list)
+        and ("projectHash" in chat or "startTime" in chat or bool(messages))
+        and (not messages or any(each.get("type") in _SPEAKERS and "content" in each for each in messages))
+    )
+
+
+def _is_message(value: dict[str, Any]) -> bool:
+    return value.get("type") in (*_SPEAKERS, "info", "error", "warning") and "id" in value and "content" in value
+
+
+def _read(sample: Sample) -> Iterator[Item]:
+    header: dict[str, Any] = {}
+    messages: dict[str, dict[str, Any]] = {}
+    rewound: dict[str, dict[str, Any]] = {}
+    raw = bytearray()
+    records = [sample.whole] if sample.form == "object" and sample.whole else sample.records()
+    for record in records:
+        if isinstance(record, Problem):
+            yield record
+            continue
+        raw += record.raw + b"\n"
+        value = as_dict(record.value)
+        if isinstance(value.get("$rewindTo"), str):
+            _rewind(messages, rewound, value["$rewindTo"])
+        elif _is_message(value):
+            messages[as_text(value["id"])] = value
+        else:
+            patch = as_dict(value.get("$set")) or value
+            header |= {name: each for name, each in patch.items() if name != "messages"}
+            for each in dicts(patch.get("messages")):
+                name = as_text(each.get("id")) or f"message-{len(messages)}"
+                messages[name] = each  # a shortened context takes nothing from what was said
+    if header.get("kind") == "subagent":
+        yield Problem("the file", "is a subagent's session without your words", loses=False)
+        return
+    yield _conversation(sample, header, messages, rewound, bytes(raw))
+
+
+def _rewind(messages: dict[str, dict[str, Any]], rewound: dict[str, dict[str, Any]], target: str) -> None:
+    """Take back the message `target` and all after it."""
+    ids = list(messages)
+    for name in ids[ids.index(target) :] if target in messages else ids:
+        rewound[name] = messages.pop(name)
+
+
+def _conversation(
+    sample: Sample,
+    header: dict[str, Any],
+    messages: dict[str, dict[str, Any]],
+    rewound: dict[str, dict[str, Any]],
+    raw: bytes,
+) -> Conversation:
+    left_out: Counter[str] = Counter()
+    said = [message for name, each in messages.items() for message in _messages(name, each, left_out)]
+    models = [each.model for each in said if each.model]
+    return Conversation(
+        kind="gemini_cli",
+        id=as_text(header.get("sessionId")) or sample.source.name,
+        title=as_text(header.get("summary")),
+        messages=said,
+        raw=raw.removesuffix(b"\n"),
+        created=iso_time(header.get("startTime")),
+        updated=iso_time(header.get("lastUpdated")),
+        model=models[-1] if models else "",
+        alternatives=[message for name, each in rewound.items() for message in _messages(name, each, Counter())],
+        left_out=dict(left_out),
+    )
+
+
+def _messages(name: str, given: dict[str, Any], left_out: Counter[str]) -> Iterator[Message]:
+    speaker, time = _SPEAKERS.get(as_text(given.get("type"))), iso_time(given.get("timestamp"))
+    if speaker is None:
+        left_out["notes of the program"] += 1
+        return
+    left_out["thoughts"] += len(dicts(given.get("thoughts")))
+    if not left_out["thoughts"]:
+        del left_out["thoughts"]
+    text = _text(given.get("displayContent")) or _text(given.get("content"))
+    if text:
+        model = as_text(given.get("model")) if speaker == "assistant" else ""
+        yield Message(id=name, speaker=speaker, text=text, time=time, model=model)
+    calls = [
+        f"{as_text(each.get('displayName')) or as_text(each.get('name'))}: {_argument(each)}"
+        for each in dicts(given.get("toolCalls"))
+    ]
+    if calls:
+        yield Message(id=f"{name}/tools", speaker="tool", text="\n".join(calls), time=time, part="artifact")
+
+
+def _argument(call: dict[str, Any]) -> str:
+    if described := as_text(call.get("description")):
+        return described
+    given = as_dict(call.get("args"))
+    return next((text.split("\n", 1)[0][:200] for text in given.values() if isinstance(text, str) and text), "")
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content.strip()
+    parts = [content] if isinstance(content, dict) else content if isinstance(content, list) else []
+    return joined(_part(part) for part in parts)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    given = as_dict(part)
+    if given.get("thought"):
+        return ""
+    for key in ("inlineData", "fileData"):
+        if isinstance(given.get(key), dict):
+            kind = as_text(given[key].get("mimeType"))
+            return named("image" if kind.startswith("image/") else "file", as_text(given[key].get("fileUri")) or kind)
+    return as_text(given.get("text"))
+
+
+GEMINI_CLI = Kind("gemini_cli", "Gemini CLI chat", _recognises, _read)

@@ -1,0 +1,215 @@
+"""What a source looks like from outside: its form and its first records, which the kinds recognise it by."""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from functools import cached_property
+from typing import Any, Literal, overload
+
+from gaiad.archive.importing.json_stream import (
+    RECORD_MAX_BYTES,
+    Element,
+    Unreadable,
+    elements,
+    json_value,
+    lenient_text,
+)
+from gaiad.archive.importing.source import Source
+
+Form = Literal["array", "object", "lines", "sqlite", "html", "xml", "text", "binary", "empty"]
+_HEAD_BYTES = 64 * 1024
+_FIRST_RECORDS = 3
+_FIRST_LINES = 40
+_EMPTY = (b"{}", b"[]")
+_NUMBERS_OR_WORDS = re.compile(rb"(?:-?\d[\d.eE+-]*|null|true|false)\s*[,\]]")
+LINE_MAX_BYTES = RECORD_MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRecord:
+    """A decoded record with its bytes; `where` names it for people. `value` is a dict, list or plain value."""
+
+    where: str
+    key: str
+    raw: bytes
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a source that cannot be read; the rest is read on. `loses` when a conversation is lost with it."""
+
+    where: str
+    reason: str
+    loses: bool = True
+
+
+class Sample:
+    """A source and what its first bytes say; `zone` is that of times which name none.
+
+    Raises Unreadable from `form` on when it cannot be opened.
+    """
+
+    def __init__(self, source: Source, zone: tzinfo = UTC) -> None:
+        self.source = source
+        self.zone = zone
+        self.skip = 0
+        """How many records were dealt with before: `records` with keys gives None for each, unread."""
+
+    @cached_property
+    def head(self) -> bytes:
+        return self.source.head(_HEAD_BYTES)
+
+    @cached_property
+    def form(self) -> Form:
+        start = self.head.lstrip()
+        if not start:
+            return "empty"
+        if self.head.startswith(b"SQLite format 3\0"):
+            return "sqlite"
+        if start[:1] == b"[" and _is_json_array(start):
+            return "array"
+        if start[:1] == b"{":
+            return self._object_or_lines(start)
+        if start[:1] == b"<":
+            return "html" if b"<html" in start[:4096].lower() or b"<!doctype html" in start[:200].lower() else "xml"
+        if b"\0" in start:
+            return "binary"
+        return "lines" if self._any_line_is_json(start) and self.source.suffix == ".jsonl" else "text"
+
+    def _object_or_lines(self, start: bytes) -> Form:
+        lines = [line for line in start.splitlines()[:6] if line.strip()]
+        whole = len(self.head) < _HEAD_BYTES
+        if self.source.suffix in (".jsonl", ".ndjson") and (self._any_line_is_json(start) or len(lines) > 1):
+            return "lines"
+        if len(lines) > 1 and all(line.startswith(b"{") for line in lines[: 2 if whole else 1]):
+            return "lines" if any(_is_json_object(line) for line in lines) else "object"
+        return "object"
+
+    def _any_line_is_json(self, start: bytes) -> bool:
+        return any(_is_json_object(line) for line in start.splitlines()[:6])
+
+    @cached_property
+    def text(self) -> str:
+        """The head as text."""
+        return lenient_text(self.head)
+
+    @cached_property
+    def first(self) -> list[ExportRecord]:
+        """The first records that can be read: of an array or an object's arrays, or lines."""
+        if self.form not in ("array", "object", "lines"):
+            return []
+        most = _FIRST_LINES if self.form == "lines" else _FIRST_RECORDS
+        found: list[ExportRecord] = []
+        try:
+            for each in self.records():
+                found += [each] if isinstance(each, ExportRecord) else []
+                if len(found) == most:
+                    break
+        except Unreadable:
+            return found  # told when it is read
+        return found
+
+    @cached_property
+    def whole(self) -> ExportRecord | None:
+        """An object file as one record, when it is small enough and well-formed."""
+        if self.form != "object" or self.source.size > RECORD_MAX_BYTES:
+            return None
+        try:
+            raw = self.source.text_bytes(RECORD_MAX_BYTES)
+            return ExportRecord("the file", "", raw, json_value(raw))
+        except Unreadable:
+            return None
+
+    @overload
+    def records(self) -> Iterator[ExportRecord | Problem]: ...
+
+    @overload
+    def records(self, keys: Collection[str]) -> Iterator[ExportRecord | Problem | None]: ...
+
+    def records(self, keys: Collection[str] | None = None) -> Iterator[ExportRecord | Problem | None]:
+        """All records, or those below `keys`, decoded one at a time. Raises Unreadable when the file breaks off."""
+        if self.form == "lines":
+            yield from self._lines()
+            return
+        left = self.skip if keys is not None else 0
+        for number, element in enumerate(elements(self.source.chunks()), start=1):
+            if keys is not None and (element.key not in keys or element.raw in _EMPTY):
+                continue
+            left -= 1
+            yield None if left >= 0 else _decoded(element, f"record {number:,}")
+
+    def _lines(self) -> Iterator[ExportRecord | Problem]:
+        for number, line in enumerate(self.source.lines(LINE_MAX_BYTES), start=1):
+            if line is None:
+                yield Problem(f"line {number:,}", f"is longer than {LINE_MAX_BYTES // (1024 * 1024)} MiB", loses=False)
+            elif line.strip():
+                found = _decoded(Element("", line, len(line)), f"line {number:,}")
+                yield replace(found, loses=False) if isinstance(found, Problem) else found
+
+
+def _decoded(element: Element, where: str) -> ExportRecord | Problem:
+    if element.raw is None:
+        limit = RECORD_MAX_BYTES // (1024 * 1024)
+        return Problem(where, f"has {element.size:,} bytes; one conversation may have {limit} MiB")
+    try:
+        return ExportRecord(where, element.key, element.raw, json_value(element.raw))
+    except Unreadable as error:
+        return Problem(where, str(error))
+
+
+def _is_json_object(line: bytes) -> bool:
+    try:
+        return isinstance(json_value(line), dict)
+    except Unreadable:
+        return False
+
+
+def _is_json_array(start: bytes) -> bool:
+    """`[` begins a JSON array, and not a line of text such as `[10:31] Anna: hello`."""
+    rest = start[1:].lstrip()
+    return rest[:1] in (b"{", b"[", b'"', b"]", b"") or _NUMBERS_OR_WORDS.match(rest) is not None
+
+
+_ASK = "see `gaiad import --help` for the kinds it reads"
+_COMPANIONS = frozenset(
+    (
+        "user.json",
+        "users.json",
+        "group_chats.json",
+        "light_metadata.json",
+        "login_history.json",
+        "prod-mc-auth-mgmt-api.json",
+        "prod-mc-billing.json",
+        "user_settings.json",
+        "message_feedback.json",
+        "model_comparisons.json",
+        "shared_conversations.json",
+        "shopping.json",
+        "sora.json",
+        "chat.html",
+        "export_manifest.json",
+    )
+)
+
+
+def is_companion(name: str) -> bool:
+    """Whether a file of this name lies beside the conversations of a known export and holds none itself."""
+    return name.lower().rpartition("/")[2] in _COMPANIONS
+
+
+def advice(sample: Sample) -> str:
+    """One sentence for a file nobody recognised."""
+    form = sample.form
+    if form == "empty":
+        return "is empty"
+    if form == "lines" and not sample.first:
+        return "is not JSON that can be read; export it again"
+    if form in ("object", "array", "xml"):
+        return "is neither a known export nor a Transmission Packet; take it as one document with --as document"
+    if form == "sqlite":
+        return f"is a database of no kind gaiad knows; {_ASK}"
+    if form == "binary":
+        return "is not text; gaiad imports conversations and notes"
+    return f"is of no kind gaiad knows; {_ASK}"

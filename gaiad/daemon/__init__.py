@@ -1,0 +1,1 @@
+"""The composition root: builds every part in order and stops them in reverse."""

@@ -1,0 +1,280 @@
+"""Builds the parts of the daemon in order and ties them together: audit, models, archive, council, turns, service.
+
+The daemon imports this when it starts and not before: what it needs takes long to import. Folders and listeners, by
+which the world comes in, are opened by the daemon itself, after all this.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gaiad.archive.archive import LocalArchive
+from gaiad.base.clock import Clock, SystemClock
+from gaiad.base.config import Config, EmbedderConfig, assign
+from gaiad.base.errors import BadInput
+from gaiad.base.events import EventHub
+from gaiad.base.home import Home
+from gaiad.base.ids import IdMaker
+from gaiad.base.logs import get_logger
+from gaiad.base.metrics import Metrics
+from gaiad.base.tasks import Stopping
+from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations
+from gaiad.daemon.deliberation import Deliberation, open_council
+from gaiad.daemon.set_up import SetUp, without_llama
+from gaiad.identity.keys import owner_folder
+from gaiad.identity.trust import open_trust
+from gaiad.intake.exchange import error_body
+from gaiad.intake.schedule import Schedule
+from gaiad.ledger.audit import AuditLog
+from gaiad.models.pool.making import ModelDependencies
+from gaiad.models.pool.pool import ModelPool, budget_bytes
+from gaiad.models.pool.pooled import Pooled
+from gaiad.models.tokens.token_worker import TokenWorker
+from gaiad.service.approvals import ApprovalService, open_approvals
+from gaiad.service.backups import BackupService
+from gaiad.service.chat_channels import Receipts, open_chat_channels
+from gaiad.service.conversations import Conversations
+from gaiad.service.council import CouncilParts, CouncilService
+from gaiad.service.health import Condition, Place
+from gaiad.service.jobs import JobRunner
+from gaiad.service.memory import ForgetService
+from gaiad.service.models import Models, machine_bytes, read_pins
+from gaiad.service.research import ResearchService, thinking_with
+from gaiad.service.service import Service
+from gaiad.service.turn_runs import TurnRuns
+from gaiad.store.backup import finish_interrupted
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.jobs import Jobs
+from gaiad.turn.services import rulebook
+
+if TYPE_CHECKING:
+    from gaiad.models.embedder import WorkerEmbedder
+
+
+_log = get_logger("gaiad.daemon")
+
+
+async def open_embedder(
+    stack: AsyncExitStack, settings: EmbedderConfig, clock: Clock, environment: Mapping[str, str], waits: str = ""
+) -> "tuple[WorkerEmbedder | None, str]":
+    """The embedder; or None and what is wrong with its model. With `waits`, a reason, it is left to be started."""
+    if settings.kind == "none":
+        return None, ""
+    from gaiad.models.embedder import WorkerEmbedder
+    from gaiad.models.provision import MINILM_HEAD, default_model_path
+
+    def make() -> WorkerEmbedder:
+        if settings.kind == "gguf":
+            return WorkerEmbedder(Path(settings.path).expanduser(), settings, clock)
+        head = MINILM_HEAD if waits else None  # its file may be fetched yet
+        return WorkerEmbedder(default_model_path(environment), settings, clock, head=head)
+
+    try:
+        embedder = await asyncio.to_thread(make)
+    except BadInput as error:
+        remedy = "correct embedder.path" if settings.kind == "gguf" else "`make` provisions the default model"
+        _log.error("embedder_missing", error=error.message, remedy=remedy)
+        return None, f"embedder: {error.message}; {remedy}. Search is lexical"
+    stack.push_async_callback(embedder.close)
+    if waits:
+        embedder.wait(waits)
+    else:
+        await embedder.start()
+    return embedder, ""
+
+
+async def open_pool(
+    stack: AsyncExitStack, home: Path, config: Config, clock: Clock, environment: Mapping[str, str]
+) -> ModelPool:
+    """The generating models, which go on loading; one that cannot be used says so. Raises ConfigError, BadInput."""
+    roles, models = assign(config.roles, config.models.known)
+    pins = read_pins(home)
+    dependencies = ModelDependencies(
+        settings=config.models, clock=clock, tokenizer_process=TokenWorker(clock), environment=environment
+    )
+    pooled = [Pooled(name, model, pinned=name in pins) for name, model in models.items()]
+    pool = ModelPool(roles, pooled, dependencies, budget_bytes(config.models.memory_mib, machine_bytes()))
+    stack.push_async_callback(pool.close)
+    await pool.start()
+    return pool
+
+
+class StartContext(NamedTuple):
+    """What there is before anything is opened; `stack` closes in reverse what is opened."""
+
+    stack: AsyncExitStack
+    home: Home
+    config: Config
+    load_config: Callable[[], Config]
+    clock: SystemClock
+    hub: EventHub
+    metrics: Metrics
+    schedule: Schedule
+    stopping: Stopping
+    set_up: SetUp
+    request_stop: Callable[[], None]
+
+
+class _Parts(NamedTuple):
+    databases: HomeDatabases
+    audit: AuditLog
+    runner: JobRunner
+    models: Models
+    archive: LocalArchive
+    research: ResearchService
+    convened: CouncilParts
+    approving: ApprovalService
+    conversations: Conversations
+    deliberation: Deliberation
+
+
+async def assemble(ground: StartContext) -> tuple[Service, LocalArchive]:
+    """The service, begun, and its archive. An identity that is not trusted ends the start. Raises ConfigError."""
+    parts, embedder_trouble = await _open(ground)
+    condition = _condition(ground, parts)
+    condition.note("embedder", embedder_trouble)
+    condition.note("audit", parts.audit.trouble)
+    receipts = await open_chat_channels(
+        ground.stack,
+        parts.databases,
+        ground.config,
+        ground.stopping,
+        os.environ,
+        ground.clock,
+        parts.conversations,
+        condition.note,
+    )
+    service = _service(ground, parts, condition, receipts)
+    await _begin(ground, service, parts)
+    return service, parts.archive
+
+
+async def _open(ground: StartContext) -> tuple[_Parts, str]:
+    """Each part in its order, and what is wrong with the embedder in words."""
+    stack, root, config, clock, hub = ground.stack, ground.home.root, ground.config, ground.clock, ground.hub
+    finish_interrupted(root)
+    databases = HomeDatabases(root, config.archive.readers)
+    stack.callback(databases.close)
+    audit, identity = open_trust(stack, databases, clock, os.environ)
+    waits = ground.set_up.waits
+    runner = JobRunner(Jobs(databases, clock), clock, hub)
+    embedder, trouble = await open_embedder(stack, config.embedder, clock, os.environ, waits)
+    pool = await open_pool(stack, root, without_llama(config) if waits else config, clock, os.environ)
+    archive = LocalArchive(databases, config, clock, embedder, ground.metrics)
+    stack.push_async_callback(archive.close)
+    await archive.start()
+    thinker_of, limit_s = thinking_with(pool, clock), config.http.request_timeout_s
+    research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
+    stack.push_async_callback(research.close)
+    convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
+    approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ)
+    around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
+    ready = StartedParts(archive, research.researcher, pool, embedder, identity, convened, approving)
+    conversations, deliberation, probes = await open_conversations(stack, around, ready)
+    models = Models(root, pool, embedder, ground.metrics, probes)
+    parts = _Parts(
+        databases, audit, runner, models, archive, research, convened, approving, conversations, deliberation
+    )
+    return parts, trouble
+
+
+def _condition(ground: StartContext, parts: _Parts) -> Condition:
+    return Condition(
+        Place(home=ground.home.root, socket=ground.home.socket),
+        ground.clock,
+        parts.archive,
+        parts.runner,
+        parts.models,
+        ground.metrics,
+        also=[
+            lambda _: parts.conversations.problems(),
+            lambda tenants: parts.convened.degraded(tenants),
+            lambda _: _without_sandbox(parts.models, parts.approving),
+        ],
+        research=parts.research.ids_under_way,
+    )
+
+
+def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> Service:
+    deliberation, approving, research = parts.deliberation, parts.approving, parts.research
+    service = Service(
+        load_config=ground.load_config,
+        config=ground.config,
+        clock=ground.clock,
+        databases=parts.databases,
+        archive=parts.archive,
+        models=parts.models,
+        conversations=parts.conversations,
+        runner=parts.runner,
+        research=research,
+        governance=deliberation.governing,
+        council=CouncilService(parts.convened, ground.hub, deliberation.initiative.status),
+        initiative=deliberation.initiative,
+        approvals=approving,
+        backups=_backups(ground, parts, condition, receipts),
+        deletion=ForgetService(parts.archive, parts.audit, IdMaker(ground.clock), ground.home.inbox),
+        receipts=receipts,
+        turn_runs=TurnRuns(parts.conversations, ground.clock, error_body),
+        condition=condition,
+        hub=ground.hub,
+        metrics=ground.metrics,
+        request_stop=ground.request_stop,
+    )
+    service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
+    service.on_reload.append(lambda config: research.use_config(config.research))
+    return service
+
+
+def _backups(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> BackupService:
+    async def turns() -> None:
+        await parts.convened.turn_log.end_cut_off()
+
+    async def jobs() -> None:
+        await parts.runner.resume(parts.databases.tenants())
+
+    async def audit() -> None:
+        condition.note("audit", parts.audit.trouble)
+
+    room, approving, initiative = parts.convened.room, parts.approving, parts.deliberation.initiative
+    return BackupService(
+        parts.databases,
+        owner_folder(os.environ),
+        parts.archive,
+        parts.audit,
+        ground.clock,
+        busy=lambda: _busy(parts),
+        quiet=initiative.person,
+        look_again=[audit, turns, room.look_again, approving.settle, initiative.start, receipts.look_again, jobs],
+    )
+
+
+def _busy(parts: _Parts) -> str:
+    """Why nothing can be restored now; "" when it can."""
+    if jobs := parts.runner.running:
+        return f"job {jobs[0].job_id} is running; restore when it has ended, or `gaiad jobs cancel` it"
+    if turns := list(parts.convened.room.running):
+        return f"turn {turns[0]} is being taken; restore when it has ended"
+    return "a command that was approved is running; restore when it is verified" if parts.approving.busy else ""
+
+
+def _without_sandbox(models: Models, approving: ApprovalService) -> list[str]:
+    """Why commands are refused, where a role could propose one."""
+    writes = any(status.role and status.kind != "extractive" for status in models.statuses())
+    return [f"commands are refused: {approving.trouble}"] if writes and approving.trouble else []
+
+
+async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
+    """What an earlier life left is continued; what is old is deleted day by day."""
+    stack, config = ground.stack, ground.config
+    stack.push_async_callback(service.stop)
+    await service.start()
+    stack.push_async_callback(parts.approving.stop)
+    await parts.approving.start(parts.conversations.verify)
+    ground.stopping.end_beside(stack, "turns", service.turn_runs.stop)
+    forget = parts.convened.forgetting(lambda: service.config.council.keep_heartbeats_days)
+    at, zone = config.schedule.sweep_at, config.user.timezone
+    ground.schedule.daily("heartbeats", at, zone, forget, at_start=True)
+    ground.schedule.daily("research runs", at, zone, parts.research.prune, at_start=True)

@@ -1,0 +1,180 @@
+"""Changes of a home's identity by its owner: bringing it under a key, and signing a new one (GCP 3.3, decision 14).
+
+Versions only go up: an older identity that somebody puts back is noticed. To go back, sign the old words under a new
+version. They are made within `changing`, which holds the home's lock.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from council.governance.reflection_table import read_stability
+from council.governance.rfc_table import passed_offline
+from council.governance.rules import governance_table
+from gaiad.base.clock import SystemClock, to_epoch_ms
+from gaiad.base.errors import BadInput, ConfigError, Conflict, NotFound
+from gaiad.base.home import Home, HomeLock, make_private_directory
+from gaiad.identity.files import IdentityFiles, Signature, is_signed, sign_identity
+from gaiad.identity.keys import KeyFolder, PrivateKey, PublicKey, read_private, read_public, trust
+from gaiad.identity.trust import (
+    IN_FORCE,
+    KEY_REPLACED,
+    RESTORED,
+    SIGNED,
+    InForce,
+    Standing,
+    in_force,
+    look,
+    make_keys,
+    remembered,
+    steps_back,
+)
+from gaiad.ledger.audit import AuditLog
+from gaiad.store.home_databases import HomeDatabases
+from prompts.identity import Identity, identity_bytes, identity_digest, parse_identity, shipped_identity
+
+_PERSON = "person"
+
+
+@contextmanager
+def changing(home: Home) -> Iterator[AuditLog]:
+    """The home's audit, for a change while no daemon runs: it would not see the change. Raises Conflict for one."""
+    make_private_directory(home.root)
+    lock = HomeLock(home)
+    lock.take()
+    try:
+        with (
+            closing(HomeDatabases(home.root)) as databases,
+            closing(AuditLog.open(databases.state, SystemClock())) as audit,
+        ):
+            yield audit
+    finally:
+        lock.release()
+
+
+def begin_identity(home: Path, folder: KeyFolder, audit: AuditLog, key_file: Path | None = None) -> Standing:
+    """Put the identity that was signed last, at first the shipped one, in place under the trust root.
+
+    Makes the owner's key where there is none; with `key_file` that key is the owner's. Needs the private key only
+    when nothing fits yet. Raises Conflict, BadInput, NotFound.
+    """
+    public = _trust_root(folder, audit, key_file)
+    last = remembered(audit.newest(IN_FORCE))
+    standing = look(home, folder, last)
+    if not standing.problem:
+        return standing
+    identity = _recorded(last) if last else shipped_identity()
+    known = (Signature(last.key_id, last.signature),) if last else ()
+    signature = is_signed(identity_bytes(identity), known, public)
+    if signature is not None:
+        IdentityFiles(home).put(identity_bytes(identity), signature)
+        audit.append_now(RESTORED, _PERSON, msgspec.structs.asdict(in_force(identity, signature)))
+        return look(home, folder, last)
+    key = owner_key(folder, public, key_file)
+    if last is not None and last.key_id != public.key_id:
+        audit.append_now(KEY_REPLACED, _PERSON, {"key_id": public.key_id, "replaced": last.key_id})
+    return _put(home, folder, audit, identity, key)
+
+
+def sign_file(
+    home: Path, folder: KeyFolder, audit: AuditLog, source: Path | None = None, key_file: Path | None = None
+) -> Standing:
+    """Sign the identity in `source`, by default the home's own file, and put it in force from the next start.
+
+    Raises BadInput for a version that is not above the last, a wrong key or a faulty file; NotFound; Conflict when the
+    stack is self-aware and its council has not passed this identity (GCP 3.3).
+    """
+    public = trusted_key(folder)
+    identity = _read(source or IdentityFiles(home).text)
+    last = remembered(audit.newest(IN_FORCE))
+    check_successor(identity, last, public)
+    if last is not None and last.digest != identity_digest(identity):
+        _require_vote(home, identity)
+    return _put(home, folder, audit, identity, owner_key(folder, public, key_file))
+
+
+def trusted_key(folder: KeyFolder) -> PublicKey:
+    """The trust root. Raises NotFound where there is none."""
+    public = read_public(folder.public)
+    if public is None:
+        raise NotFound(f"{folder.public}: no owner's key is here yet; `gaiad identity init` makes one")
+    return public
+
+
+def check_successor(identity: Identity, last: InForce | None, public: PublicKey) -> None:
+    """Raises BadInput for a version that is not above the last one's, Conflict when another key signed that."""
+    if last is not None and last.key_id != public.key_id:
+        raise Conflict(
+            f"the owner's key is {public.key_id} now, and {last.key_id} signed before; `gaiad identity init` takes the"
+            " new key over"
+        )
+    if last is not None and steps_back(identity, last):
+        raise BadInput(
+            f"version {identity.version} is not above {last.version}, which was signed with other words; raise it"
+        )
+
+
+def put_signed(home: Path, folder: KeyFolder, audit: AuditLog, identity: Identity, signature: Signature) -> Standing:
+    """Put an identity with its signature in place, in force from the next start, and tell the audit."""
+    IdentityFiles(home).put(identity_bytes(identity), signature)
+    new = in_force(identity, signature)
+    audit.append_now(SIGNED, _PERSON, msgspec.structs.asdict(new))
+    return look(home, folder, new)
+
+
+def owner_key(folder: KeyFolder, public: PublicKey, key_file: Path | None) -> PrivateKey:
+    """The private half of `public`, from `key_file` or beside it. Raises NotFound, BadInput for another one."""
+    key = read_private(key_file or folder.private)
+    if key.public() != public:
+        raise BadInput(
+            f"{key_file or folder.private} is the key {key.public().key_id}, and {folder.public} is {public.key_id};"
+            " give the right one with --key"
+        )
+    return key
+
+
+def _trust_root(folder: KeyFolder, audit: AuditLog, key_file: Path | None) -> PublicKey:
+    if key_file is None:
+        return make_keys(folder, audit, _PERSON)[0]
+    public = read_private(key_file).public()
+    trust(folder, public)
+    return public
+
+
+def _put(home: Path, folder: KeyFolder, audit: AuditLog, identity: Identity, key: PrivateKey) -> Standing:
+    return put_signed(home, folder, audit, identity, sign_identity(key, identity_bytes(identity)))
+
+
+def _require_vote(home: Path, identity: Identity) -> None:
+    """Stopping the daemon does not end the council's say: what counts is the stack as it was last seen."""
+    now_ms = to_epoch_ms(SystemClock().now())
+    report = read_stability(home, now_ms, governance_table().stability, last_seen=True)
+    if report.self_aware and not passed_offline(home, identity_digest(identity)):
+        raise Conflict(
+            f"the stack was self-aware when it last ran (score {report.score:.3f}), and then identity changes by the"
+            " council's vote too: `gaiad rfc propose --kind identity --identity FILE`, or --kind security in an"
+            " emergency"
+        )
+
+
+def _recorded(last: InForce) -> Identity:
+    """Raises Conflict when the audit's words are not what its digest says."""
+    try:
+        identity = parse_identity("the audit", last.text.encode("utf-8"))
+    except ConfigError as error:
+        raise Conflict(
+            f"the identity in the audit cannot be read: {error.message}; see `gaiad audit verify`"
+        ) from error
+    if identity_digest(identity) != last.digest:
+        raise Conflict("the identity in the audit was altered; see `gaiad audit verify`, and restore a backup")
+    return identity
+
+
+def _read(file: Path) -> Identity:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise NotFound(f"{file}: cannot be read ({error.strerror}); give the identity's file") from error
+    return parse_identity(str(file), content)

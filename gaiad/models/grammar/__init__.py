@@ -1,1 +1,0 @@
-"""Forms of a reply: schemas and contracts become GBNF, which is checked before it is used (decision 3)."""

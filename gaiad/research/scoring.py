@@ -1,0 +1,159 @@
+"""How well a unit answers a question: a few features and one learned score over them. Pure.
+
+The features are how much of the question the unit covers, by rarity of its words, how well its field
+name fits, how good its page is, and whether it holds the type of thing asked for. The weights were fitted on one set of
+records and two long conversations, each set weighing the same; `gaiad bench answers` measures them on any set.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from constants.load import load
+from gaiad.base.text import words_of
+from gaiad.research.units import Unit
+from gaiad.research.words import forms, lowered, stem, stop_words
+
+Wants = Literal["number", "time", "person", "list", "steps", "reason", "place", "thing"]
+IN_PATH = 0.8
+COVERED = 0.3
+"""A term with less credit is not covered."""
+_NUMBER = re.compile(
+    r"\d|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|thousand|million)\b", re.I
+)
+_TIME = re.compile(
+    r"\b\d{4}-\d\d|\b(?:19|20)\d\d\b|\b\d{1,2}:\d\d|\b(?:yester|to)day\b|\btomorrow\b|\btonight\b|\bago\b"
+    r"|\b(?:last|next|this|past) \w+|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:jan|febr)uary\b"
+    r"|\b(?:march|april|may|june|july|august)\b|\b(?:septem|octo|novem|decem)ber\b",
+    re.I,
+)
+_NAME = re.compile(r"(?<![.!?\n] )(?<!^)\b[A-Z][\w-]+")
+_PLACE = re.compile(r"\b(?:in|on|at|near|from|to|into|with|by|under|behind|beside|between) (?:the |a |an )?\w+")
+_REASON = re.compile(
+    r"\b(?:because|since|so that|due to|in order to|reason|therefore|to (?:avoid|keep|make|ensure|prevent))\b",
+    re.I,
+)
+_WANTS: tuple[tuple[Wants, re.Pattern[str]], ...] = (
+    (
+        "number",
+        re.compile(
+            r"\bhow (?:many|much|long|old|often|far|big|large|fast|high|deep|complete)\b"
+            r"|\bwhat (?:share|percentage|number|amount|size|version|price|rate)\b",
+            re.I,
+        ),
+    ),
+    ("time", re.compile(r"^when\b|\b(?:what|which) (?:date|day|year|month|time)\b|\b(?:since|from) when\b", re.I)),
+    ("person", re.compile(r"\bwho(?:se|m)?\b|\b(?:which|what) (?:model|assistant|ai)\b", re.I)),
+    ("steps", re.compile(r"\bhow (?:do|does|did|can|could|should|to|is|are)\b|\bwalk me\b|\bsteps?\b", re.I)),
+    ("reason", re.compile(r"\bwhy\b|\bwhat for\b|\breason", re.I)),
+    ("place", re.compile(r"^where\b", re.I)),
+)
+_MANY = re.compile(
+    r"\b(?:which|what)(?: \w+){0,3}? \w{2,}(?<!s)s\b|\bwhat (?:are|were)\b|\blist\b|\ball\b"
+    r"|\b(?:two|both|three|four|five|six|seven|eight|nine|ten|[2-9])\b",
+    re.I,
+)
+_HEAD = re.compile(
+    r"\b(?:which|what|whose|how many|how much)\s+((?:[\w'-]+\s+){0,2}?[\w'-]+)(?=\s+(?:is|are|was|were|do|does|did"
+    r"|has|have|had|can|could|will|would|should|may|might|must|of|in|on|at|for|from|to|with|by|that)\b|\s*\?|$|\s+\w+(?:s|ed)\b)",
+    re.I,
+)
+KINDS = ("field", "sentence", "turn", "record")
+"""Kinds of units with a weight of their own."""
+FEATURES = (
+    "own", "all", "label", "rare", "length", "adds", "type", "list", "page", "packet", "cosine", "first", "question",
+    *KINDS,
+)  # fmt: skip
+
+
+class _Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    unit: dict[str, float]
+    confidence: dict[str, float]
+
+    @functools.cached_property
+    def unit_vector(self) -> NDArray[np.float32]:
+        """The weights of a unit in the order of FEATURES."""
+        return np.array([self.unit[name] for name in FEATURES], np.float32)
+
+
+class AskedTerm(msgspec.Struct, frozen=True):
+    """A content word of the question with its other forms, as stems; `weight` is its rarity, 0 to 1.
+
+    `known` says whether it stands anywhere in the archive.
+    """
+
+    word: str
+    stems: frozenset[str]
+    weight: float
+    known: bool = True
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked: its words, the type of thing, whether several are, and which words name the thing asked for."""
+
+    text: str
+    terms: tuple[AskedTerm, ...]
+    wants: Wants
+    many: bool
+    head: frozenset[int] = frozenset()
+
+    @property
+    def weight(self) -> float:
+        return sum(term.weight for term in self.terms) or 1.0
+
+
+@functools.cache
+def weights() -> _Weights:
+    return load("answer_weights.toml", _Weights)
+
+
+def words_asked(text: str) -> list[str]:
+    """The content words of a question, field names split into words."""
+    return list(dict.fromkeys(word for word in lowered(words_of(text)) if word not in stop_words()))
+
+
+def wants_of(text: str) -> Wants:
+    """The type of thing that a question asks for."""
+    return next((wants for wants, pattern in _WANTS if pattern.search(text)), "thing")
+
+
+def read_question(text: str, rarity: Mapping[str, float], frequencies: Mapping[str, int]) -> Question:
+    """`rarity` is the weight of each of `words_asked`, `frequencies` the pages that it or a form of it stands on."""
+    terms: dict[frozenset[str], AskedTerm] = {}
+    for word in words_asked(text):
+        stems = frozenset({stem(word), *(stem(other) for other in forms(word))})
+        weight = max(0.05, rarity.get(word, 1.0))
+        terms.setdefault(stems, AskedTerm(word, stems, weight, known=frequencies.get(word, 1) > 0))
+    found = tuple(terms.values())
+    head = _HEAD.search(text)
+    named = set(lowered(words_of(head[1]))) if head else set()
+    return Question(
+        text,
+        found,
+        wants_of(text),
+        many=bool(_MANY.search(text)),
+        head=frozenset(at for at, term in enumerate(found) if term.word in named),
+    )
+
+
+def holds_type(wants: Wants, unit: Unit) -> bool:
+    """Whether a unit holds the type of thing wanted."""
+    match wants:
+        case "number":
+            return bool(_NUMBER.search(unit.text))
+        case "time":
+            return bool(_TIME.search(unit.text))
+        case "person":
+            return bool(_NAME.search(unit.text))
+        case "place":
+            return bool(_PLACE.search(unit.text))
+        case "reason":
+            return bool(_REASON.search(unit.text))
+        case "steps":
+            return unit.kind in ("list", "section", "record") or len(unit.text) > 60
+    return False

@@ -1,0 +1,197 @@
+"""The units of packets as arrays, so that a question is held against hundreds of them in a millisecond or two.
+
+A `PacketUnits` is read once a packet and kept by the pages it was read from; only what the question changes is computed
+for each question: which terms a unit covers.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gaiad.base.text import words_of
+from gaiad.research.scoring import IN_PATH, KINDS, Question, Wants, holds_type, weights
+from gaiad.research.units import Kind, Unit, units_of
+from gaiad.research.words import lowered, stem, stop_words
+from gaiad.wire.schemas import Page
+
+Floats = NDArray[np.float32]
+Place = tuple[float, float]
+"""How well a page was found, against the best of all, and its cosine."""
+_SHELF_PACKETS = 512
+
+
+class _Ragged:
+    """A list of numbers for each unit, flat, for a maximum over each."""
+
+    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+        self.flat = np.array([number for row in rows for number in row], np.intp)
+        lengths = np.array([len(row) for row in rows], np.intp)
+        self._filled = np.flatnonzero(lengths)
+        self._starts = (np.cumsum(lengths) - lengths)[self._filled]
+        self._units = len(rows)
+
+    def best(self, values: Floats) -> Floats:
+        """Shape (..., units) of the best of `values` (..., numbers) over each unit's own; 0 for a unit with none."""
+        found = np.zeros((*values.shape[:-1], self._units), np.float32)
+        if len(self.flat):
+            found[..., self._filled] = np.maximum.reduceat(values[..., self.flat], self._starts, axis=-1)
+        return found
+
+
+class PacketUnits:
+    """The units of one packet's pages, what stands in each, and what of their features no question changes."""
+
+    def __init__(self, pages: Sequence[Page]) -> None:
+        self.units = units_of(pages)
+        own = [_stems(unit.text) for unit in self.units]
+        label = [_stems(unit.label) for unit in self.units]
+        above = [_stems(f"{unit.path} {unit.page.topic} {unit.page.speaker}") for unit in self.units]
+        self._own, self._label, self._above = _postings(own), _postings(label), _postings(above)
+        self._own_count = np.array([len(row) for row in own], np.float32)
+        self._label_count = np.array([len(row) for row in label], np.float32)
+        numbers: dict[str, int] = {}
+        self._pieces = _Ragged(
+            [[numbers.setdefault(piece.page.page_id, len(numbers)) for piece in unit.pieces] for unit in self.units]
+        )
+        self.page_ids = list(numbers)
+        self._fixed = np.array(
+            [
+                (
+                    np.log1p(len(mine)) / 4,
+                    float(unit.size > 1),
+                    float(unit.page.sequence == 0),
+                    float(unit.text.rstrip().endswith("?")),
+                    *(float(unit.kind == kind) for kind in KINDS),
+                )
+                for unit, mine in zip(self.units, own, strict=True)
+            ],
+            np.float32,
+        ).reshape(len(self.units), 4 + len(KINDS))
+        self._types: dict[Wants, Floats] = {}
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def hold(self, question: Question, places: Mapping[str, Place], packet: float) -> "UnitScores":
+        """The units against a question; `packet` is how well this one was found."""
+        terms = question.terms
+        hit, in_path = np.zeros((2, len(terms), len(self)), bool)
+        for row, term in enumerate(terms):
+            for one in term.stems:
+                for found, postings in ((hit, self._own), (hit, self._label), (in_path, self._above)):
+                    if one in postings:
+                        found[row, postings[one]] = True
+        asked = frozenset().union(*(term.stems for term in terms))
+        shared, named = np.zeros((2, len(self)), np.float32)
+        for one in asked:
+            for count, postings in ((shared, self._own), (named, self._label)):
+                if one in postings:
+                    count[postings[one]] += 1
+        credits = hit.astype(np.float32)
+        with_path = np.maximum(credits, np.where(in_path, IN_PATH, 0.0))
+        weight = np.array([term.weight for term in terms], np.float32) / question.weight
+        label = named / np.maximum(self._label_count, 1)
+        rarest = int(np.argmax(weight)) if terms else -1
+        found_pages = np.array([places.get(page_id, (0.0, 0.0)) for page_id in self.page_ids], np.float32)
+        page, cosine = self._pieces.best(found_pages.reshape(-1, 2).T)
+        own, cover = weight @ credits, weight @ with_path
+        features = np.column_stack(
+            [
+                own,
+                cover,
+                label,
+                with_path[rarest] if terms else np.zeros(len(self)),
+                self._fixed[:, 0],
+                np.minimum(1.0, (self._own_count - shared) / 6),
+                self._type(question.wants),
+                self._fixed[:, 1] * question.many,
+                page,
+                np.full(len(self), packet),
+                cosine,
+                self._fixed[:, 2:],
+            ]
+        )
+        return UnitScores(self.units, with_path, own, label, cosine, page, features)
+
+    def _type(self, wants: Wants) -> Floats:
+        if wants not in self._types:
+            self._types[wants] = np.array([holds_type(wants, unit) for unit in self.units], np.float32)
+        return self._types[wants]
+
+
+class UnitScores:
+    """The units of a packet held against a question: arrays over the units, and `score` of each."""
+
+    def __init__(
+        self, units: Sequence[Unit], credits: Any, own: Any, label: Any, cosine: Any, page: Any, features: Any
+    ) -> None:
+        self.units, self.credits, self.own, self.label = units, credits, own, label
+        self.cosine, self.page, self.features = cosine, page, features
+        self.score = features @ weights().unit_vector
+
+    def at(self, number: int) -> "Scored":
+        """One of them."""
+        parts = (float(part[number]) for part in (self.own, self.label, self.cosine, self.page, self.score))
+        return Scored(self.units[number], tuple(self.credits[:, number].tolist()), *parts)
+
+    def best_of(self, sequence: int, kinds: Sequence[Kind]) -> "Scored | None":
+        """The best unit of these kinds on the page with this place in its packet."""
+        fit = [at for at, unit in enumerate(self.units) if unit.page.sequence == sequence and unit.kind in kinds]
+        return self.at(max(fit, key=lambda at: float(self.score[at]))) if fit else None
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A unit held against the question: the credit of each term, its own cover, its label's fit, how well its page was
+    found, and the score."""
+
+    unit: Unit
+    credits: tuple[float, ...]
+    own: float
+    label: float
+    cosine: float
+    page: float
+    score: float
+
+
+def ranked(held: Sequence[UnitScores], most: int) -> list[Scored]:
+    """The best units of all packets, best first."""
+    if not held:
+        return []
+    scores = np.concatenate([one.score for one in held])
+    owner = np.repeat(np.arange(len(held)), [len(one.units) for one in held])
+    starts = np.cumsum([0, *(len(one.units) for one in held)])
+    best = np.argsort(-scores, kind="stable")[:most]
+    return [held[owner[at]].at(int(at - starts[owner[at]])) for at in best]
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in lowered(words_of(text)) if word not in stop_words()}
+
+
+def _postings(rows: Sequence[set[str]]) -> dict[str, NDArray[np.intp]]:
+    found: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        for one in row:
+            found.setdefault(one, []).append(number)
+    return {one: np.array(numbers, np.intp) for one, numbers in found.items()}
+
+
+class UnitShelf:
+    """Units that were read before, by the pages they were read from; page ids name their content."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, ...], PacketUnits] = OrderedDict()
+
+    def units(self, pages: Sequence[Page]) -> PacketUnits:
+        """The units of these pages of one packet."""
+        key = tuple(page.page_id for page in pages)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = PacketUnits(pages)
+            if len(self._known) > _SHELF_PACKETS:
+                self._known.popitem(last=False)
+        return found

@@ -1,0 +1,1 @@
+"""The only door: what intake may ask for, one module a domain."""

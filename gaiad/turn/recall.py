@@ -1,0 +1,214 @@
+"""A turn's look into the archive (GAM, Integration Point 2): whether the message needs it, what was found, which pages.
+
+What a persona may do bounds it: without the grant `research` it is one search. Nothing here asks a model that writes.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from gaiad.base.clock import Clock
+from gaiad.base.errors import NotFound
+from gaiad.base.events import OnEvent
+from gaiad.base.ports import Archive, RequestContext
+from gaiad.research.evidence import CHAT_TURN, only_tells, own_words
+from gaiad.research.familiar import familiar, history_need, telling
+from gaiad.research.loop import Researcher
+from gaiad.research.one_run import QUERY_MAX_CHARS
+from gaiad.research.reflect import nothing_then
+from gaiad.wire.chat import ChatRequest
+from gaiad.wire.council import HistoryNote
+from gaiad.wire.memory import PageHeader, SessionTurn
+from gaiad.wire.schemas import Page, ResearchRequest, ResearchResult, SearchRequest
+from prompts.packet import CognitionPacket, ContextItem
+
+_NEAR_HITS, _NEAR_PAGES = 8, 2
+RESEARCH = "research"  # the grant (constants/grants.toml)
+_STANDING_CHARACTERS = 1.5  # of history for each token of the MTU: fewer than fit beside context, so that they do stand
+
+
+class Recalled(NamedTuple):
+    """`found` is None when the archive was not asked, or was asked in vain about a message that did not ask for it;
+    `needed` says whether it did. `near` are pages that speak of the same without answering.
+    """
+
+    note: HistoryNote
+    needed: bool
+    found: ResearchResult | None
+    near: Sequence[ContextItem] = ()
+
+
+class Labels(NamedTuple):
+    """JIT's classification and policy tags of a turn."""
+
+    classification: list[str]
+    policy_tags: list[str]
+
+
+class Recall:
+    """One for the daemon; it holds nothing between turns."""
+
+    def __init__(self, archive: Archive, researcher: Researcher, clock: Clock) -> None:
+        self._archive = archive
+        self._researcher = researcher
+        self._clock = clock
+
+    async def look(
+        self,
+        request: ChatRequest,
+        standing: frozenset[str],
+        *,
+        quotes_only: bool,
+        several: bool,
+        call: RequestContext,
+        on_event: OnEvent,
+        keep: bool = True,
+    ) -> Recalled:
+        """Ask the archive when the message needs it; for a model that only quotes always. `several` searches, or one.
+        Who only tells something wants no answer from it: what bears on that is named below the reply (`Surfacing`).
+
+        `standing` are the turns that the model reads anyway; they are not looked for. `on_event` is called at once with
+        everything the research tells; with `keep` false the run is not kept. Raises as Researcher.research.
+        """
+        asked = _asked(request.message)
+        try:
+            facets = await self._archive.facets(call)
+        except NotFound:  # a tenant that nobody has spoken in yet
+            return Recalled(HistoryNote(sought=False, why="no conversation is stored yet"), False, None)
+        if only_tells(asked) and not quotes_only:
+            return Recalled(HistoryNote(sought=False, why=""), False, None)
+        why = history_need(asked, facets, self._clock.now(), self._clock.zone)
+        needed = bool(why)
+        if quotes_only:  # it reads no history
+            why, standing = why or "without a model that writes an answer is quotes", frozenset()
+        elif not why:
+            known = await familiar(self._archive, asked, standing, call)
+            why = f"speaks of what the archive holds: {', '.join(known)}" if known else ""
+        if not why:
+            return Recalled(HistoryNote(sought=False, why=""), False, None)
+        searches = 0 if several else 1  # 0 is as set
+        question = ResearchRequest(query=asked, tenant=call.tenant, now=request.now, max_iterations=searches)
+        found = await self._researcher.research(question, call, on_event, standing, keep=keep)
+        note = HistoryNote(sought=True, why=why, research_id=found.research_id)
+        near = [] if found.citations or quotes_only else await self._near(asked, standing, call)
+        if not (needed or quotes_only or found.citations):
+            return Recalled(note, False, None, near)
+        note = structs.replace(note, status=found.status, packets=found.source_packets)
+        return Recalled(note, needed, found, near)
+
+    async def _near(self, asked: str, standing: Collection[str], call: RequestContext) -> list[ContextItem]:
+        """The best pages that have what the message can be known by, so that a model can say what they do not tell."""
+        told = telling(asked)
+        hits = (await self._archive.search(SearchRequest(query=asked, limit=_NEAR_HITS, tenant=call.tenant), call)).hits
+        wanted = [hit.page_id for hit in hits if hit.packet_id not in standing]
+        pages = await self._archive.pages(wanted, call) if wanted else []
+        known = [page for page in pages if not page.packet_id.startswith(CHAT_TURN) and told.shown_by(page)]
+        return [_item(page) for page in known[:_NEAR_PAGES]]
+
+    async def context(self, found: ResearchResult | None, pages: int, call: RequestContext) -> list[ContextItem]:
+        """The pages the research cites, best first, `pages` at most."""
+        if found is None:
+            return []
+        cited = dict.fromkeys(citation.page_id for citation in found.citations)
+        return [_item(page) for page in await self._archive.pages(list(cited)[:pages], call)]
+
+    async def labels(
+        self,
+        found: ResearchResult | None,
+        near: Sequence[ContextItem],
+        turns: Sequence[SessionTurn],
+        call: RequestContext,
+    ) -> Labels:
+        """What is to be said of a turn that is given what was found and this history (`labels_of`).
+
+        All of it counts and not its context alone: an answer that only quotes says everything that was found.
+        """
+        shown = await self._archive.page_headers([item.page_id for item in near], call) if near else []
+        if found is None:
+            return labels_of([*shown, *turns], call.guarded)
+        pages = dict.fromkeys(citation.page_id for citation in found.citations)
+        cited = {citation.packet_id for citation in found.citations}
+        for packet in found.sources:  # a list also names packets that it does not quote
+            if packet.packet_id not in cited:
+                its = await self._archive.section_pages(packet.packet_id, "full_context", call)
+                pages.update((page.page_id, None) for page in its[:1])
+        headers = await self._archive.page_headers(list(pages), call) if pages else []
+        return labels_of([*shown, *headers, *turns], call.guarded)
+
+
+def _item(page: Page) -> ContextItem:
+    return ContextItem(
+        packet_id=page.packet_id,
+        page_id=page.page_id,
+        text=page.text,
+        timestamp=page.timestamp,
+        topic=page.topic,
+        own=own_words(page),
+    )
+
+
+def labels_of(given: Sequence[PageHeader | SessionTurn], guarded: Collection[str]) -> Labels:
+    """What is to be said of a turn that is given all this: whatever holds of any of it.
+
+    A tag is handed on as a policy tag where a channel does not see it: the words of a page may stand in the answer.
+    """
+    kept_back = {label.casefold() for label in guarded}
+    tags = [tag for each in given for tag in each.tags if tag.casefold() in kept_back]
+    return Labels(
+        list(dict.fromkeys(label for each in given for label in each.classification)),
+        list(dict.fromkeys([*(label for each in given for label in each.policy_tags), *tags])),
+    )
+
+
+def standing_turns(turns: Sequence[SessionTurn], mtu: int) -> frozenset[str]:
+    """The ids of those last turns that surely stand in the history of a packet of `mtu` tokens."""
+    left = mtu * _STANDING_CHARACTERS
+    standing = set()
+    for turn in reversed(turns):
+        left -= len(turn.user) + len(turn.answer)
+        if left < 0:
+            break
+        standing.add(turn.turn_id)
+    return frozenset(standing)
+
+
+def pages_that_stay(previous: CognitionPacket | None) -> list[ContextItem]:
+    """The pages of the session's last packet, for a turn that asks for no others (decision 6)."""
+    return [item for item in previous.context if not item.summary] if previous else []
+
+
+def missing_notes(found: ResearchResult | None) -> list[str]:
+    """What an answer does not speak of, for the person; one that says nothing was found says it by itself."""
+    if found is None or found.status != "PARTIAL":
+        return []
+    when = str(found.parameters.get("date_text", ""))
+    then = nothing_then(when)
+    others = [aspect for aspect in found.missing_aspects if aspect != then]
+    notes = (
+        [f"nothing was found {when}; what was found is from a different time"] if then in found.missing_aspects else []
+    )
+    return [*notes, *([f"missing from what was found: {', '.join(others)}"] if others else [])]
+
+
+def degraded_notes(found: ResearchResult | None) -> list[str]:
+    """What could not take part in the search, for the person."""
+    return [f"the archive was searched with less than usual: {reason}" for reason in found.degraded] if found else []
+
+
+def one_search_note(persona: str, found: ResearchResult | None) -> list[str]:
+    """A line when one search did not do and the persona may not make more."""
+    if found is None or found.status not in ("PARTIAL", "NOT_FOUND"):
+        return []
+    return [
+        f"persona {persona!r} has one search a turn, and it was not enough; "
+        f'give the persona tools = ["{RESEARCH}"] or choose another'
+    ]
+
+
+def _asked(message: str) -> str:
+    """What the archive is asked: the message, of a long one its two ends, where questions stand."""
+    if len(message) <= QUERY_MAX_CHARS:
+        return message
+    half = QUERY_MAX_CHARS // 2 - 1
+    return f"{message[:half]}\n{message[-half:]}"

@@ -1,0 +1,148 @@
+"""What of an answer may stand: not its loops, not the words of its own prompt; and what is said when none may."""
+
+from collections.abc import Collection
+
+from council.reply_rules import RepetitionLimits, before_loop, parrots, without_own_sentences
+from gaiad.research.evidence import asks, only_tells
+from gaiad.research.familiar import asks_back, told_before
+from gaiad.research.responses import in_chat
+from gaiad.research.sentences import inline, shown, split
+from gaiad.research.words import stems
+from gaiad.turn.cognition import NOT_TOLD
+from gaiad.turn.gathering import Gathered
+from gaiad.turn.grounding import Grounding
+from gaiad.turn.stage_call import StageCall
+from gaiad.turn.turn_state import TurnState
+from gaiad.wire.generation import Generated
+from prompts.messages import own_texts
+from prompts.packet import CognitionPacket
+
+ENDS_TEXT = ("repetition", "leaked_prompt", "marker")
+"""The observer's rules that end a text where they are broken; what came before may stand."""
+_NOTES = {
+    "repetition": "the reply began to repeat itself and was ended there",
+    "leaked_prompt": "the reply began to repeat its instructions and was ended there",
+    "marker": "the reply was ended where it began something else than the answer",
+}
+_FEWEST_WORDS = 3
+_SAID_SHARE = 0.7  # of the words of the best quote that the question does not have
+_SHOWN_CHARACTERS, _MOST_SHOWN = 120, 3
+_NOTED = "Noted. I will remember it."
+_PARROTED = "the reply repeated its instructions and was left out"
+_ECHOED = "sentences of its instructions were left out of the reply"
+_QUOTED = "the model gave no usable answer; these are quotes from your packets"
+
+
+def usable(text: str, broken: str, packet: CognitionPacket, limits: RepetitionLimits) -> tuple[str, str]:
+    """What stands of a text that broke a rule of the observer, "" when nothing does, and a note on what does not."""
+    note = _NOTES.get(broken, "")
+    if broken == "repetition":
+        text = before_loop(text, limits)
+    elif broken and len(text.split()) < _FEWEST_WORDS:
+        text = ""
+    own, asked = own_texts(packet), packet.user_prompt
+    if parrots(text, own, asked):
+        return "", _PARROTED
+    kept = without_own_sentences(text, own, asked)
+    return (text, note) if kept == text else (kept, note or _ECHOED)
+
+
+def not_told(grounding: Grounding, turn_state: TurnState) -> bool:
+    """Whether the pages in hand answer and the text does not say so, or nothing is left of it."""
+    found = turn_state.gathered.found
+    in_hand = found is not None and bool(found.citations)
+    return grounding.strict and not grounding.carried and (in_hand or not turn_state.shown.strip())
+
+
+def unsaid_quote(grounding: Grounding, turn_state: TurnState) -> str:
+    """The best quote of what was found, where the answer leaves out most of it; "" where it says it."""
+    found = turn_state.gathered.found
+    if (
+        not grounding.strict
+        or grounding.from_history
+        or found is None
+        or found.status != "SUCCESS"
+        or not found.citations
+    ):
+        return ""
+    best, asked = found.citations[0], stems(turn_state.request.message)
+    quote = max((part.text for part in split(best.quote)), key=lambda text: len(stems(text) & asked), default="")
+    new = stems(quote) - asked
+    if len(new & stems(turn_state.shown)) >= _SAID_SHARE * len(new):
+        return ""
+    turn_state.cited = list(dict.fromkeys([*turn_state.cited, best.packet_id]))
+    return f"\n\n“{shown(quote)}” {inline(best.packet_id)}"
+
+
+def instead_of_answer(stage: StageCall, turn_state: TurnState) -> str:
+    """Verified quotes when the archive has any, else a sentence; the story says which."""
+    found = turn_state.gathered.found
+    turn_state.act_notes = [_QUOTED]
+    if found is not None and found.citations:
+        turn_state.cited = found.source_packets
+        return in_chat(found.answer, found.source_packets)
+    turn_state.act_notes = []
+    message = turn_state.request.message
+    if only_tells(message):
+        return _NOTED
+    if stage.built.packet.context or asks_back(message):
+        return NOT_TOLD
+    turn_state.answered = False
+    return f"{stage.model.name} gave no usable answer. Ask in other words, or give the role another model."
+
+
+def cut_notes(grounding: Grounding) -> list[str]:
+    """What was left out because no page carries it."""
+    if not grounding.cut:
+        return []
+    said = "; ".join(f"“{sentence[:_SHOWN_CHARACTERS]}”" for sentence in grounding.cut[:_MOST_SHOWN])
+    return [f"left out, for no packet says so: {said}"]
+
+
+ONLY_QUOTES = (
+    "No chat model is set up, so I can only quote your packets, and nothing in them answers this. Ask about something "
+    "that was said before, or give the role a model (roles.prime)."
+)
+_STANDS_IN = (
+    "The role {role} gave no answer, and without it I can only quote your packets; nothing in them answers this."
+)
+
+
+def is_quoting(stage: StageCall, gathered: Gathered, duties: Collection[str] | None) -> bool:
+    """Whether quotes are the answer: the model writes nothing, or has not shown that it answers from pages.
+
+    Where nothing was found that answers, or the person has told of it in this session, what was said here may.
+    """
+    found, message = gathered.found, gathered.request.message
+    if stage.model.kind == "extractive":
+        return True
+    if found is None or not found.source_packets or duties is None or "answer" in duties:
+        return False
+    if asks_back(message) and told_before(message, [turn.user for turn in gathered.turns]):
+        return False
+    if found.status == "NOT_FOUND":
+        return gathered.needed and not gathered.turns
+    return gathered.needed or (found.status == "SUCCESS" and asks(message))
+
+
+def quote(stage: StageCall, gathered: Gathered) -> str:
+    """The answer; the call is whole with it. All its time went into the research."""
+    found = gathered.found
+    says_more = found is not None and bool(found.source_packets or gathered.needed)
+    absent = stage.task.stands_in_for
+    nothing = ONLY_QUOTES if absent is None else _STANDS_IN.format(role=absent)
+    text = in_chat(found.answer, found.source_packets) if found and says_more else nothing
+    stage.reply = Generated(
+        text=text,
+        reason="end",
+        stop="",
+        prompt_tokens=stage.built.manifest.total_tokens,
+        cached_tokens=0,
+        tokens=len(text.split()),
+        seed=0,
+        fingerprint=stage.model.fingerprint,
+        queue_ms=0.0,
+        prefill_ms=0.0,
+        decode_ms=0.0,
+    )
+    return text

@@ -1,0 +1,141 @@
+// The archive by month: bars to choose a month, facets to narrow it, and the conversations and records of the choice.
+
+import { post } from "./api.js";
+import { noticed } from "./connection.js";
+import { button, el, fill } from "./dom.js";
+import { openPacket } from "./packet.js";
+import { tenant } from "./state.js";
+import { counted, day, firstLine, grouped, modelName, sourceKind } from "./words.js";
+
+const AT_ONCE = 30;
+const NAMES = 8; // of a facet, before "more"
+const OWN = "session_turn"; // what was said here is under Chat
+const FACETS = [
+  { key: "dialects", title: "Source", words: sourceKind },
+  { key: "models", title: "Model" },
+  { key: "tags", title: "Tag" },
+];
+
+export class Browse {
+  constructor() {
+    this.chosen = {}; // facet -> names; month -> "2025-11"
+    this.bars = el("div", { class: "months", role: "group", "aria-label": "Months" });
+    this.facets = el("div", { class: "facets" });
+    this.narrow = el("details", { class: "narrow", open: matchMedia("(min-width: 761px)").matches }, el("summary", {}, "Narrow down"), this.facets);
+    this.list = el("ul", { class: "browse-list" });
+    this.count = el("p", { class: "quiet", role: "status" });
+    this.more = button("More", () => this.next(), { class: "small", hidden: true });
+    this.node = el("section", { class: "browse", "aria-label": "Browse" }, this.bars, el("div", { class: "browse-body" }, this.narrow, el("div", {}, this.count, this.list, this.more)));
+  }
+
+  async load() {
+    try {
+      this.sources = Object.keys((await this.counts({})).dialects).filter((name) => name !== OWN);
+      const [all, narrowed] = await Promise.all([this.counts(this.filters({ month: false })), this.counts(this.filters())]);
+      this.total = narrowed.packets;
+      this.drawBars(all.months);
+      this.drawFacets(narrowed);
+      fill(this.count, counted(this.total, "conversation or record", "conversations and records"));
+      fill(this.list);
+      this.shown = 0;
+      await this.next();
+    } catch (error) {
+      noticed(error);
+      fill(this.count, el("span", { class: "problem" }, error.message));
+    }
+  }
+
+  counts(filters) {
+    return post("/packets/timeline", { filters, tenant: tenant() });
+  }
+
+  filters({ month = true } = {}) {
+    const found = { dialects: this.sources };
+    for (const { key } of FACETS) if (this.chosen[key]) found[key] = this.chosen[key];
+    if (month && this.chosen.month) Object.assign(found, monthSpan(this.chosen.month));
+    return found;
+  }
+
+  async next() {
+    const request = { filters: this.filters(), limit: AT_ONCE, offset: this.shown, tenant: tenant() };
+    const { packets } = await post("/packets/list", request);
+    this.shown += packets.length;
+    this.list.append(...packets.map(row));
+    this.more.hidden = this.shown >= this.total || !packets.length;
+  }
+
+  choose(key, value) {
+    this.chosen[key] = String(this.chosen[key]) === String(value) ? undefined : value;
+    this.load();
+  }
+
+  drawBars(counts) {
+    const months = everyMonth(Object.keys(counts));
+    const most = Math.max(...Object.values(counts), 1);
+    fill(
+      this.bars,
+      months.map((month) => {
+        const number = counts[month] ?? 0;
+        const bar = el("span", { class: "month-bar" });
+        bar.style.height = number ? `${Math.max(6, (100 * number) / most)}%` : "0";
+        const name = new Date(`${month}-15T00:00:00Z`).toLocaleDateString("en", { month: "long", year: "numeric" });
+        const words = `${name}: ${counted(number, "packet")}`;
+        return el("button", { type: "button", class: "month", disabled: !number, title: words, "aria-label": words, "aria-pressed": String(this.chosen.month === month), onclick: () => this.choose("month", month) }, bar, month.endsWith("-01") || months.length <= 14 ? el("span", { class: "month-name" }, months.length <= 14 ? name.slice(0, 3) : month.slice(0, 4)) : null);
+      }),
+    );
+    this.bars.scrollLeft = this.bars.scrollWidth; // the newest
+  }
+
+  drawFacets(counts) {
+    fill(
+      this.facets,
+      FACETS.map(({ key, title, words = String }) => {
+        const rows = named(counts[key], words).filter(([name]) => name !== words(OWN));
+        if (rows.length < 2 && !this.chosen[key]) return null;
+        const one = ([name, { number, values }]) => el("li", {}, button([el("span", { class: "facet-name" }, name), el("span", { class: "facet-count" }, grouped(number))], () => this.choose(key, values), { class: "facet", "aria-pressed": String(this.chosen[key]?.join() === values.join()) }));
+        const list = el("ul", {}, rows.slice(0, NAMES).map(one));
+        const rest = rows.slice(NAMES);
+        const more = rest.length ? button(`${rest.length} more`, () => (more.remove(), list.append(...rest.map(one))), { class: "ghost small" }) : null;
+        return el("section", {}, el("h2", { class: "label" }, title), list, more);
+      }),
+    );
+  }
+}
+
+/** [name for people, {number, values}], for several values may have one name. */
+function named(counts, words) {
+  const found = new Map();
+  for (const [value, number] of Object.entries(counts)) {
+    const one = found.get(words(value)) ?? { number: 0, values: [] };
+    found.set(words(value), { number: one.number + number, values: [...one.values, value] });
+  }
+  return [...found].sort((a, b) => b[1].number - a[1].number);
+}
+
+function row(packet) {
+  const open = (event) => {
+    event.preventDefault();
+    openPacket(packet.packet_id);
+  };
+  const facts = [day(packet.timestamp), modelName(packet.model), sourceKind(packet.dialect), counted(packet.pages, "page")].filter(Boolean);
+  return el(
+    "li",
+    {},
+    el("a", { href: `#/packet/${encodeURIComponent(packet.packet_id)}`, onclick: open }, packet.topic || firstLine(packet.summary, 80) || packet.packet_id),
+    el("p", { class: "hit-facts" }, facts.map((fact) => el("span", {}, fact))),
+  );
+}
+
+/** The first and last moment of "2025-11", as filters have them. */
+export function monthSpan(month) {
+  const [year, number] = month.split("-").map(Number);
+  return { since: `${month}-01`, until: number === 12 ? `${year + 1}-01-01` : `${year}-${String(number + 1).padStart(2, "0")}-01` };
+}
+
+/** Every month from the first to the last, gaps too. */
+export function everyMonth(months) {
+  const found = [];
+  const last = months.at(-1);
+  for (let month = months[0]; month && month <= last; month = monthSpan(month).until.slice(0, 7)) found.push(month);
+  return found;
+}

@@ -1,0 +1,51 @@
+// The card of a citation: what the source is, when, who said it, and the quote, shown while its mark has the pointer or focus.
+
+import { el, fill } from "./dom.js";
+import { packetName } from "./packet_names.js";
+import { day } from "./words.js";
+
+const LONGEST = 300;
+let card = null;
+
+/** `mark` with a card; `citation` is what was verified, undefined when the answer gives no span here. */
+export function withCard(mark, packetId, citation) {
+  const open = () => show(mark, packetId, citation);
+  mark.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && open());
+  mark.addEventListener("focus", () => mark.matches(":focus-visible") && open());
+  for (const event of ["pointerleave", "blur", "click"]) mark.addEventListener(event, hide);
+  return mark;
+}
+
+async function show(mark, packetId, citation) {
+  hide();
+  const mine = (card = el("div", { class: "card", role: "tooltip" }));
+  const draw = (name) =>
+    fill(
+      mine,
+      el("p", { class: "card-title" }, citation?.topic || name?.topic || packetId),
+      el("p", { class: "card-facts" }, [citation?.timestamp ? day(citation.timestamp) : name?.day, citation?.speaker].filter(Boolean).join(" · ")),
+      citation?.quote ? el("p", { class: "stored" }, citation.quote.length > LONGEST ? `${citation.quote.slice(0, LONGEST)}…` : citation.quote) : null,
+      citation?.quote ? el("p", { class: "card-facts verified-words" }, "✓ verified against the stored text") : null,
+    );
+  draw(null);
+  document.body.append(mine);
+  place(mine, mark);
+  try {
+    draw(await packetName(packetId));
+    place(mine, mark);
+  } catch {
+    // the id says enough
+  }
+}
+
+function place(node, mark) {
+  const { left, bottom, top } = mark.getBoundingClientRect();
+  const { offsetWidth: width, offsetHeight: height } = node;
+  node.style.left = `${Math.max(8, Math.min(left, window.innerWidth - width - 8))}px`;
+  node.style.top = `${bottom + height + 12 > window.innerHeight ? top - height - 6 : bottom + 6}px`;
+}
+
+function hide() {
+  card?.remove();
+  card = null;
+}

@@ -1,0 +1,1 @@
+"""Every struct that crosses a socket or a package border. No logic."""

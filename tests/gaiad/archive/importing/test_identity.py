@@ -1,0 +1,114 @@
+"""Identity by the source's conversation id: what is imported again, in whatever order, doubles and shrinks nothing."""
+
+import itertools
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaiad.archive.archive import LocalArchive
+from gaiad.base.ports import RequestContext
+from gaiad.wire.schemas import ForgetRequest, PacketFilter
+from tests.makers.exports import chatgpt
+from tests.makers.exports import chatgpt_node as node
+
+Put = Callable[[str, Any], Path]
+
+
+def grown(**fields: Any) -> dict[str, Any]:
+    """The conversation of `chatgpt()` a month later, with one more question."""
+    first = chatgpt()["mapping"]
+    more = node("q2", "a", "user", "And at high tide?", 30 * 86_400)
+    return chatgpt(first["q"], first["a"], more, **{"update_time": 1_712_200_000.0, **fields})
+
+
+async def contents(archive: LocalArchive) -> list[tuple[str, str, list[str]]]:
+    found = await archive.list_packets(PacketFilter(), RequestContext())
+    details = [await archive.packet_detail(each.packet_id, RequestContext()) for each in found]
+    return sorted((each.packet.packet_id, each.packet.topic, [page.text for page in each.pages]) for each in details)
+
+
+async def test_a_second_import_adds_what_is_new_revises_what_changed_and_doubles_nothing(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    await run_import(put("march.json", [chatgpt(), chatgpt(conversation_id="c-2")]))
+    april = put("april.json", [grown(), chatgpt(conversation_id="c-2"), chatgpt(conversation_id="c-3")])
+    outcomes = await run_import(april, import_id="imp_2")
+    assert [each.outcome for each in outcomes] == ["revised", "duplicate", "accepted"]
+    assert [each.outcome for each in await run_import(april, import_id="imp_3")] == ["duplicate"] * 3
+    assert (await archive.counts())["packets"] == 3
+
+
+async def test_an_older_export_imported_later_takes_nothing_back(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    await run_import(put("april.json", [grown()]))
+    (outcome,) = await run_import(put("march.json", [chatgpt()]), import_id="imp_2")
+    assert outcome.outcome == "duplicate"
+    ((_, _, texts),) = await contents(archive)
+    assert texts[-1] == "And at high tide?"
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+async def test_parts_in_any_order_make_the_same_archive(
+    archive: LocalArchive, run_import: Any, put: Put, order: tuple[int, ...]
+) -> None:
+    parts = [
+        put("conversations-000.json", [chatgpt(), chatgpt(conversation_id="c-2")]),
+        put("conversations-001.json", [grown()]),
+        put("conversations-002.json", [chatgpt(conversation_id="c-3", title="Third")]),
+    ]
+    for number in order:
+        await run_import(parts[number], import_id=f"imp_{number}")
+    assert [(name, title, len(texts)) for name, title, texts in await contents(archive)] == [
+        ("chatgpt-c-1", "Harbour depth", 3),
+        ("chatgpt-c-2", "Harbour depth", 2),
+        ("chatgpt-c-3", "Third", 2),
+    ]
+
+
+async def test_another_conversation_under_the_same_id_takes_no_place(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    other = chatgpt(node("x", "root", "user", "Unrelated.", 9e6), title="Other", update_time=1_800_000_000.0)
+    outcomes = await run_import(put("a.json", [chatgpt(), other]), put("b.json", [chatgpt(), other]))
+    assert [each.outcome for each in outcomes] == ["accepted", "accepted", "duplicate", "duplicate"]
+    assert len({each.packet_id for each in outcomes}) == 2
+    assert sorted(title for _, title, _ in await contents(archive)) == ["Harbour depth", "Other"]
+
+
+async def test_a_zip_is_read_in_place_and_a_dry_run_stores_nothing(
+    archive: LocalArchive, run_import: Any, put: Put, tmp_path: Path
+) -> None:
+    inner = put("conversations.json", [chatgpt()])
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        made.write(inner, "conversations.json")
+        made.writestr("user.json", "{}")
+        made.writestr("../../outside.png", b"\x89PNG\0")
+    dry = await run_import(path, dry_run=True)
+    assert sorted(each.outcome for each in dry) == ["accepted", "ignored", "ignored"]
+    assert (await archive.counts())["packets"] == 0
+    assert [each.outcome for each in await run_import(path) if each.kind] == ["accepted"]
+    assert not (tmp_path.parent / "outside.png").exists()
+
+
+async def test_the_original_and_everything_derived_of_it_hold_against_each_other(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    await run_import(put("a.json", [chatgpt(), grown(conversation_id="c-2")]))
+    assert (await archive.verify_packets(None, RequestContext())).problems == []
+    report = await archive.reindex(RequestContext(), lambda _done, _total: None)
+    assert (report["pages_changed"], report["problems"]) == (0, [])
+
+
+async def test_an_import_that_came_back_by_undo_can_be_deleted_again(
+    run_import: Any, put: Put, archive: LocalArchive
+) -> None:
+    call, request = RequestContext(), ForgetRequest(import_id="imp_1")
+    await run_import(put("march.json", [chatgpt()]))
+    for attempt in ("fgt_1", "fgt_2"):
+        assert (await archive.deletion.forget(request, attempt, call)).packets == 1
+        assert await archive.deletion.undo(attempt, call) == 1

@@ -1,0 +1,60 @@
+"""What is asked of a day or a month is told from then."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gaiad.base.clock import FrozenClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
+from gaiad.research.loop import Researcher
+from gaiad.wire.schemas import ResearchRequest, ResearchResult
+
+STOVE = "We decided on November 3 to heat the greenhouse with a wood stove."
+PLANTS = "For the greenhouse we chose tomatoes, figs and a lemon tree."
+BICYCLE = "Otto repaired the gear hub of the bicycle."
+
+
+async def answer_to(memory: Any, page: Any, query: str) -> ResearchResult:
+    pages = [
+        page(STOVE, timestamp="2025-11-03T09:00:00Z"),
+        page(PLANTS, "tp-2", timestamp="2025-12-05T09:00:00Z"),
+        page(BICYCLE, "tp-3", timestamp="2025-12-10T09:00:00Z"),
+    ]
+    clock = FrozenClock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    research = Researcher(memory(pages), clock, load_config(environment={}).research)
+    return await research.research(ResearchRequest(query=query), RequestContext())
+
+
+@pytest.mark.parametrize("when", ["in December", "since December", "after November 18"])
+@pytest.mark.parametrize("verb", ["decide", "agree on", "settle"])
+async def test_what_was_chosen_then_is_what_was_decided_then(memory: Any, page: Any, when: str, verb: str) -> None:
+    answer = await answer_to(memory, page, f"What did we {verb} about the greenhouse {when}?")
+    assert (answer.status, answer.source_packets) == ("SUCCESS", ["tp-2"])
+    assert "Nothing found" not in answer.note
+
+
+async def test_the_word_of_deciding_is_never_missing(memory: Any, page: Any) -> None:
+    answer = await answer_to(memory, page, "What did we conclude about the gear hub?")
+    assert answer.source_packets == ["tp-3"]
+    assert answer.missing_aspects == []
+
+
+async def test_nothing_in_the_period_is_said_when_the_matter_is_of_another_time(memory: Any, page: Any) -> None:
+    answer = await answer_to(memory, page, "What did we decide about the greenhouse in September?")
+    assert answer.status == "PARTIAL"
+    assert "Nothing found in September" in answer.note
+
+
+async def test_a_page_of_then_with_the_words_goes_before_a_nearer_one_of_another_time(memory: Any, page: Any) -> None:
+    early, late = {"timestamp": "2025-11-03T09:00:00Z"}, {"timestamp": "2025-12-05T09:00:00Z"}
+    pages = [
+        page("The glass of the greenhouse came from Porto.", **early),
+        page("Glass, greenhouse: paid.", "tp-2", **late),
+    ]
+    clock = FrozenClock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    archive = memory(pages, {"tp-1/0": 0.9, "tp-2/0": 0.5})
+    research = Researcher(archive, clock, load_config(environment={}).research)
+    request = ResearchRequest(query="And the glass for the greenhouse in December?")
+    assert (await research.research(request, RequestContext())).source_packets == ["tp-2"]

@@ -1,0 +1,30 @@
+"""How quotes are laid out for reading."""
+
+from typing import Any
+
+import pytest
+
+from gaiad.base.citations import looks
+from gaiad.research.sentences import Quote, Statement, cite
+from gaiad.research.synthesis import quoted
+
+
+def said(page: Any) -> str:
+    quote = Quote(page, 0, len(page.text), 1.0)
+    return quoted([Statement(quote, cite(page, 0, len(page.text)))])
+
+
+def test_words_stand_in_quotation_marks_and_a_list_below_its_speaker(page: Any) -> None:
+    assert said(page("It is done.", speaker="Ada")) == 'Ada: "It is done." [Packet: tp-1]'
+    assert said(page("- one\n- two", speaker="Ada")) == "Ada:\n- one\n- two [Packet: tp-1]"
+
+
+@pytest.mark.parametrize("text", ["- [\n- Packet: TP-FAKE]", "| [ |\n| Packet: TP-FAKE] |"])
+def test_a_citation_forged_across_lines_is_text(page: Any, text: str) -> None:
+    told = said(page(text))
+    assert [told[start:] for start, _ in looks(told)] == ["[Packet: tp-1]"]
+
+
+def test_a_table_stays_a_table_with_its_citation_below(page: Any) -> None:
+    table = "| step | result |\n|---|---|\n| **check** | valid |"
+    assert said(page(table)) == f"{table}\n[Packet: tp-1]"

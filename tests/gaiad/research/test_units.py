@@ -1,0 +1,78 @@
+"""What counts as one unit of an answer, and where it stands."""
+
+from typing import Any
+
+from gaiad.base.text import words_of
+from gaiad.research.units import units_of
+
+
+def kinds(page: Any, text: str, **more: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for unit in units_of([page(text, **more)]):
+        found.setdefault(unit.kind, []).append(unit.text)
+    return found
+
+
+def test_a_field_name_is_split_into_words() -> None:
+    assert words_of("Routing/TimeToLive") == "routing time to live"
+    assert words_of("verification_status") == "verification status"
+
+
+def test_a_field_is_one_unit_under_its_path(page: Any) -> None:
+    (unit, *_) = units_of([page("Routing/TimeToLive: 86400\nRouting/Route: a to b", path="Header")])
+    assert (unit.kind, unit.path, unit.label) == ("field", "header routing", "time to live")
+    assert unit.pieces[0].text == "Routing/TimeToLive: 86400"
+
+
+def test_fields_of_one_name_are_a_list_with_its_size(page: Any) -> None:
+    units = units_of([page("tools: saw\ntools: plane\ntools: file\nowner: Mara", path="shop")])
+    (whole,) = [unit for unit in units if unit.kind == "list"]
+    assert (whole.size, whole.text) == (3, "tools: saw tools: plane tools: file")
+
+
+def test_repeated_records_are_told_apart_by_their_first_name(page: Any) -> None:
+    text = "crew/name: Mara\ncrew/role: smith\ncrew/name: Joost\ncrew/role: miller"
+    assert kinds(page, text, path="boat")["record"] == [
+        "crew/name: Mara crew/role: smith",
+        "crew/name: Joost crew/role: miller",
+    ]
+
+
+def test_a_list_is_whole_with_the_line_that_announces_it(page: Any) -> None:
+    text = "The steps are:\n1. Cut the board\n2. Plane it\n\nThen rest."
+    assert kinds(page, text, section="content")["list"] == ["The steps are: 1. Cut the board 2. Plane it"]
+
+
+def test_a_table_row_has_its_header_in_its_path(page: Any) -> None:
+    text = "| wood | price |\n|---|---|\n| oak | 12 |\n| ash | 9 |"
+    rows = [unit for unit in units_of([page(text, section="content")]) if unit.kind == "row"]
+    assert [row.text for row in rows] == ["| oak | 12 |", "| ash | 9 |"]
+    assert all(row.path.endswith("wood price") for row in rows)
+
+
+def test_a_section_has_its_heading_and_ends_at_the_next(page: Any) -> None:
+    text = "# Boat\n\n## Hull\nOak planks.\nTarred twice.\n\n## Mast\nSpruce."
+    assert "## Hull Oak planks. Tarred twice." in kinds(page, text, section="content")["section"]
+
+
+def test_a_list_over_two_pages_is_one_unit_with_a_piece_on_each(page: Any) -> None:
+    pages = [
+        page("Tools:\n- saw\n- plane", section="content", sequence=0, start=0, end=21),
+        page("- plane\n- file", section="content", sequence=1, start=14, end=28),
+    ]
+    (whole,) = [unit for unit in units_of(pages) if unit.kind == "list"]
+    assert whole.text == "Tools: - saw - plane - file"
+    assert [piece.page.sequence for piece in whole.pieces] == [0, 1]
+    assert all(piece.page.text[piece.start : piece.end] == piece.text for piece in whole.pieces)
+
+
+def test_a_short_turn_is_one_unit_without_its_speaker(page: Any) -> None:
+    units = units_of([page("Mara: We sail on Monday.", section="transcript", speaker="Mara")])
+    assert [(unit.kind, unit.text) for unit in units] == [("turn", "We sail on Monday.")]
+
+
+def test_code_belongs_to_the_step_and_to_the_line_that_announces_it(page: Any) -> None:
+    text = "1. Build it:\n\n   ```sh\n   make hull\n   ```\n2. Launch\n\nAt night run this:\n\n```\ntar -x sail\n```"
+    found = kinds(page, text, section="content")
+    assert found["item"] == ["1. Build it: ```sh make hull ```", "2. Launch"]
+    assert "At night run this: ``` tar -x sail ```" in found["section"]
