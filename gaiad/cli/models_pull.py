@@ -34,7 +34,9 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 @click.option("--sha256", default="", metavar="HEX", help="What the file has to be; anything else is refused.")
 @click.option("--file", default="", metavar="NAME", help="Which file of a hub name: a name, a pattern, or Q4_K_M.")
 @click.option("--revision", default="", metavar="REV", help="Branch, tag or commit of a hub name. Default: main.")
-@click.option("--force", is_flag=True, help="Take the name of a file that is there; that one gets another name.")
+@click.option(
+    "--force", is_flag=True, help="Download again, and take the name of a file that exists; that one gets another name."
+)
 def pull(source: str, name: str, sha256: str, file: str, revision: str, force: bool) -> None:
     """Fetch a GGUF into your models folder: from a path, an address, or the hub.
 
