@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.base.errors import Unavailable
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
 from gaiad.cli.output import bold, counted, cut_line, dim, plain, table, terminal_width, warn, write_json
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ def seeds(state: str | None, limit: int, tenant: str) -> None:
     """
     with invocation().client() as client:
         found = client.council.seeds(tenant, limit, state)
-    if invocation().as_json:
-        write_json({"seeds": found})
-    else:
-        click.echo(seeds_text(found, terminal_width()))
+    print_result({"seeds": found}, seeds_text(found, terminal_width()))
 
 
 def seeds_text(found: "list[SeedRecord]", width: int) -> str:
@@ -85,10 +82,7 @@ def status(tenant: str) -> None:
     """
     with invocation().client() as client:
         found = client.council.status(tenant)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(status_text(found))
+    print_result(found, status_text(found))
 
 
 @council.command("log", cls=Verb, example="gaiad council log --json --follow | jq -r '.type + \" \" + .content'")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.base.errors import ConfigError, GaiadError, Unavailable
-from gaiad.cli.command import Verb, invocation
-from gaiad.cli.output import FAILED, colours, end, plain, warn, write_json
+from gaiad.cli.command import Verb, invocation, print_result
+from gaiad.cli.output import FAILED, colours, end, plain, warn
 from gaiad.wire.status import Check
 
 if TYPE_CHECKING:
@@ -144,10 +144,7 @@ def doctor() -> None:
     home = invocation().find_home()
     checks = merge(_offline_checks(home), _daemon_checks(home))
     ok = all(check.ok for check in checks)
-    if invocation().as_json:
-        write_json({"ok": ok, "checks": checks})
-    else:
-        click.echo(checks_text(checks))
+    print_result({"ok": ok, "checks": checks}, checks_text(checks))
     if not ok:
         end(FAILED)
 

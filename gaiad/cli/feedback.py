@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
 from gaiad.cli.output import counted, cut_line, plain, table, write_json
 
 if TYPE_CHECKING:
@@ -78,10 +78,7 @@ def list_feedback(limit: int, tenant: str) -> None:
     with invocation().client() as client:
         answer = client.post("/feedback/list", {"limit": limit, "tenant": tenant})
     found = convert(answer["feedback"], list[FeedbackRow])
-    if invocation().as_json:
-        write_json({"feedback": found})
-    else:
-        click.echo(feedback_text(found))
+    print_result({"feedback": found}, feedback_text(found))
 
 
 @feedback.command(
@@ -101,10 +98,7 @@ def reset(packet_id: str, query: str | None, everything: bool, tenant: str) -> N
     body = {"packet_id": packet_id, "query": query, "tenant": tenant}
     with invocation().client() as client:
         answer = client.post("/feedback/reset", body)
-    if invocation().as_json:
-        write_json(answer)
-    else:
-        click.echo(f"{counted(answer['removed'], 'verdict')} forgotten")
+    print_result(answer, f"{counted(answer['removed'], 'verdict')} forgotten")
 
 
 def feedback_text(found: "list[FeedbackRow]") -> str:

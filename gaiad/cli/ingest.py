@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.base.errors import BadInput, Cancelled, GaiadError
-from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.command import Verb, invocation, print_result, tenant_option
 from gaiad.cli.output import FAILED, INTERRUPTED, end, plain, warn, write_json
 from gaiad.cli.progress import Followed, follow_job
 
@@ -94,10 +94,7 @@ def _follow(client: "Client", job: "Job") -> tuple[list["IngestOutcome"], Follow
 
 
 def _show_detached(job: "Job") -> None:
-    if invocation().as_json:
-        write_json(job)
-    else:
-        click.echo(job.job_id)
+    print_result(job, job.job_id)
 
 
 def _finish(outcomes: list["IngestOutcome"], followed: Followed) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.base.errors import BadInput, GaiadError, Unavailable
-from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
 from gaiad.cli.models_pull import Watcher, pull
-from gaiad.cli.output import plain, size, table, write_json
+from gaiad.cli.output import plain, size, table
 from gaiad.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ def bench(path: Path) -> None:
         found = measure_model(path)
     except (BadInput, Unavailable) as error:
         raise GaiadError(error.message) from error
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(_text(found)))
+    print_result(found, plain(_text(found)))
 
 
 def _text(found: "ModelFigures") -> str:
@@ -82,15 +79,6 @@ def unload(name: str) -> None:
         _show(client.unload_model(name))
 
 
-@click.command("pin", cls=Verb, example="gaiad models pin prime\ngaiad models pin --off prime")
-@click.argument("name")
-@click.option("--off", is_flag=True, help="No longer.")
-def pin(name: str, off: bool) -> None:
-    """Keep a model in memory whatever else is wanted; remembered over restarts."""
-    with invocation().client() as client:
-        _show(client.pin_model(name, not off))
-
-
 @click.command("probe", cls=Verb, example="gaiad models probe prime --json | jq .duties")
 @click.argument("name")
 @click.option("--again", is_flag=True, help="Measure though the figures are known.")
@@ -102,10 +90,7 @@ def probe(name: str, again: bool) -> None:
     """
     with invocation().client() as client:
         found = client.probe_model(name, again)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(probe_text(found)))
+    print_result(found, plain(probe_text(found)))
 
 
 def probe_text(found: "ProbeReport") -> str:
@@ -122,10 +107,7 @@ def probe_text(found: "ProbeReport") -> str:
 
 
 def _show(models: "list[ModelStatus]") -> None:
-    if invocation().as_json:
-        write_json([_row(model) for model in models])
-    else:
-        click.echo(plain(models_text(models)))
+    print_result([_row(model) for model in models], plain(models_text(models)))
 
 
 def _row(model: "ModelStatus") -> dict[str, object]:
@@ -147,7 +129,7 @@ def models_text(models: "list[ModelStatus]") -> str:
             model.role or "-",
             model.name or "-",
             model.kind,
-            _SHOWN.get(model.state, model.state) + (", pinned" if model.pinned else ""),
+            _SHOWN.get(model.state, model.state),
             _busy(model),
             size(model.memory_bytes) if model.memory_bytes else "",
             model.reason or model.path_or_url,
@@ -178,10 +160,7 @@ def use(what: str, role: str) -> None:
     """
     with invocation().client() as client:
         found = client.use_model(_fetched(_whole(what)), role)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(used_text(found)))
+    print_result(found, plain(used_text(found)))
 
 
 def used_text(found: "ModelUsed") -> str:
@@ -216,10 +195,7 @@ def catalogue() -> None:
     """List well-known models that fit this machine, and model servers found here."""
     with invocation().client() as client:
         found = client.model_choices()
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(choices_text(found)))
+    print_result(found, plain(choices_text(found)))
 
 
 def choices_text(found: "ModelChoices") -> str:
@@ -243,7 +219,7 @@ def models() -> None:
     """Look at models, load and unload them."""
 
 
-for _verb in (ls, load, unload, pin, probe, use, catalogue, pull, bench):
+for _verb in (ls, load, unload, probe, use, catalogue, pull, bench):
     models.add_command(_verb)
 
 
@@ -257,10 +233,7 @@ def info(path: Path) -> None:
         found = read_info(path)
     except BadInput as error:
         raise GaiadError(error.message) from error
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(_info_text(found)))
+    print_result(found, plain(_info_text(found)))
 
 
 def _info_text(found: "GgufInfo") -> str:

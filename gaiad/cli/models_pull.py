@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaiad.cli.command import Verb, invocation
-from gaiad.cli.output import counted, duration, one_line, plain, size, terminal_width, write_json
+from gaiad.cli.command import Verb, print_result
+from gaiad.cli.output import counted, duration, one_line, plain, size, terminal_width
 from gaiad.cli.progress import Bar
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ def pull(source: str, name: str, sha256: str, file: str, revision: str, force: b
     wish = Wish(source=source, name=name, sha256=sha256, file=file, revision=revision, force=force)
     with Bar("") as bar:
         pulled = pull(wish, os.environ, Watcher(bar))
-    if invocation().as_json:
-        write_json(pulled)
-    else:
-        click.echo(plain(pulled_text(pulled)))
+    print_result(pulled, plain(pulled_text(pulled)))
 
 
 def pulled_text(pulled: "Pulled") -> str:

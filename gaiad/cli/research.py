@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.cli.ask import question_options, request_from
-from gaiad.cli.command import Verb, VerbGroup, invocation, same_place, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, same_place, tenant_option
 from gaiad.cli.flags import user_zone
 from gaiad.cli.output import dim, plain, table, terminal_width, write_json
 from gaiad.cli.research_text import run_row, run_text
@@ -95,10 +95,7 @@ def cancel(run: str, tenant: str) -> None:
         cancelled = client.runs.cancel(run, tenant)
     if not cancelled:
         raise Conflict(f"run {run} has already ended; see `gaiad research show {run}{same_place()}`")
-    if invocation().as_json:
-        write_json({"research_id": run, "cancelled": True})
-    else:
-        click.echo(f"broke off {run}")
+    print_result({"research_id": run, "cancelled": True}, f"broke off {run}")
 
 
 @research.command("forget", cls=Verb, example="gaiad research forget RUN")
@@ -111,10 +108,7 @@ def forget(run: str, tenant: str) -> None:
     """
     with invocation().client() as client:
         client.runs.forget(run, tenant)
-    if invocation().as_json:
-        write_json({"research_id": run, "forgotten": True})
-    else:
-        click.echo(f"forgot {run}")
+    print_result({"research_id": run, "forgotten": True}, f"forgot {run}")
 
 
 @research.command("list", cls=Verb, example="gaiad research list --json | jq '.runs[] | {research_id, outcome}'")
@@ -143,10 +137,10 @@ def review(limit: int, done: tuple[str, ...], again: tuple[str, ...], tenant: st
             client.runs.review(run, tenant)
         for run in again:
             client.runs.review(run, tenant, done=False)
-    if invocation().as_json:
-        write_json({"done": done, "again": again})
-    else:
-        click.echo("\n".join([*(f"ticked off {run}" for run in done), *(f"put back {run}" for run in again)]))
+    print_result(
+        {"done": done, "again": again},
+        "\n".join([*(f"ticked off {run}" for run in done), *(f"put back {run}" for run in again)]),
+    )
 
 
 @research.command("show", cls=Verb, example="gaiad research show RUN --payload | jq '.contradictions'")
@@ -162,10 +156,8 @@ def show(run: str, payload: bool, tenant: str) -> None:
         found = client.runs.show(run, tenant)
     if payload:
         write_json(found.payload)
-    elif invocation().as_json:
-        write_json(found)
     else:
-        click.echo(run_text(found, terminal_width()))
+        print_result(found, run_text(found, terminal_width()))
 
 
 @research.command("source", cls=Verb, example="gaiad research source RUN src_001 | less")
@@ -190,7 +182,4 @@ def show_source(run: str, source: str, tenant: str) -> None:
 def _listed(limit: int, tenant: str, *, to_review: bool, none: str) -> None:
     with invocation().client() as client:
         found = client.runs.newest(tenant, limit, to_review=to_review)
-    if invocation().as_json:
-        write_json({"runs": found})
-    else:
-        click.echo(table([run_row(row) for row in found], _HEADS) if found else none)
+    print_result({"runs": found}, table([run_row(row) for row in found], _HEADS) if found else none)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.base.errors import NotFound
-from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
 from gaiad.cli.output import FAILED, bold, end, plain, table, terminal_width, warn, wrap, write_json
 
 if TYPE_CHECKING:
@@ -107,10 +107,7 @@ def show(name: str) -> None:
     ID is the RFC's id or the eight digits shown.
     """
     found = _ask("/rfc/show", {"rfc": name})
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(rfc_text(found))
+    print_result(found, rfc_text(found))
 
 
 @rfc.command("list", cls=Verb, example="gaiad rfc list --state passed")

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from gaiad.base.errors import DeadlineExceeded, Unavailable
-from gaiad.cli.command import Verb, invocation
-from gaiad.cli.output import end, write_json
+from gaiad.cli.command import Verb, invocation, print_result
+from gaiad.cli.output import end
 
 
 @click.command(
@@ -62,10 +62,7 @@ def stop(wait: bool, timeout_s: float) -> None:
         client.stop()
     if wait:
         _wait_for_end(pid, timeout_s)
-    if invocation().as_json:
-        write_json({"pid": pid, "stopped": wait})
-    else:
-        click.echo(f"stopped (pid {pid})" if wait else f"stopping (pid {pid})")
+    print_result({"pid": pid, "stopped": wait}, f"stopped (pid {pid})" if wait else f"stopping (pid {pid})")
 
 
 def _wait_for_end(pid: int, timeout_s: float) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from gaiad.cli.command import Verb, invocation
+from gaiad.cli.command import Verb, invocation, print_result
 from gaiad.cli.output import counted, dim, write_json
 
 
@@ -45,10 +45,7 @@ def web(print_only: bool, logout_all: bool) -> None:
 def _log_out() -> None:
     with invocation().client() as client:
         ended = client.post("/web/logout-all", {})["ended"]
-    if invocation().as_json:
-        write_json({"ended": ended})
-    else:
-        click.echo(f"logged out: {counted(ended, 'browser')}")
+    print_result({"ended": ended}, f"logged out: {counted(ended, 'browser')}")
 
 
 def _display() -> bool:

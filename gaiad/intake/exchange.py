@@ -111,7 +111,7 @@ class BodyTooLarge(BadInput):
     code = "too_large"
 
 
-class TenantBody(Input, frozen=True):
+class TenantBody(Input, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
 
 
@@ -282,6 +282,17 @@ def _too_large(limit: int) -> BodyTooLarge:
 
 
 Handler = Callable[[Exchange], Awaitable[Reply]]
+
+
+def asks(kind: type[T], ask: "Callable[[Service, T, RequestContext], Awaitable[Reply]]", key: str = "") -> Handler:
+    """A handler for a body of `kind` that answers with what `ask` gives, under `key` unless that is ""."""
+
+    async def handler(exchange: Exchange) -> Reply:
+        body = await exchange.body(kind)
+        answer = await ask(exchange.service, body, exchange.call(getattr(body, "tenant", DEFAULT_TENANT)))
+        return {key: answer} if key else answer
+
+    return handler
 
 
 class Route(NamedTuple):

@@ -22,10 +22,9 @@ class Pooled:
     `heard_at` is the monotonic second of the last text it wrote, None before any.
     """
 
-    def __init__(self, name: str, config: ModelConfig, *, pinned: bool = False) -> None:
+    def __init__(self, name: str, config: ModelConfig) -> None:
         self.name = name
         self.config = config
-        self.pinned = pinned or config.pinned
         self.served: ServedModel | None = None
         self.asleep = "not asked for yet"
         self.trouble = "not made yet"
@@ -69,7 +68,7 @@ class Pooled:
 
     def need(self) -> Need:
         """What it takes: as measured once it was loaded, before that as its file promises."""
-        return Need(name=self.name, bytes=self._largest or self._expected, pinned=self.pinned)
+        return Need(name=self.name, bytes=self._largest or self._expected)
 
     def resident(self) -> Resident:
         self._measure()
@@ -77,7 +76,6 @@ class Pooled:
         return Resident(
             name=self.name,
             bytes=size or self._expected,
-            pinned=self.pinned,
             running=self.running,
             last_used=self.last_used,
         )
@@ -134,7 +132,7 @@ class Pooled:
         if self.asleep:
             found = structs.replace(found, state="sleeping", reason=self.asleep, memory_bytes=0)
         running = max(0, self.running - found.waiting)
-        return structs.replace(found, role=role, name=self.name, running=running, pinned=self.pinned)
+        return structs.replace(found, role=role, name=self.name, running=running)
 
     def _starting(self) -> bool:
         return self.served is not None and self.served.status().state == "starting"

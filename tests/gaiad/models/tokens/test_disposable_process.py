@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.models.tokens.disposable_process import PROCESSES, Died, DisposableProcess, ProcessLimits, Sandbox, run
+from gaiad.models.tokens.disposable_process import PROCESSES, Died, DisposableProcess, ProcessLimits, Sandbox
+from tests.makers.disposable import run
 from tests.makers.waiting import until
 
 WITH_THREADS = """
 import os, socket, sys, threading, warnings
 warnings.simplefilter("error")
-from gaiad.models.tokens.disposable_process import run
+from tests.makers.disposable import run
 
 ours, theirs = socket.socketpair()
 inside, leave = threading.Event(), threading.Event()
