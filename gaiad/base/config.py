@@ -81,7 +81,7 @@ _NOT_SETTINGS = {"GAIAD_HOME", "GAIAD_SOCKET", "GAIAD_TOKEN"}
 SEED_VARIABLES = {"MEMORY_GAM_ENABLED": ("memory", "gam_enabled")}  # a name that JIT gives
 _PATHS = {"embedder": ("path",)}
 _PATH_OF_CHANNEL = "token_file"
-_MODEL_PATHS = ("path", "template", "key_file")
+_MODEL_PATHS = ("path", "template", "key_file", "tokenizer")
 _SWITCHES = {"1": "true", "on": "true", "yes": "true", "0": "false", "off": "false", "no": "false"}
 _LIVE = (
     "search.",
@@ -261,8 +261,8 @@ EXTRACTIVE = "extractive"
 _TAKEN = {*RolesConfig.__struct_fields__, "tokenizer", "embedder", EXTRACTIVE}
 _NEEDED = {"gguf": ("path",), "openai": ("base_url", "model"), "extractive": (), "scripted": ("path",)}
 _ALLOWED = {
-    "gguf": ("path", "template", "context", "cells", "parallel"),
-    "openai": ("base_url", "model", "key_env", "key_file", "parallel", "context"),
+    "gguf": ("path", "template", "context", "cells", "parallel", "pinned"),
+    "openai": ("base_url", "model", "key_env", "key_file", "tokenizer", "parallel", "context"),
     "extractive": (),
     "scripted": ("path",),
 }

@@ -91,6 +91,8 @@ class ModelConfig(_Section, frozen=True):
     model: str = ""
     key_env: str = ""
     key_file: str = ""
+    tokenizer: str = ""
+    pinned: bool = False
 
 
 class ModelsConfig(_Section, frozen=True):
@@ -106,6 +108,7 @@ class ModelsConfig(_Section, frozen=True):
     flash_attention: Literal["auto", "on", "off"]
     start_timeout_s: float
     remote_timeout_s: float
+    sleep_after_s: float
     heartbeat_s: float
     probe: bool
     known: dict[str, ModelConfig]

@@ -79,6 +79,15 @@ def unload(name: str) -> None:
         _show(client.unload_model(name))
 
 
+@click.command("pin", cls=Verb, example="gaiad models pin prime\ngaiad models pin --off prime")
+@click.argument("name")
+@click.option("--off", is_flag=True, help="No longer.")
+def pin(name: str, off: bool) -> None:
+    """Keep a model in memory whatever else is wanted; remembered over restarts."""
+    with invocation().client() as client:
+        _show(client.pin_model(name, not off))
+
+
 @click.command("probe", cls=Verb, example="gaiad models probe prime --json | jq .duties")
 @click.argument("name")
 @click.option("--again", is_flag=True, help="Measure though the figures are known.")
@@ -129,7 +138,7 @@ def models_text(models: "list[ModelStatus]") -> str:
             model.role or "-",
             model.name or "-",
             model.kind,
-            _SHOWN.get(model.state, model.state),
+            _SHOWN.get(model.state, model.state) + (", pinned" if model.pinned else ""),
             _busy(model),
             size(model.memory_bytes) if model.memory_bytes else "",
             model.reason or model.path_or_url,
@@ -219,7 +228,7 @@ def models() -> None:
     """Look at models, load and unload them."""
 
 
-for _verb in (ls, load, unload, probe, use, catalogue, pull, bench):
+for _verb in (ls, load, unload, pin, probe, use, catalogue, pull, bench):
     models.add_command(_verb)
 
 

@@ -274,6 +274,10 @@ class Client:
         """Send a model to sleep. Raises Conflict when it is answering."""
         return self._connection.call("POST", "/models/unload", _ModelRows, {"name": name}, timeout_s=None).models
 
+    def pin_model(self, name: str, pinned: bool) -> list[ModelStatus]:
+        """Keep a model in memory, or no longer."""
+        return self._connection.call("POST", "/models/pin", _ModelRows, {"name": name, "pinned": pinned}).models
+
     def probe_model(self, name: str, again: bool) -> ProbeReport:
         """What a model can do, measured now when it is not known."""
         body = {"name": name, "again": again}

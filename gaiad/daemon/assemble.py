@@ -41,7 +41,7 @@ from gaiad.service.council import CouncilParts, CouncilService
 from gaiad.service.health import Condition, Place
 from gaiad.service.jobs import JobRunner
 from gaiad.service.memory import ForgetService
-from gaiad.service.models import Models, machine_bytes
+from gaiad.service.models import Models, machine_bytes, read_pins
 from gaiad.service.research import ResearchService, thinking_with
 from gaiad.service.service import Service
 from gaiad.service.turn_runs import TurnRuns
@@ -86,13 +86,16 @@ async def open_embedder(
     return embedder, ""
 
 
-async def open_pool(stack: AsyncExitStack, config: Config, clock: Clock, environment: Mapping[str, str]) -> ModelPool:
+async def open_pool(
+    stack: AsyncExitStack, home: Path, config: Config, clock: Clock, environment: Mapping[str, str]
+) -> ModelPool:
     """The generating models, which go on loading; one that cannot be used says so. Raises ConfigError, BadInput."""
     roles, models = assign(config.roles, config.models.known)
+    pins = read_pins(home)
     dependencies = ModelDependencies(
         settings=config.models, clock=clock, tokenizer_process=TokenWorker(clock), environment=environment
     )
-    pooled = [Pooled(name, model) for name, model in models.items()]
+    pooled = [Pooled(name, model, pinned=name in pins) for name, model in models.items()]
     pool = ModelPool(roles, pooled, dependencies, budget_bytes(config.models.memory_mib, machine_bytes()))
     stack.push_async_callback(pool.close)
     await pool.start()
@@ -159,7 +162,7 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     waits = ground.set_up.waits
     runner = JobRunner(Jobs(databases, clock), clock, hub)
     embedder, trouble = await open_embedder(stack, config.embedder, clock, os.environ, waits)
-    pool = await open_pool(stack, without_llama(config) if waits else config, clock, os.environ)
+    pool = await open_pool(stack, root, without_llama(config) if waits else config, clock, os.environ)
     archive = LocalArchive(databases, config, clock, embedder, ground.metrics)
     stack.push_async_callback(archive.close)
     await archive.start()
@@ -171,7 +174,7 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
     ready = StartedParts(archive, research.researcher, pool, embedder, identity, convened, approving)
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
-    models = Models(pool, embedder, ground.metrics, probes)
+    models = Models(root, pool, embedder, ground.metrics, probes)
     parts = _Parts(
         databases, audit, runner, models, archive, research, convened, approving, conversations, deliberation
     )

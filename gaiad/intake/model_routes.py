@@ -28,6 +28,10 @@ class UseBody(Input, frozen=True):
     role: str = ""
 
 
+class PinBody(ModelBody, frozen=True):
+    pinned: bool = True
+
+
 async def generate(exchange: Exchange) -> Reply:
     """The reply whole, or as events `delta` and at last `done` when the body says `stream`."""
     body = await exchange.body(GenerateBody)
@@ -74,6 +78,11 @@ async def choices(exchange: Exchange) -> Reply:
 use = asks(UseBody, lambda s, b, c: s.use_model(b.what, b.role, c))
 
 
+async def pin(exchange: Exchange) -> Reply:
+    body = await exchange.body(PinBody)
+    return {"models": exchange.service.models.pin(body.name, body.pinned)}
+
+
 def table() -> list[Route]:
     return [
         Route("POST", "/generate", generate, timed=False),
@@ -83,4 +92,5 @@ def table() -> list[Route]:
         Route("POST", "/models/probe", probe, owner="measuring a model", timed=False, plain=True),
         Route("GET", "/models/catalogue", choices, owner="looking for models", plain=True),
         Route("POST", "/models/use", use, owner="choosing a model", timed=False, plain=True),
+        Route("POST", "/models/pin", pin, owner="pinning a model", plain=True),
     ]

@@ -1,6 +1,7 @@
 """What intake may ask of the models: text, and which of them are in memory. A part of the one door, `service`."""
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -34,13 +35,17 @@ from gaiad.wire.generation import (
 )
 from gaiad.wire.status import ModelChoices, ModelStatus, ProbeReport
 
+_PINS = "pins.json"
 _QUESTION = "What is the capital of France? Answer with one word."
 
 
 class Models:
-    """The pool, the embedder beside it, and what models can do."""
+    """The pool, the embedder beside it, and the pins, which outlive the daemon in a file of the home."""
 
-    def __init__(self, pool: ModelPool, embedder: WorkerEmbedder | None, metrics: Metrics, probes: Probes) -> None:
+    def __init__(
+        self, home: Path, pool: ModelPool, embedder: WorkerEmbedder | None, metrics: Metrics, probes: Probes
+    ) -> None:
+        self._pins = home / _PINS
         self._pool = pool
         self._embedder = embedder
         self._metrics = metrics
@@ -123,6 +128,13 @@ class Models:
             raise BadInput(f"{name}: gave an empty answer to a test question; choose an instruct model")
         return " ".join(text.split())
 
+    def pin(self, name: str, pinned: bool) -> list[ModelStatus]:
+        """Keep a model in memory, or no longer; remembered over restarts. Raises NotFound, Conflict."""
+        name = self._named(name)
+        write_pins(self._pins, self._pool.pins_with(name, pinned))
+        self._pool.pin(name, pinned)
+        return self.statuses()
+
     async def reassign(self, config: Config) -> None:
         """The models and roles of these settings, from the next request on. Raises ConfigError."""
         await self._pool.reassign(*assign(config.roles, config.models.known))
@@ -188,6 +200,29 @@ def _reply(done: Generated, name: str, kind: str) -> GenerateReply:
     fields = msgspec.structs.asdict(done)
     times = {field: round(value, 3) for field, value in fields.items() if field.endswith("_ms")}
     return GenerateReply(model=name, kind=kind, **{**fields, **times})
+
+
+def read_pins(home: Path) -> frozenset[str]:
+    """Names of the pinned models. Raises BadInput naming the file when it cannot be read."""
+    path = home / _PINS
+    try:
+        return frozenset(msgspec.json.decode(path.read_bytes(), type=list[str]))
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, msgspec.DecodeError) as error:
+        raise BadInput(f"{path}: the pins cannot be read ({error}); correct or remove the file") from error
+
+
+def write_pins(path: Path, names: list[str]) -> None:
+    """Replace the file at once, never in part. Raises Conflict naming the file when it cannot be written."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(msgspec.json.encode(sorted(names)))
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise Conflict(f"{path}: the pins cannot be written ({error.strerror}); fix this and pin again") from error
 
 
 ROLES = ("prime", "lite", "codemind")

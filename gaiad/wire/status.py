@@ -44,6 +44,7 @@ class ModelStatus(Output, frozen=True):
     slots: int = 0
     running: int = 0
     waiting: int = 0
+    pinned: bool = False
 
 
 class ProbeScore(Output, frozen=True):

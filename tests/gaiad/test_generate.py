@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.base.errors import BadInput, DeadlineExceeded, GaiadError, NotFound, Unavailable, WorkerDied
+from gaiad.base.errors import BadInput, Conflict, DeadlineExceeded, GaiadError, NotFound, Unavailable, WorkerDied
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.client.client import Client
 from gaiad.wire.generation import ChatTurn, GenerateBody
@@ -199,6 +199,27 @@ def test_a_model_sleeps_on_request_and_wakes_when_it_is_asked(client: Client) ->
     assert (prime(client).state, prime(client).pid) == ("sleeping", 0)
     assert client.post("/generate", body())["tokens"] == 12
     assert prime(client).state == "ready"
+
+
+def test_a_pin_is_kept_in_a_file_of_the_home(daemon: BenchDaemon, client: Client) -> None:
+    client.pin_model("prime", True)
+    assert prime(client).pinned
+    assert json.loads((Path(daemon.home) / "pins.json").read_bytes()) == [prime(client).name]
+    client.pin_model("prime", False)
+    assert not prime(client).pinned
+
+
+def test_a_pin_that_cannot_be_written_is_not_made(daemon: BenchDaemon, client: Client) -> None:
+    pins = Path(daemon.home) / "pins.json"
+    pins.unlink(missing_ok=True)
+    pins.mkdir()
+    try:
+        with pytest.raises(Conflict, match=r"pins\.json: the pins cannot be written"):
+            client.pin_model("prime", True)
+    finally:
+        pins.rmdir()
+    assert not prime(client).pinned
+    assert not list(Path(daemon.home).glob("pins.json*"))
 
 
 def test_no_child_survives_a_daemon_that_is_killed(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ text = "RESPONSE: {KEPT}"
 ROUTED = ("/chat", "/sessions/show", "/research")
 WITHOUT_STORED_WORDS = (
     "/status", "/metrics", "/backup", "/restore", "/config", "/config/reload", "/doctor",
-    "/models", "/models/load", "/models/unload", "/models/probe", "/models/catalogue", "/models/use",
+    "/models", "/models/load", "/models/unload", "/models/pin", "/models/probe", "/models/catalogue", "/models/use",
     "/forget/undo", "/feedback/given",
 )  # fmt: skip
 SIGNED = ("/rfc/propose", "/rfc/review", "/rfc/vote", "/rfc/merge", "/rfc/show", "/rfc/list", "/stability")

@@ -1,17 +1,10 @@
-"""Makes vocabularies for tests: a byte-level BPE as GGUF and in this process, the tiny decoder's with a space."""
+"""Makes vocabularies for tests: a byte-level BPE as GGUF and as tokenizer.json, the tiny decoder's with a space."""
 
 import json
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import gguf
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
-
-from gaiad.base.ports import RequestContext
-from gaiad.models.child.vocabulary import Literals
-from gaiad.models.tokens.chat_template import ChatTemplate
-from gaiad.wire.generation import ChatMessage, Segment
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 DEFINED = ("<think>", "</think>", "<tool_call>")
@@ -37,26 +30,12 @@ def trained_bpe() -> Tokenizer:
     return tokenizer
 
 
-class BytePairs:
-    """The Tokenizer port on that vocabulary, with a chat template."""
-
-    fingerprint = "byte-pairs"
-    exact = True
-
-    def __init__(self, template: str) -> None:
-        self._library = trained_bpe()
-        self._literals = Literals([*SPECIAL, *DEFINED])
-        self._template = ChatTemplate(template, SPECIAL[0], SPECIAL[0], time.strftime)
-
-    async def count(self, texts: Sequence[Sequence[Segment]], call: RequestContext) -> list[int]:
-        return [len(await self.encode(segments, call)) for segments in texts]
-
-    async def encode(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
-        parts = [text for one in segments for text in ([one.text] if one.trusted else self._literals.cut(one.text))]
-        return [number for text in parts for number in self._library.encode(text).ids]
-
-    async def render(self, messages: Sequence[ChatMessage], call: RequestContext) -> list[Segment]:
-        return self._template.render(messages)[0]
+def write_bpe_json(path: Path, **config: object) -> Path:
+    """The tokenizer as tokenizer.json; `config` goes into tokenizer_config.json beside it."""
+    trained_bpe().save(str(path))
+    if config:
+        path.with_name("tokenizer_config.json").write_text(json.dumps(config), "utf-8")
+    return path
 
 
 def write_bpe_gguf(path: Path, template: str = "") -> Path:

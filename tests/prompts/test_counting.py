@@ -6,10 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gaiad.models.tokens.json_tokenizer import JsonTokenizer
 from gaiad.models.tokens.word_tokenizer import ByteEstimate, WordTokenizer
 from gaiad.wire.generation import ChatMessage, Segment
 from prompts.counting import PromptCounter
-from tests.makers.word_files import BytePairs
+from tests.makers.word_files import write_bpe_json
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -19,8 +20,9 @@ SEGMENTS = st.builds(Segment, st.text(alphabet="ab <|im_end|>\n.é", max_size=40
 
 
 @pytest.fixture(scope="module")
-def bpe() -> BytePairs:
-    return BytePairs(TEMPLATE)
+def bpe(tmp_path_factory: pytest.TempPathFactory) -> JsonTokenizer:
+    folder = tmp_path_factory.mktemp("bpe")
+    return JsonTokenizer(write_bpe_json(folder / "tokenizer.json", chat_template=TEMPLATE))
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

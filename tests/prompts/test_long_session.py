@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gaiad.base.ports import RequestContext
+from gaiad.models.tokens.json_tokenizer import JsonTokenizer
 from gaiad.turn.prefix_warmup import as_history
 from gaiad.wire.generation import ChatMessage, Segment
 from prompts.budget import Built
@@ -15,8 +16,6 @@ from prompts.counting import PromptCounter
 from prompts.messages import messages_of
 from prompts.packet import CognitionPacket, ContextItem
 from tests.makers.cognition import build_request, pages, session
-from tests.makers.llama_files import CHAT_TEMPLATE
-from tests.makers.word_files import BytePairs
 
 TURNS = 200
 WORDS = 12
@@ -26,7 +25,7 @@ USUAL_CALLS, MOST_CALLS = 3, 6  # of a turn to the tokenizer: more where the pay
 class Counted:
     """A tokenizer that notes how much text it was given to read."""
 
-    def __init__(self, inner: BytePairs) -> None:
+    def __init__(self, inner: JsonTokenizer) -> None:
         self.inner = inner
         self.exact = True
         self.fingerprint = inner.fingerprint
@@ -48,8 +47,8 @@ class Counted:
 
 
 @pytest.fixture(scope="module")
-def bpe() -> BytePairs:
-    return BytePairs(CHAT_TEMPLATE)
+def bpe(tokenizer_files) -> JsonTokenizer:
+    return JsonTokenizer(tokenizer_files["bpe"])
 
 
 def found(turn: int, every: list[ContextItem]) -> list[ContextItem]:
@@ -87,7 +86,7 @@ async def talk(
     return packets
 
 
-async def reuse(packets: list[Built], bpe: BytePairs, call: RequestContext) -> list[float]:
+async def reuse(packets: list[Built], bpe: JsonTokenizer, call: RequestContext) -> list[float]:
     """For each turn from the third, which share of the prompt the model has read before.
 
     After a turn it reads ahead what was said, without role and directive, which stand after history (decision 6).

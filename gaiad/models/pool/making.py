@@ -1,7 +1,7 @@
 """Makes the models of the pool from their settings, and decides which of them are in memory at the same time.
 
 Each model is one of a few kinds behind one port (decision 4). A model that is wanted and does not fit sends idle ones
-to sleep, the least recently used first. Those that are answering stay. When that is not enough it is
+to sleep, the least recently used first. Pinned models and those that are answering stay. When that is not enough it is
 refused, with the numbers: a machine that swaps is worse. The decision is pure; the pool carries it out.
 """
 
@@ -31,6 +31,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     bytes: int
+    pinned: bool = False
 
 
 class Resident(Need, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ def make_room(wanted: Need, loaded: Sequence[Resident], budget: int) -> Eviction
     missing = sum(model.bytes for model in loaded) + wanted.bytes - budget
     if missing <= 0:
         return EvictionPlan()
-    idle = sorted((m for m in loaded if not m.running), key=lambda model: model.last_used)
+    idle = sorted((m for m in loaded if not m.pinned and not m.running), key=lambda model: model.last_used)
     chosen: list[Resident] = []
     for model in idle:
         if sum(one.bytes for one in chosen) < missing:
@@ -69,13 +70,13 @@ def make_room(wanted: Need, loaded: Sequence[Resident], budget: int) -> Eviction
 
 
 def place_at_start(needs: Sequence[Need], budget: int) -> tuple[list[str], dict[str, str]]:
-    """Who is loaded at start, in the order given; and for the others why they sleep."""
+    """Who is loaded at start, pinned first, then in the order given; and for the others why they sleep."""
     loaded: list[Resident] = []
     asleep: dict[str, str] = {}
-    for need in needs:
+    for need in sorted(needs, key=lambda need: not need.pinned):
         used = sum(model.bytes for model in loaded)
         if used + need.bytes <= budget:
-            loaded.append(Resident(name=need.name, bytes=need.bytes))
+            loaded.append(Resident(name=need.name, bytes=need.bytes, pinned=need.pinned))
         elif need.bytes > budget:
             asleep[need.name] = (
                 f"needs about {_mib(need.bytes)} and the budget is {_mib(budget)}: it can never be loaded; {_TOO_LARGE}"
@@ -89,13 +90,21 @@ def place_at_start(needs: Sequence[Need], budget: int) -> tuple[list[str], dict[
 
 
 def _refuse(wanted: Need, loaded: Sequence[Resident], budget: int) -> EvictionPlan:
-    need = f"{wanted.name} needs about {_mib(wanted.bytes)} and the budget is {_mib(budget)}"
+    kept = [model for model in loaded if model.pinned or model.running]
+    taken = sum(model.bytes for model in kept)
+    busy = any(not model.pinned for model in kept) and (
+        wanted.bytes + sum(model.bytes for model in kept if model.pinned) <= budget
+    )
     if wanted.bytes > budget:
-        return EvictionPlan(refusal=f"{need}; {_TOO_LARGE}")
-    kept = [model for model in loaded if model.running]
-    parts = ", ".join(f"{model.name} ({_mib(model.bytes)})" for model in kept)
-    taken = _mib(sum(model.bytes for model in kept))
-    return EvictionPlan(refusal=f"{need}, of which {taken} answer requests now: {parts}; try again later", busy=True)
+        why, remedy = "", _TOO_LARGE
+    else:
+        parts = ", ".join(
+            f"{model.name} ({'pinned' if model.pinned else 'answering'}, {_mib(model.bytes)})" for model in kept
+        )
+        why = f", of which {_mib(taken)} cannot be freed now: {parts}"
+        remedy = "try again when it is done" if busy else "unpin one, raise models.memory_mib, or take a smaller model"
+    text = f"{wanted.name} needs about {_mib(wanted.bytes)} and the budget is {_mib(budget)}{why}; {remedy}"
+    return EvictionPlan(refusal=text, busy=busy)
 
 
 def _mib(count: int) -> str:
@@ -211,8 +220,10 @@ def _template(config: ModelConfig) -> str:
 
 def _openai(name: str, config: ModelConfig, dependencies: ModelDependencies) -> ServedModel:
     from gaiad.models.remote.model import RemoteModel
+    from gaiad.models.tokens.json_tokenizer import JsonTokenizer
 
-    return RemoteModel(name, config, dependencies.settings, dependencies.clock, dependencies.environment)
+    own = JsonTokenizer(Path(config.tokenizer).expanduser()) if config.tokenizer else None
+    return RemoteModel(name, config, dependencies.settings, dependencies.clock, own, dependencies.environment)
 
 
 def _extractive(name: str, _config: ModelConfig, dependencies: ModelDependencies) -> ServedModel:

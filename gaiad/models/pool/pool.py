@@ -25,6 +25,8 @@ from gaiad.models.pool.pooled import Pooled, PooledModel
 from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
 from gaiad.wire.status import ModelStatus
 
+_IDLE_LOOK_S = 5.0
+
 
 class ModelPool:
     """`roles` is role -> name. `budget` bytes may be taken by loaded models together."""
@@ -42,16 +44,18 @@ class ModelPool:
         self._tasks = TaskGroup("models/pool")
 
     async def start(self) -> None:
-        """Begin to load what fits, in the order of their names; returns at once."""
+        """Begin to load what fits, pinned models first; returns at once."""
         if any(model.config.kind == "gguf" for model in self._models.values()):
             await self._dependencies.tokenizer_process.start()
         await asyncio.gather(*(asyncio.to_thread(model.make, self._dependencies) for model in self._models.values()))
-        wanted = [m for m in self._models.values() if m.fit and m.name in self._roles.values()]
+        wanted = [m for m in self._models.values() if m.fit and (m.pinned or m.name in self._roles.values())]
         load, asleep = place_at_start([model.need() for model in wanted], self._budget)
         for name, reason in asleep.items():
             self._models[name].asleep = reason
         for name in load:
             await self._models[name].wake(self._dependencies.clock.monotonic())
+        if self._dependencies.settings.sleep_after_s:
+            self._tasks.start("idle", self._watch_idle(self._dependencies.settings.sleep_after_s))
 
     async def reassign(self, roles: Mapping[str, str], models: Mapping[str, ModelConfig]) -> None:
         """Other models, and other roles for them, from the next request on; what is no longer there ends its work.
@@ -245,9 +249,26 @@ class ModelPool:
                 raise Conflict(f"{name}: is answering {model.running} requests; unload it when they are done")
             await model.sleep("unloaded by request; it is loaded when it is asked for")
 
+    def pin(self, name: str, pinned: bool) -> None:
+        """Keep it in memory whatever else is wanted, or no longer. Raises as `pins_with`."""
+        self.pins_with(name, pinned)
+        self._models[name].pinned = pinned
+
     def resize(self, budget: int) -> None:
         """Another budget, from the next model that is loaded on; nobody is sent to sleep for it now."""
         self._budget = budget
+
+    def pins_with(self, name: str, pinned: bool) -> list[str]:
+        """Names of the models pinned by request, as they would be after `pin`; those pinned by the settings are not
+        among them. Raises NotFound, Conflict.
+        """
+        chosen = self._models[self.name_of(name)]
+        if pinned and not chosen.loads:
+            raise Conflict(f"{name}: is {chosen.config.kind} and uses no memory here; there is nothing to pin")
+        if chosen.config.pinned and not pinned:
+            raise Conflict(f"{name}: is pinned by models.known.{name}.pinned; set it to false and restart gaiad")
+        after = {model.name for model in self._models.values() if model.pinned} - {name} | ({name} if pinned else set())
+        return sorted(one for one in after if not self._models[one].config.pinned)
 
     async def _awake(self, model: Pooled, call: RequestContext) -> None:
         if model.served is None:
@@ -279,6 +300,15 @@ class ModelPool:
 
     def _loaded(self) -> list[Resident]:
         return [*(model.resident() for model in self._models.values() if model.loaded), *self._guests]
+
+    async def _watch_idle(self, after_s: float) -> None:
+        while True:
+            await asyncio.sleep(min(_IDLE_LOOK_S, after_s))
+            before = self._dependencies.clock.monotonic() - after_s
+            async with self._placing:
+                for model in self._models.values():
+                    if model.loaded and not model.pinned and not model.running and model.last_used < before:
+                        await model.sleep(f"unloaded after {after_s:g} s without a request")
 
     # -- looking
 

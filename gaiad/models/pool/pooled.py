@@ -22,9 +22,10 @@ class Pooled:
     `heard_at` is the monotonic second of the last text it wrote, None before any.
     """
 
-    def __init__(self, name: str, config: ModelConfig) -> None:
+    def __init__(self, name: str, config: ModelConfig, *, pinned: bool = False) -> None:
         self.name = name
         self.config = config
+        self.pinned = pinned or config.pinned
         self.served: ServedModel | None = None
         self.asleep = "not asked for yet"
         self.trouble = "not made yet"
@@ -68,7 +69,7 @@ class Pooled:
 
     def need(self) -> Need:
         """What it takes: as measured once it was loaded, before that as its file promises."""
-        return Need(name=self.name, bytes=self._largest or self._expected)
+        return Need(name=self.name, bytes=self._largest or self._expected, pinned=self.pinned)
 
     def resident(self) -> Resident:
         self._measure()
@@ -76,6 +77,7 @@ class Pooled:
         return Resident(
             name=self.name,
             bytes=size or self._expected,
+            pinned=self.pinned,
             running=self.running,
             last_used=self.last_used,
         )
@@ -132,7 +134,7 @@ class Pooled:
         if self.asleep:
             found = structs.replace(found, state="sleeping", reason=self.asleep, memory_bytes=0)
         running = max(0, self.running - found.waiting)
-        return structs.replace(found, role=role, name=self.name, running=running)
+        return structs.replace(found, role=role, name=self.name, running=running, pinned=self.pinned)
 
     def _starting(self) -> bool:
         return self.served is not None and self.served.status().state == "starting"

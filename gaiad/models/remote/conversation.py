@@ -201,6 +201,8 @@ class RemoteChat:
         if not prompt_tokens:
             segments = request.segments or await self._tokenizer.render(request.messages, call)
             prompt_tokens = (await self._tokenizer.count([segments], call))[0]
+        if not tokens and self._tokenizer.exact:
+            tokens = (await self._tokenizer.count([[Segment(reply.text)]], call))[0]
         build = f"@{reply.system_fingerprint}" if reply.system_fingerprint else ""
         return Generated(
             text=reply.text,

@@ -39,7 +39,7 @@ T = TypeVar("T")
 class RemoteModel:
     """Text from any OpenAI-compatible server. Raises ConfigError at once for an address or key that cannot be used.
 
-    Counts are the server's own where it gives them, else estimates; times are measured here. A server is told a
+    Counts are the server's own where it gives them, else the tokenizer's; times are measured here. A server is told a
     schema where it takes one, and the reply's top level is checked here always. A contract of one JSON block is held to
     that block's schema; other contracts go as the prompt words them.
     """
@@ -50,13 +50,14 @@ class RemoteModel:
         config: ModelConfig,
         settings: ModelsConfig,
         clock: Clock,
+        tokenizer: Tokenizer | None,
         environment: Mapping[str, str],
         *,
         retry: RetryRule | None = None,
     ) -> None:
         self._access = Access(name, config, environment)
-        self._clock = clock
-        self._tokenizer = ByteEstimate(clock)
+        self._context, self._clock = config.context, clock
+        self._tokenizer = tokenizer or ByteEstimate(clock)
         self._heartbeat_s = settings.heartbeat_s
         self._slots = config.parallel or settings.parallel
         self._line = FairLine(name, self._slots, settings.queue, clock)
@@ -128,6 +129,7 @@ class RemoteModel:
         Raises BadInput (ConfigError for settings the server refuses), Unavailable, Cancelled, DeadlineExceeded.
         """
         check_request(request)
+        await self._check_length(request, call)
         if request.regex:
             raise BadInput(f"{self._access.server}: cannot hold a reply to a regular expression; give a JSON schema")
         async with (
@@ -136,6 +138,17 @@ class RemoteModel:
         ):
             async for event in events:
                 yield event
+
+    async def _check_length(self, request: GenerateRequest, call: RequestContext) -> None:
+        if not (self._context and self._tokenizer.exact):
+            return
+        texts = [one.content for one in request.messages] or [request.segments]
+        tokens = sum(await self._tokenizer.count(texts, call))
+        if tokens + request.max_tokens > self._context:
+            raise BadInput(
+                f"{self._access.name}: the prompt has {tokens} tokens or more and {request.max_tokens} more are asked "
+                f"for, its context has room for {self._context}; shorten the prompt or ask for fewer"
+            )
 
     def _busy(self) -> bool:
         return self._line.running > 0

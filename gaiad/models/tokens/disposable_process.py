@@ -1,5 +1,7 @@
 """Runs a function in a forked process that may crash, hang or eat memory without harm to anyone (decision 3).
 
+`run` blocks; a Sandbox lets the other tasks of an event loop go on meanwhile.
+
 What a vocabulary, a template or a grammar does to llama.cpp is not known before it is tried. The fork costs a few
 milliseconds and sees all that the parent has loaded. Only what is safe after a fork of a process with threads happens
 in it: no lock of another thread, no socket of the parent, no buffer written twice, and an end by `_exit`.
@@ -11,12 +13,13 @@ import ctypes
 import gc
 import os
 import resource
+import select
 import signal
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -161,6 +164,19 @@ class DisposableProcess:
         return f"crashed a process ({name}{f': {last}' if last else ''})"
 
 
+def run(work: Callable[[], bytes], limits: ProcessLimits | None = None) -> bytes:
+    """What `work` returned in a process of its own. Blocks; raises Died."""
+    trial = DisposableProcess(work, limits)
+    trial.start()
+    try:
+        while not trial.over:
+            wait_readable(trial.descriptors, trial.until - time.monotonic())
+            trial.pump()
+    finally:
+        trial.kill()
+    return trial.outcome()
+
+
 class Sandbox:
     """At most PROCESSES disposable processes at once, or one thread more; for the tasks of one event loop.
 
@@ -172,7 +188,7 @@ class Sandbox:
         self._forking = asyncio.Lock()
 
     async def in_process(self, work: Callable[[], bytes], limits: ProcessLimits | None = None) -> bytes:
-        """What `work` returns in a process of its own; a caller that is cancelled ends the process. Raises Died."""
+        """As `run`; a caller that is cancelled ends the process. Raises Died."""
         trial = DisposableProcess(work, limits)
         async with self._places:
             async with self._forking:
@@ -224,6 +240,14 @@ async def _news(trial: DisposableProcess) -> None:
     finally:
         for end in ends:
             loop.remove_reader(end)
+
+
+def wait_readable(descriptors: Iterable[int], timeout_s: float | None) -> None:
+    """Until one of them has news or is closed on its other side, or the time is over; None waits without end."""
+    look = select.poll()  # `select` knows no descriptor above 1023
+    for descriptor in descriptors:
+        look.register(descriptor, select.POLLIN)
+    look.poll(None if timeout_s is None else max(0.0, timeout_s) * 1e3 + 1.0)
 
 
 def _be_the_child(

@@ -1,7 +1,10 @@
 """Tokenizers for models that have no vocabulary here.
 
 `WordTokenizer` is exact by definition: what the extractive and the scripted model count as tokens are words and
-punctuation marks. `ByteEstimate` is for remote models, whose vocabularies are not here.
+punctuation marks. `ByteEstimate` is for a remote model without a tokenizer.json. Vocabularies of the byte-level and
+byte-fallback kinds spend at most one token on a byte and one on a beginning, so the number of bytes and one is never
+too low for them (it is about four times too high for English). One that first rewrites compatibility characters
+(NFKC) can exceed it; give such a model its tokenizer.json.
 """
 
 import hashlib
@@ -91,10 +94,10 @@ class WordTokenizer:
 
 
 class ByteEstimate:
-    """The Tokenizer port of a remote model: cautious counts, no token ids.
+    """The Tokenizer port of a remote model whose vocabulary nobody gave us: cautious counts, no token ids.
 
     A token for every three bytes: prose in English takes one for four or more, in other alphabets one for about three.
-    Noise can take more, so this is not a bound.
+    Noise can take more, so this is not a bound; `tokenizer` in the model's settings makes counts exact.
     """
 
     fingerprint = "bytes:2"
@@ -111,7 +114,10 @@ class ByteEstimate:
 
     async def encode(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
         """Raises BadInput: without a vocabulary there are no tokens."""
-        raise BadInput("a remote model's prompt cannot be encoded here; its vocabulary is on the server")
+        raise BadInput(
+            f"a prompt of {len(segments)} parts cannot be encoded without the model's vocabulary; "
+            "set tokenizer to its tokenizer.json"
+        )
 
     async def render(self, messages: Sequence[ChatMessage], call: RequestContext) -> list[Segment]:
         """Lines of role and text: the real template is the server's own."""

@@ -59,7 +59,7 @@ def test_a_relative_path_is_beside_the_file_it_stands_in(tmp_path: Path) -> None
     assert config.embedder.path == str(file.parent / "mini.gguf")
     assert config.models.known["demo"].path == str(file.parent / "demo.toml")
     assert (config.models.known["far"].key_file, config.models.known["far"].model) == ("/k", "m")
-    assert config.channels["discord"]["token_file"] == "here"
+    assert (config.models.known["demo"].tokenizer, config.channels["discord"]["token_file"]) == ("", "here")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""`gaiad models ls, load, unload` against a daemon with a small model and one that has no weights."""
+"""`gaiad models ls, load, unload, pin` against a daemon with a small model and one that has no weights."""
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -38,11 +39,14 @@ def line_of(text: str, role: str) -> str:
     return next(line for line in text.splitlines() if line.startswith(role))
 
 
-def test_load_and_unload_show_what_came_of_them(shell: Shell, daemon: BenchDaemon) -> None:
+def test_load_unload_and_pin_show_what_came_of_them(shell: Shell, daemon: BenchDaemon) -> None:
     code, out, _ = shell("load", "prime")
     assert code == 0
     assert "ready" in line_of(out, "prime")
     assert "0/4" in line_of(out, "prime")
+    assert "ready, pinned" in line_of(shell("pin", "tiny")[1], "prime")
+    assert json.loads((Path(daemon.home) / "pins.json").read_bytes()) == ["tiny"]
+    assert "pinned" not in line_of(shell("pin", "--off", "tiny")[1], "prime")
     asleep = line_of(shell("unload", "prime")[1], "prime")
     assert "sleeping" in asleep
     assert "unloaded by request" in asleep
@@ -63,6 +67,7 @@ def test_what_cannot_be_done_is_one_line_and_its_exit(shell: Shell) -> None:
     for arguments, exit_code, words in (
         (("load", "nobody"), 3, "no model is called 'nobody'; there are extractive, tiny"),
         (("unload", "lite"), 1, "nothing to unload"),
+        (("pin", "codemind"), 1, "nothing to pin"),
     ):
         code, out, error = shell(*arguments)
         assert (code, out, len(error.splitlines())) == (exit_code, "", 1)

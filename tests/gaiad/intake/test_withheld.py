@@ -17,7 +17,7 @@ OF_NO_PACKET = (
     "/backup", "/config", "/config/reload", "/doctor", "/forget/undo", "/generate", "/healthz", "/import", "/ingest",
     "/metrics", "/personas", "/jobs", "/jobs/{job_id}", "/jobs/{job_id}/cancel", "/quarantine", "/quarantine/drop",
     "/quarantine/retry", "/quarantine/show", "/reindex",
-    "/models", "/models/catalogue", "/models/load", "/models/probe", "/models/unload", "/models/use",
+    "/models", "/models/catalogue", "/models/load", "/models/pin", "/models/probe", "/models/unload", "/models/use",
     "/restore", "/stability", "/status", "/stop", "/sweep",
     "/rfc/list", "/rfc/merge", "/rfc/propose", "/rfc/review", "/rfc/show", "/rfc/vote",
 )  # fmt: skip

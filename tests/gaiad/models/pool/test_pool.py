@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 
 import msgspec
 import pytest
@@ -25,7 +26,7 @@ PLENTY = 4096 * MIB
 async def open_pool():
     opened = []
 
-    async def open_one(budget, roles=None, known=None, restart_policy=None, **settings):
+    async def open_one(budget, roles=None, known=None, pinned=(), restart_policy=None, **settings):
         config = load_config(environment={})
         chosen = msgspec.structs.replace(config.models, threads=1, **settings)
         named, models = assign(msgspec.structs.replace(config.roles, **(roles or {})), known or {})
@@ -33,7 +34,7 @@ async def open_pool():
         dependencies = ModelDependencies(
             settings=chosen, clock=clock, tokenizer_process=TokenWorker(clock, restart_policy), environment=os.environ
         )
-        pool = ModelPool(named, [Pooled(n, m) for n, m in models.items()], dependencies, budget)
+        pool = ModelPool(named, [Pooled(n, m, pinned=n in pinned) for n, m in models.items()], dependencies, budget)
         opened.append(pool)
         await pool.start()
         return pool
@@ -96,6 +97,20 @@ async def test_a_woken_model_sends_an_idle_one_to_sleep_and_says_so(open_pool, t
     assert (row(pool, "b").state, row(pool, "b").reason) == ("sleeping", "unloaded to make room for a")
 
 
+async def test_a_pinned_model_stays_and_the_other_is_refused_with_numbers(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known, pinned=["a"])
+    await ask(pool, "a")
+    await ask(pool, "b")
+    taken = row(pool, "a").memory_bytes + row(pool, "b").memory_bytes
+    pool.resize(taken * 3 // 4)
+    await pool.unload("b")
+    with pytest.raises(Unavailable, match=r"a \(pinned, [\d,]+ MiB\)"):
+        await ask(pool, "b")
+    pool.pin("a", False)
+    assert (await ask(pool, "b")).tokens == 4
+
+
 async def test_a_model_that_answers_is_not_unloaded_under_its_caller(open_pool, slow_llama):
     pool = await open_pool(PLENTY, {"prime": "a"}, {"a": gguf(slow_llama)})
     async with contextlib.aclosing(
@@ -125,6 +140,19 @@ async def test_a_missing_file_costs_its_own_role_only_and_load_tries_it_anew(ope
     assert pool.degraded() == []
 
 
+async def test_an_idle_model_is_unloaded_after_its_time_and_a_pinned_one_is_not(open_pool, tiny_llama):
+    known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
+    pool = await open_pool(PLENTY, {"prime": "a", "lite": "b"}, known, pinned=["b"], sleep_after_s=0.2)
+    await asyncio.gather(ask(pool, "a"), ask(pool, "b"))
+    end = time.monotonic() + 60
+    while row(pool, "a").state != "sleeping":
+        assert time.monotonic() < end
+        await asyncio.sleep(0.05)
+    assert "0.2 s without a request" in row(pool, "a").reason
+    assert row(pool, "b").state == "ready"
+    assert (await ask(pool, "a")).tokens == 4
+
+
 async def test_unknown_names_are_answered_with_the_known_ones(open_pool):
     pool = await open_pool(PLENTY)
     with pytest.raises(NotFound, match="no role is called 'primus'; there are prime, lite, codemind"):
@@ -133,6 +161,8 @@ async def test_unknown_names_are_answered_with_the_known_ones(open_pool):
         pool.name_of("x")
     with pytest.raises(Conflict, match="nothing to unload"):
         await pool.unload("extractive")
+    with pytest.raises(Conflict, match="nothing to pin"):
+        pool.pin("extractive", True)
 
 
 def test_the_budget_is_as_set_or_six_tenths_of_the_machine():
@@ -184,13 +214,30 @@ async def test_a_worker_beside_the_pool_counts_while_it_lives(open_pool, tiny_ll
 
 
 async def test_a_model_without_weights_needs_no_room(open_pool, tiny_llama):
-    known = {"a": gguf(tiny_llama), "plain": ModelConfig(kind="extractive")}
+    known = {"a": gguf(tiny_llama, pinned=True), "plain": ModelConfig(kind="extractive")}
     pool = await open_pool(PLENTY, {"prime": "a"}, known)
     await ask(pool, "a")
     pool.resize(1)
     async with pool.use("plain", RequestContext()) as served:
         assert served.status().state == "ready"
     assert row(pool, "a").state == "ready"
+
+
+def test_pins_of_the_settings_are_not_kept_a_second_time(tiny_llama):
+    known = {"kept": gguf(tiny_llama, pinned=True), "a": gguf(tiny_llama), "b": gguf(tiny_llama)}
+    clock = SystemClock("UTC")
+    dependencies = ModelDependencies(
+        settings=load_config(environment={}).models,
+        clock=clock,
+        tokenizer_process=TokenWorker(clock),
+        environment=os.environ,
+    )
+    pool = ModelPool({}, [Pooled(n, m, pinned=n == "b") for n, m in known.items()], dependencies, PLENTY)
+    assert pool.pins_with("a", True) == ["a", "b"]
+    assert pool.pins_with("kept", True) == ["b"]
+    assert pool.pins_with("b", False) == []
+    with pytest.raises(Conflict, match=r"models\.known\.kept\.pinned"):
+        pool.pin("kept", False)
 
 
 @pytest.mark.parametrize("load", [lambda pool: pool.load_words(), lambda pool: pool.load("a", RequestContext())])

@@ -46,7 +46,7 @@ async def open_remote(llama_server):
     async def open_one(*, wait=True, retry=FEW, **changes):
         settings = msgspec.structs.replace(load_config(environment={}).models, **changes)
         config = ModelConfig(kind="openai", base_url=llama_server.base_url, model="tiny")
-        remote = RemoteModel("big", config, settings, CLOCK, {}, retry=retry)
+        remote = RemoteModel("big", config, settings, CLOCK, None, {}, retry=retry)
         opened.append(remote)
         await remote.start()
         if wait:

@@ -21,6 +21,7 @@ from gaiad.base.errors import BadInput, Cancelled, ConfigError, DeadlineExceeded
 from gaiad.base.ports import RequestContext
 from gaiad.models.remote.access import RetryRule
 from gaiad.models.remote.model import RemoteModel
+from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Segment
 from tests.makers.waiting import until
 
@@ -150,12 +151,12 @@ async def stand():
 async def open_remote(stand):
     opened = []
 
-    async def open_one(*, wait=True, retry=QUICK, config=None, **changes):
+    async def open_one(*, wait=True, retry=QUICK, tokenizer=None, config=None, **changes):
         settings = msgspec.structs.replace(load_config(environment={}).models, **changes)
         chosen = ModelConfig(
             **{"kind": "openai", "base_url": stand.url, "model": "m", "key_env": "KEY", **(config or {})}
         )
-        remote = RemoteModel("big", chosen, settings, CLOCK, {"KEY": KEY}, retry=retry)
+        remote = RemoteModel("big", chosen, settings, CLOCK, tokenizer, {"KEY": KEY}, retry=retry)
         opened.append(remote)
         await remote.start()
         if wait:
@@ -198,13 +199,11 @@ async def test_counts_and_build_are_the_servers_where_it_gives_them(stand, open_
     assert stand.headers[-1]["Authorization"] == f"Bearer {KEY}"
 
 
-async def test_without_counts_from_the_server_they_are_estimated(stand, open_remote):
-    remote = await open_remote()
+async def test_without_counts_from_the_server_the_tokenizer_counts(stand, open_remote):
+    remote = await open_remote(tokenizer=WordTokenizer(CLOCK))
     stand.answers = [says("one two ", "three", finish="length")]
     last = await whole(remote, ask("a b c"))
-    assert (last.tokens, last.prompt_tokens, last.reason) == (2, 9, "length"), (
-        "two pieces; bytes of the prompt by three"
-    )
+    assert (last.tokens, last.prompt_tokens, last.reason) == (3, 7, "length"), "user : a b c assistant :"
 
 
 async def test_a_server_that_does_not_stream_is_understood_and_thoughts_are_no_text(stand, open_remote):
@@ -564,3 +563,11 @@ async def test_a_call_in_flight_when_it_closes_gets_an_error(stand, open_remote)
             remote.generate(ask(), RequestContext()), lambda _: closing.append(asyncio.ensure_future(remote.close()))
         )
     await asyncio.gather(*closing)
+
+
+async def test_a_prompt_over_the_context_is_refused_with_numbers_when_counts_are_exact(stand, open_remote):
+    remote = await open_remote(tokenizer=WordTokenizer(CLOCK), config={"context": 20})
+    with pytest.raises(BadInput, match=r"has 15 tokens or more and 10 more.* room for 20"):
+        await whole(remote, ask("word " * 15, 10))
+    assert (await whole(remote, ask("word " * 10, 10))).text == "fine"
+    assert len(stand.asked) == 1

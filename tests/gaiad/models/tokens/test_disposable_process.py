@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.models.tokens.disposable_process import PROCESSES, Died, DisposableProcess, ProcessLimits, Sandbox
-from tests.makers.disposable import run
+from gaiad.models.tokens.disposable_process import PROCESSES, Died, DisposableProcess, ProcessLimits, Sandbox, run
 from tests.makers.waiting import until
 
 WITH_THREADS = """
 import os, socket, sys, threading, warnings
 warnings.simplefilter("error")
-from tests.makers.disposable import run
+from gaiad.models.tokens.disposable_process import run
 
 ours, theirs = socket.socketpair()
 inside, leave = threading.Event(), threading.Event()
