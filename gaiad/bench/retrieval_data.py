@@ -1,6 +1,7 @@
 """Labelled data sets as the archive gets them: Transmission Packets, and questions with their evidence.
 
-Conversations as LoCoMo has them: a packet a session and one archive a conversation.
+Two formats: conversations as LoCoMo has them, a packet a session and one archive a conversation; and BEIR, a packet a
+document and one archive for all.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ from gaiad.base.errors import BadInput
 _NAMESPACE = "http://ai-collaboration.org/transmission-packet"
 _SESSION = re.compile(r"session_(\d+)")
 _WHEN = "%I:%M %p ON %d %B, %Y"
+_UNDATED = "2024-01-01T00:00:00Z"
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -148,7 +150,7 @@ def _session_packet(
 ) -> tuple[bytes, list[EvidenceSpan]]:
     pair = f"{speakers[0]} and {speakers[1]}"
     transcript = "\n".join(said for _, said in turns)
-    begin = packet_opening(
+    begin = _opening(
         packet_id,
         time,
         f"Conversation of {pair}",
@@ -156,10 +158,10 @@ def _session_packet(
     <tp:session_span>one sitting</tp:session_span>
     <tp:session_count>1</tp:session_count>
     <tp:context_depth>{len(turns)} turns</tp:context_depth>
-    <tp:model>{xml_text(speakers[1])}</tp:model>
-    <tp:researcher>{xml_text(speakers[0])}</tp:researcher>""",
+    <tp:model>{_text(speakers[1])}</tp:model>
+    <tp:researcher>{_text(speakers[0])}</tp:researcher>""",
         f"""<tp:summary>A conversation of {len(turns)} turns.</tp:summary>
-    <tp:content>A conversation between {xml_text(pair)}.</tp:content>
+    <tp:content>A conversation between {_text(pair)}.</tp:content>
     <tp:transcript>""",
     )
     digest = hashlib.sha256(transcript.encode()).hexdigest()
@@ -174,14 +176,75 @@ def _session_packet(
 """.encode()
     spans, lines, at = [], [], len(begin)
     for unit, said in turns:
-        line = xml_text(said).encode()
+        line = _text(said).encode()
         spans.append(EvidenceSpan(at, at + len(line), unit))
         lines.append(line)
         at += len(line) + 1
     return begin + b"\n".join(lines) + end, spans
 
 
-def packet_opening(packet_id: str, time: str, topic: str, header: str, body: str) -> bytes:
+def read_beir(folder: Path) -> list[Collection]:
+    """corpus.jsonl, queries.jsonl and qrels/test.tsv of `folder` as one collection; queries without judgement left out.
+
+    A judgement of a document that is not in the corpus is left out too: nothing could find it.
+    Raises BadInput naming the file that is missing or reads otherwise.
+    """
+    judged = _judgements(folder / "qrels" / "test.tsv")
+    documents: list[tuple[str, bytes]] = []
+    units: dict[str, str] = {}
+    for row in _rows(folder / "corpus.jsonl"):
+        packet_id = f"document-{len(units):07d}"
+        units[packet_id] = row["_id"]
+        begin = _opening(packet_id, _UNDATED, row.get("title", ""), "", "<tp:content>")
+        end = b"</tp:content></tp:body></tp:transmissionPacket>\n"
+        documents.append((f"{packet_id}.xml", begin + _text(row["text"]).encode() + end))
+    known = frozenset(units.values())
+    relevant = {query for query, grades in judged.items() if any(grade > 0 for grade in grades.values())}
+    grades = {query: {unit: grade for unit, grade in of.items() if unit in known} for query, of in judged.items()}
+    questions = [
+        RetrievalQuestion(row["text"], "", grades[row["_id"]])
+        for row in _rows(folder / "queries.jsonl")
+        if any(grade > 0 for grade in grades.get(row["_id"], {}).values())
+    ]
+    unknown = sum(unit not in known for of in judged.values() for unit, grade in of.items() if grade > 0)
+    skipped = Skipped(len(relevant) - len(questions), unknown)
+    return [Collection(folder.name, documents, questions, units=units, skipped=skipped)]
+
+
+def _judgements(file: Path) -> dict[str, dict[str, int]]:
+    """The grade of every judged document, by query. Raises BadInput naming the line that is none."""
+    grades: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(_lines(file)):
+        parts = line.split("\t")
+        if number == 0 and not parts[-1].strip().lstrip("-").isdigit():
+            continue
+        if len(parts) != 3 or not parts[2].strip().lstrip("-").isdigit():
+            raise BadInput(f"{file}, line {number + 1}: give query, document and grade")
+        grades.setdefault(parts[0], {})[parts[1]] = int(parts[2])
+    return grades
+
+
+def _rows(file: Path) -> Iterator[dict[str, str]]:
+    for number, line in enumerate(_lines(file)):
+        try:
+            row = msgspec.json.decode(line, type=dict[str, Any])
+            yield {key: str(row[key]) for key in ("_id", "title", "text") if key in row or key != "title"}
+        except KeyError as error:
+            raise BadInput(f"{file}, line {number + 1}: has no {error}; give an object with _id and text") from error
+        except msgspec.DecodeError as error:
+            raise BadInput(f"{file}, line {number + 1}: not an object with _id and text ({error})") from error
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return [line for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be read ({error.strerror}); give a folder in BEIR's format") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file}: not UTF-8 ({error}); give a folder in BEIR's format") from error
+
+
+def _opening(packet_id: str, time: str, topic: str, header: str, body: str) -> bytes:
     """A packet of the reference dialect up to the beginning of its text."""
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <tp:transmissionPacket xmlns:tp="{_NAMESPACE}" version="2.0" id="{packet_id}">
@@ -189,12 +252,12 @@ def packet_opening(packet_id: str, time: str, topic: str, header: str, body: str
     <tp:id>{packet_id}</tp:id>
     <tp:packet_created>{time}</tp:packet_created>
     {header}
-    <tp:topic>{xml_text(topic)}</tp:topic>
+    <tp:topic>{_text(topic)}</tp:topic>
     <tp:challenge_phrases/>
   </tp:header>
   <tp:body>
     {body}""".encode()
 
 
-def xml_text(text: str) -> str:
+def _text(text: str) -> str:
     return escape(_NO_XML.sub(" ", text))

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from gaiad.archive.finding import query_terms, ranking
 from gaiad.base.config import Config, load_config
 from gaiad.base.ports import Embedder
-from gaiad.bench.retrieval_archive import filled, own_embedder
+from gaiad.bench import retrieval_scores as scores
+from gaiad.bench.retrieval import Row, turn_measures, units_of
+from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
 from gaiad.bench.retrieval_data import Collection, RetrievalQuestion, read_conversations
 from gaiad.wire.schemas import Hit
-from tests.bench import retrieval_scores as scores
-from tests.bench.retrieval import LabelledArchive, Row, turn_measures, units_of
 
 Table = NDArray[np.float32]
 PARTS = (
@@ -59,15 +59,14 @@ async def collect(collections: Sequence[Collection], config: Config, embedder: E
     """Every question's candidates as the archive offers them, with each part of the score at weight 1."""
     talks = []
     for collection in collections:
-        async with filled(collection, config, embedder) as opened:
-            archive = await LabelledArchive.of(opened, config, collection)
+        async with filled(collection, config, embedder) as archive:
             archive.use({f"weight_{part}": 1.0 for part in PARTS})
             asked = [await _candidates(archive, question) for question in collection.questions]
             talks.append(Talk(collection.name, asked, archive.units, collection.group_of()))
     return talks
 
 
-async def _candidates(archive: LabelledArchive, question: RetrievalQuestion) -> TuningQuestion:
+async def _candidates(archive: FilledArchive, question: RetrievalQuestion) -> TuningQuestion:
     hits = await archive.explained(question.text)
     parts = np.array([_parts(hit) for hit in hits], np.float32).reshape(len(hits), len(PARTS))
     holds = [not set(archive.units.get(hit.page_id, ())).isdisjoint(question.evidence) for hit in hits]

@@ -9,8 +9,11 @@ from gaiad.cli.main import program, run
     ("arguments", "words"),
     [
         (["search", "--rounds", "3"], "--rounds belongs to `gaiad bench conversation`"),
+        (["conversation", "--ablate"], "--ablate belongs to `gaiad bench retrieval`"),
         (["conversation", "prompts.toml"], "write it as: gaiad bench conversation"),
+        (["answers", "--loop", "talks.json"], "--loop belongs to `gaiad bench retrieval`"),
         (["answers", "--model", "m.gguf", "talks.json"], "--model belongs to `gaiad bench conversation`"),
+        (["retrieval", "--depth", "full", "--format", "beir", "x"], "--depth belongs to `gaiad bench conversation`"),
         (["ingest", "no-such-measure"], "unknown measure; use one of embedding, ingest, start, search"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The measure of retrieval on two small conversations and a small BEIR folder, made up here; the archive is real."""
+"""`gaiad bench retrieval` on two small conversations and a small BEIR folder, made up here; the archive is real."""
 
 import json
 
@@ -8,16 +8,18 @@ from gaiad.archive.reading.reader import read_packet
 from gaiad.base.clock import from_epoch_ms
 from gaiad.base.config import load_config
 from gaiad.base.errors import BadInput
+from gaiad.bench.retrieval import INGREDIENTS, measure_retrieval, table, units_of
+from gaiad.bench.retrieval_archive import shown
 from gaiad.bench.retrieval_data import (
     EvidenceSpan,
     Skipped,
     conversation_files,
     fingerprint,
+    read_beir,
     read_conversations,
 )
+from gaiad.cli.main import program, run
 from gaiad.wire.schemas import Page
-from tests.bench.beir import read_beir
-from tests.bench.retrieval import INGREDIENTS, measure_retrieval, shown, table, units_of
 from tests.bench.retrieval_tuning import PARTS
 
 CONFIG = load_config((), {}, ["embedder.kind=none"])
@@ -257,3 +259,26 @@ def test_a_broken_line_of_beir_is_named(beir):
     judged.unlink()
     with pytest.raises(BadInput, match=r"test\.tsv"):
         measure_retrieval(beir, "beir", config=CONFIG)
+
+
+def test_the_command_prints_json(talks, capsys, monkeypatch):
+    monkeypatch.setenv("GAIAD_EMBEDDER__KIND", "none")
+    assert run(program, "gaiad", ["bench", "retrieval", "--format", "locomo", str(talks), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["turn"]["recall@10"] == 0.75
+    assert found["ablation"] == {}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["retrieval", "x"],
+        ["retrieval", "--format", "beir"],
+        ["search", "--ablate"],
+        ["search", "--loop"],
+        ["--format", "beir"],
+    ],
+)
+def test_a_command_that_is_not_whole_says_how_to_write_it(capsys, words):
+    assert run(program, "gaiad", ["bench", *words]) == 2
+    assert "retrieval" in capsys.readouterr().err

@@ -1,12 +1,10 @@
-"""`python -m tests.bench.retrieval locomo|beir FILE_OR_DIR [--ablate] [--loop]`: how well the archive
-finds labelled evidence, by turn and by session, or by document.
+"""`gaiad bench retrieval`: how well the archive finds labelled evidence, by turn and by session, or by document.
 
 The real archive in this process, one a conversation, searched as `gaiad search` does. `--ablate` measures again with
 one ingredient of the ranking left out at a time. Every evidence that is missed is told apart by where it was lost.
 """
 
 import asyncio
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,23 +13,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from gaiad.base.clock import SystemClock
 from gaiad.base.config import Config, load_config
 from gaiad.base.errors import BadInput
-from gaiad.base.ports import RequestContext
-from gaiad.bench.retrieval_archive import FilledArchive, LastTrail, filled, own_embedder
+from gaiad.bench import retrieval_scores as scores
+from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
 from gaiad.bench.retrieval_data import (
     Collection,
-    EvidenceSpan,
     RetrievalQuestion,
     conversation_files,
     fingerprint,
+    read_beir,
     read_conversations,
 )
-from gaiad.research.loop import Researcher
-from gaiad.wire.schemas import Hit, Page, ResearchRequest, SearchMode, SearchRequest
-from tests.bench import retrieval_scores as scores
-from tests.bench.beir import read_beir
 
 Format = Literal["locomo", "beir"]
 Row = dict[str, float]
@@ -50,6 +43,16 @@ INGREDIENTS: dict[str, dict[str, float]] = {
 """What `--ablate` leaves out, one at a time, as changes of the [search] settings."""
 _SHOWN = 10
 _TURN, _SESSION = "turn ", "session "
+
+
+def run_retrieval(source: Path, form: Format, *, ablate: bool, loop: bool = False, as_json: bool) -> None:
+    """Measure and print, as JSON or as a line a measure. Raises BadInput, NotFound."""
+    found = measure_retrieval(source, form, ablate=ablate, loop=loop)
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+        return
+    for line in table(found):
+        print(line)
 
 
 def table(found: Mapping[str, Any], name: str = "") -> list[str]:
@@ -100,60 +103,6 @@ def measure_retrieval(
     return {**result, "took_s": round(time.perf_counter() - began, 1)}
 
 
-class LabelledArchive:
-    """A filled archive asked in several ways. `units` of a page: which things that can be evidence it shows."""
-
-    def __init__(self, opened: FilledArchive, config: Config, units: dict[str, list[str]]) -> None:
-        self.dense = opened.dense
-        self.units = units
-        self._archive = opened.archive
-        self._config = config
-
-    @classmethod
-    async def of(cls, opened: FilledArchive, config: Config, collection: Collection) -> "LabelledArchive":
-        """The archive with the units of its pages."""
-        units = {}
-        for name, _ in collection.documents:
-            packet_id = name.removesuffix(".xml")
-            spans = collection.spans.get(packet_id)
-            for page in await opened.archive.section_pages(packet_id, "full_context", RequestContext()):
-                whole = [collection.units.get(packet_id, packet_id)]
-                units[page.page_id] = shown(page, spans) if spans else whole
-        return cls(opened, config, units)
-
-    def use(self, changes: Mapping[str, float]) -> None:
-        """Search by the configured weights with these changed."""
-        changed = msgspec.structs.replace(self._config.search, **changes)
-        self._archive.use_config(msgspec.structs.replace(self._config, search=changed))
-
-    async def find(self, query: str, mode: SearchMode = "hybrid") -> list[tuple[str, str]]:
-        """(page id, packet id) of as many hits as one retriever may offer, best first."""
-        request = SearchRequest(query=query, mode=mode, limit=self._config.search.candidates)
-        hits = (await self._archive.search(request, RequestContext())).hits
-        return [(found.page_id, found.packet_id) for found in hits]
-
-    async def researched(self, query: str) -> tuple[list[tuple[str, str]], int]:
-        """(page id, packet id) of all that the researcher's loop finds by rules, best first, and its iterations."""
-        kept = LastTrail()
-        await Researcher(self._archive, SystemClock("UTC"), self._config.research, kept).research(
-            ResearchRequest(query=query), RequestContext()
-        )
-        if kept.trail is None:
-            return [], 0
-        found = [(item.page.page_id, item.page.packet_id) for item in kept.trail.evidence]
-        return found, len(kept.trail.rounds)
-
-    async def explained(self, query: str) -> list[Hit]:
-        """As many hits with the parts of their scores."""
-        request = SearchRequest(query=query, limit=self._config.search.candidates, explain=True)
-        return (await self._archive.search(request, RequestContext())).hits
-
-
-def shown(page: Page, spans: Sequence[EvidenceSpan]) -> list[str]:
-    """The units whose bytes the page has any of."""
-    return [span.unit for span in spans if span.start < page.end and page.start < span.end]
-
-
 class RetrievalFigures:
     """Rows of measures by variant ("" is the configured ranking), and where missed evidence was lost."""
 
@@ -190,8 +139,7 @@ async def _run(
     outcome = RetrievalFigures()
     async with own_embedder(config) as embedder:
         for collection in collections:
-            async with filled(collection, config, embedder) as opened:
-                archive = await LabelledArchive.of(opened, config, collection)
+            async with filled(collection, config, embedder) as archive:
                 await _ask(collection, archive, variants, outcome)
                 if loop:
                     await _research(collection, archive, outcome)
@@ -200,7 +148,7 @@ async def _run(
 
 async def _ask(
     collection: Collection,
-    archive: LabelledArchive,
+    archive: FilledArchive,
     variants: Mapping[str, Mapping[str, float]],
     outcome: RetrievalFigures,
 ) -> None:
@@ -221,7 +169,7 @@ async def _ask(
                 outcome.categories.append(question.category)
 
 
-async def _research(collection: Collection, archive: LabelledArchive, outcome: RetrievalFigures) -> None:
+async def _research(collection: Collection, archive: FilledArchive, outcome: RetrievalFigures) -> None:
     groups = collection.group_of()
     archive.use({})
     for question in collection.questions:
@@ -231,7 +179,7 @@ async def _research(collection: Collection, archive: LabelledArchive, outcome: R
         outcome.rounds.append(rounds)
 
 
-async def _lost(question: RetrievalQuestion, units: Sequence[str], archive: LabelledArchive) -> Counter[str]:
+async def _lost(question: RetrievalQuestion, units: Sequence[str], archive: FilledArchive) -> Counter[str]:
     """How much evidence is not among the first ten, by reason.
 
     ranked_low: further down the list; cut: not on the list, though a retriever alone has it among its candidates;
@@ -294,10 +242,3 @@ def _parted(measures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         part, _, measure = name.partition(" ")
         parts.setdefault(part, {})[measure] = value
     return parts
-
-
-if __name__ == "__main__":
-    form, source = sys.argv[1:3]
-    flags = {"ablate": "--ablate" in sys.argv, "loop": "--loop" in sys.argv}
-    found = measure_retrieval(Path(source), "beir" if form == "beir" else "locomo", **flags)
-    print(msgspec.json.encode(found).decode() if "--json" in sys.argv else "\n".join(table(found)))
