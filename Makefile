@@ -21,7 +21,7 @@ run: python       # the daemon in the foreground, its home in GAIAD_HOME or .gai
 		--home "$${GAIAD_HOME:-.gaiad}" --samples $(ARGS)
 
 test: setup       # ARGS="-k name" and the like go to pytest
-	@"$(PYTHON)" -I gaiad/bootstrap vocabularies
+	@.venv/bin/python -m tests.makers.provided_vocabularies
 	@.venv/bin/pytest -q -n 4 --dist loadfile $(ARGS)
 
 attack: setup     # the whole campaign of tests/attacks and its table; SHARE=0.1 tries a tenth as often

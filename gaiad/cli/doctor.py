@@ -22,8 +22,6 @@ from gaiad.wire.status import Check
 if TYPE_CHECKING:
     from gaiad.base.config import Config
     from gaiad.base.home import Home
-    from gaiad.wire.status import Check
-
 
 _OLDEST_PYTHON = (3, 11)
 _LOW_DISK_BYTES = 512 * 1024 * 1024
@@ -149,13 +147,13 @@ def doctor() -> None:
         end(FAILED)
 
 
-def merge(own: "list[Check]", daemon: "list[Check]") -> "list[Check]":
+def merge(own: list[Check], daemon: list[Check]) -> list[Check]:
     """Both, each name from the daemon where it has one, for it sees what is in force."""
     names = {check.name for check in daemon}
     return [check for check in own if check.name not in names] + daemon
 
 
-def checks_text(checks: "list[Check]") -> str:
+def checks_text(checks: list[Check]) -> str:
     """A line a check, the remedy under what is not well."""
     width = max(len(check.name) for check in checks)
     lines = []
@@ -168,18 +166,14 @@ def checks_text(checks: "list[Check]") -> str:
     return "\n".join([*lines, "", "all is well" if not bad else f"{bad} of {len(checks)} checks need attention"])
 
 
-def _offline_checks(home: "Home") -> "list[Check]":
-    from gaiad.cli.doctor import check_disk, check_home, check_llama, check_model, check_python, load_settings
-
+def _offline_checks(home: "Home") -> list[Check]:
     settings, config = load_settings(home)
     models = [check_llama()] + ([check_model(config)] if config is not None else [])
     return [check_python(), settings, *models, check_home(home), check_disk(home)]
 
 
-def _daemon_checks(home: "Home") -> "list[Check]":
+def _daemon_checks(home: "Home") -> list[Check]:
     """What the daemon finds; without a daemon, which is not a fault, that and the index as the files show it."""
-    from gaiad.wire.status import Check
-
     client = invocation().client()
     try:
         with client:
@@ -197,9 +191,8 @@ def _daemon_checks(home: "Home") -> "list[Check]":
         return [absent, _index(home)]
 
 
-def _index(home: "Home") -> "Check":
+def _index(home: "Home") -> Check:
     from gaiad.cli.offline import check_index
-    from gaiad.wire.status import Check
 
     try:
         return check_index(home)
