@@ -39,7 +39,7 @@ docs: setup       # rewrite the generated parts of README and docs
 bench: setup      # ARGS go to gaiad bench
 	@.venv/bin/gaiad bench $(ARGS)
 
-lock: setup       # resolve anew; ARGS="--upgrade" or "--upgrade-package NAME" for newer versions
+lock: setup       # resolve again; ARGS="--upgrade" or "--upgrade-package NAME" for newer versions
 	@"$(PYTHON)" -I gaiad/bootstrap lock $(ARGS)
 
 clean:            # what was built; never .gaiad, where the packets are

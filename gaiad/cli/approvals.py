@@ -30,7 +30,7 @@ def approvals(every: bool, limit: int, tenant: str) -> None:
     """List the commands that wait for your approval.
 
     The council proposes a command, reviews it and votes on it; nothing is run before you approve exactly these
-    arguments. The SHA-256 is of them: printf '%s\\0' ARGUMENTS | sha256sum.
+    arguments. Their SHA-256 is what this gives: printf '%s\\0' ARGUMENTS | sha256sum.
     """
     answer = _ask("/approvals/list", {"all": every, "limit": limit, "tenant": tenant})
     if invocation().as_json:
@@ -67,7 +67,7 @@ def approve(name: str, sha256: str, wait: bool, tenant: str) -> None:
 @click.argument("name", metavar="ID")
 @tenant_option
 def deny(name: str, tenant: str) -> None:
-    """Say no to a command: it is never run.
+    """Reject a command: it is never run.
 
     ID is the approval's id or the eight digits shown.
     """

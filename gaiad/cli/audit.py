@@ -96,7 +96,7 @@ def _write(target: Path, lines: Iterator[bytes], force: bool) -> int:
                 file.write(line)
                 rows += 1
     except FileExistsError as error:
-        raise BadInput(f"{target}: is there already; choose another --output or add --force") from error
+        raise BadInput(f"{target}: already exists; choose another --output or add --force") from error
     except OSError as error:
         raise GaiadError(f"{target}: cannot be written ({error.strerror}); choose another --output") from error
     return rows

@@ -38,7 +38,7 @@ def backup(directory: str) -> None:
 )
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
 def restore(directory: str) -> None:
-    """Put the backup in DIR in place.
+    """Restore the backup in DIR.
 
     What is there now is moved aside within the home and never deleted. The audit is never shortened: where it
     continues the backup's it stays, and notes the restore. It is refused while a job or a turn runs.

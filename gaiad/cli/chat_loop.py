@@ -239,7 +239,7 @@ def _tell(text: str) -> None:
 @click.option("--max-tokens", default=0, type=click.IntRange(0), help="Tokens of the answer; 0 is the setting.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Makes the answer repeatable.")
 @click.option("--now", default="", metavar="TIME", help='The time "last week" is counted from; default: now.')
-@click.option("--why", is_flag=True, help="Also say how each answer came about.")
+@click.option("--why", is_flag=True, help="Also explain how each answer came about.")
 @tenant_option
 def chat(message: tuple[str, ...], why: bool, **given: Any) -> None:
     """Say something in a session, get an answer with its sources.

@@ -32,7 +32,7 @@ def config() -> None:
 def show() -> None:
     """Show every setting in force and where its value comes from.
 
-    With a daemon running these are its settings; else those a daemon started now would have.
+    Shows the running daemon's settings, or those that a daemon started now would have.
     """
     from gaiad.base.config import config_sections, load_config
 
@@ -134,9 +134,11 @@ def check() -> None:
     stated = load_config(files)
     for name, model in assign(stated.roles, stated.models.known)[1].items():
         if model.path and not file_of(model).is_file():
-            raise ConfigError(f"model {name}: {model.path} is not there; correct the path, or `gaiad models pull` it")
+            raise ConfigError(
+                f"model {name}: no such file {model.path}; correct the path, or fetch it with `gaiad models pull`"
+            )
     if stated.embedder.kind == "gguf" and not Path(stated.embedder.path).expanduser().is_file():
-        raise ConfigError(f"embedder.path = {stated.embedder.path!r} is not there; correct it")
+        raise ConfigError(f"embedder.path = {stated.embedder.path!r}: no such file; correct the path")
     routing_of(stated)
     print_result(
         {"ok": True, "files": [str(file) for file in files]},
@@ -146,9 +148,9 @@ def check() -> None:
 
 @config.command("reload", cls=Verb, example="gaiad config reload")
 def reload() -> None:
-    """Have the daemon read its settings again.
+    """Make the daemon reload its settings.
 
-    When they do not fit it keeps the last good ones, and this exits 2.
+    Invalid settings are refused: the daemon keeps the last good ones and this exits 2.
     """
     with invocation().client() as client:
         report = client.reload_config()

@@ -76,7 +76,7 @@ council.add_command(seeds)
 @council.command("status", cls=Verb, example="gaiad council status --json | jq .quorum")
 @tenant_option
 def status(tenant: str) -> None:
-    """Show who is there, who can vote, and what waits.
+    """Show who is active, who can vote, and what is waiting.
 
     A role is ready, sleeping (its model was unloaded) or inactive (no heartbeat for 90 seconds).
     """
@@ -96,7 +96,7 @@ def log(follow: bool, after: str, limit: int, heartbeats: bool | None, tenant: s
 
     One message a line: time (UTC), id, role and duty, type, the start of the text. With --json each line
     is a message with the field names of GCP 8.1. ID is a message's full id, or the eight digits shown. With --follow
-    and --after nothing is left out, however much it is.
+    and --after nothing is left out.
     """
     shown = invocation().as_json if heartbeats is None else heartbeats
     if follow:

@@ -55,18 +55,18 @@ def check_child(name: str, module: str, arguments: list[str], remedy: str) -> Ch
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Check(name=name, ok=False, detail=f"{module} did not end within {_CHILD_LIMIT_S:g} s", remedy=remedy)
+        return Check(name=name, ok=False, detail=f"{module} did not finish within {_CHILD_LIMIT_S:g} s", remedy=remedy)
     lines = (ended.stderr or ended.stdout if ended.returncode else ended.stdout or ended.stderr).strip().splitlines()
     if ended.returncode == 0:
         return Check(name=name, ok=True, detail=lines[-1] if lines else "works in a child process")
-    said = lines[-1] if lines else "it said nothing"
+    said = lines[-1] if lines else "no output"
     reason = f"killed by signal {-ended.returncode}" if ended.returncode < 0 else f"exit {ended.returncode}"
     return Check(name=name, ok=False, detail=f"{reason}: {said}", remedy=remedy)
 
 
 def check_llama() -> Check:
     """A Q8_0 decode by the llama.cpp built here, in a child process."""
-    return check_child("llama.cpp", "gaiad.models.prove", [], "build it again for this processor: make")
+    return check_child("llama.cpp", "gaiad.models.prove", [], "rebuild it for this processor: make")
 
 
 def check_model(config: "Config") -> Check:
@@ -74,7 +74,7 @@ def check_model(config: "Config") -> Check:
     if config.embedder.kind == "none":
         return Check(name="embedding model", ok=True, detail="none wanted (embedder.kind = none): search is lexical")
     if config.embedder.kind == "minilm":
-        return check_child("embedding model", "gaiad.models.provision", ["--verify"], "make it once: make")
+        return check_child("embedding model", "gaiad.models.provision", ["--verify"], "create it: make")
     path = Path(config.embedder.path).expanduser()
     return Check(
         name="embedding model",
@@ -87,7 +87,7 @@ def check_model(config: "Config") -> Check:
 def check_home(home: "Home") -> Check:
     """The home: there, ours, closed to others."""
     if not home.root.exists():
-        return Check(name="home", ok=True, detail=f"{home.root} is not there yet; gaiad serve makes it")
+        return Check(name="home", ok=True, detail=f"{home.root} does not exist yet; gaiad serve creates it")
     status = home.root.stat()
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.getuid():
@@ -137,7 +137,7 @@ def doctor() -> None:
     """Check what gaiad depends on, say what to fix.
 
     Looks at Python, llama.cpp, the embedding model, settings, home, disk, socket and index. Works without a daemon;
-    with one it adds what the daemon knows. Exits 1 unless all is well.
+    with one it adds what the daemon knows. Exits 1 if a check fails.
     """
     home = invocation().find_home()
     checks = merge(_offline_checks(home), _daemon_checks(home))
@@ -163,7 +163,7 @@ def checks_text(checks: list[Check]) -> str:
         if not check.ok and check.remedy:
             lines.append(f"{'':<{width + 7}}{'→' if colours() else '->'} {plain(check.remedy)}")
     bad = sum(not check.ok for check in checks)
-    return "\n".join([*lines, "", "all is well" if not bad else f"{bad} of {len(checks)} checks need attention"])
+    return "\n".join([*lines, "", "no problems found" if not bad else f"{bad} of {len(checks)} checks need attention"])
 
 
 def _offline_checks(home: "Home") -> list[Check]:

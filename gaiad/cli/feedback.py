@@ -86,12 +86,12 @@ def list_feedback(limit: int, tenant: str) -> None:
 )
 @click.argument("packet_id", metavar="[ID]", default="")
 @click.option("--query", metavar="TEXT", help='Only feedback for this question; "" for feedback on the packet itself.')
-@click.option("--all", "everything", is_flag=True, help="Whatever was said in this memory.")
+@click.option("--all", "everything", is_flag=True, help="All feedback in this memory.")
 @tenant_option
 def reset(packet_id: str, query: str | None, everything: bool, tenant: str) -> None:
     """Delete feedback on a packet, for a question, or on all packets.
 
-    Search then ranks as if it never had been said. --query without ID is that question on whichever packet.
+    Search then ranks as if it had never been given. --query without ID covers that question on every packet.
     """
     if everything is bool(packet_id or query is not None):
         raise click.UsageError("say of which packet or for which --query, or --all for whatever was said")

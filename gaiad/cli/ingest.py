@@ -40,7 +40,7 @@ def ingest(paths: tuple[str, ...], detach: bool, key: str, tenant: str) -> None:
     XML and JSON; "-" reads one packet from standard input.
 
     Exits 0 when every file was accepted, known already or none of ours (ignored), and 1 when one was quarantined or
-    failed. A path that is not there is exit 2, before anything starts. With --json one object a file, a line each, as
+    failed. A missing path exits 2 before anything starts. With --json one object a file, a line each, as
     they come. Ctrl-C cancels what is left.
     """
     request = _request(paths, tenant, key)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def jobs(context: click.Context) -> None:
-    """List, show and cancel what takes long.
+    """List, show and cancel long-running jobs.
 
     Without a further word: list.
     """

@@ -37,7 +37,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 )
 @click.argument("source")
 @click.option("--as", "name", default="", metavar="NAME", help="The model's name here. Default: the file's own.")
-@click.option("--sha256", default="", metavar="HEX", help="What the file has to be; anything else is refused.")
+@click.option("--sha256", default="", metavar="HEX", help="The expected hash; any other file is refused.")
 @click.option("--file", default="", metavar="NAME", help="Which file of a hub name: a name, a pattern, or Q4_K_M.")
 @click.option("--revision", default="", metavar="REV", help="Branch, tag or commit of a hub name. Default: main.")
 @click.option(
@@ -174,8 +174,7 @@ def ls() -> None:
 def load(name: str) -> None:
     """Bring a model into memory and wait until it answers.
 
-    NAME is a model's name or a role's. Idle models go to sleep when the memory is not enough for all; a failed one is
-    tried again.
+    NAME is a model's name or a role's. Idle models are unloaded when memory is short; a failed one is tried again.
     """
     with invocation().client() as client:
         _show(client.load_model(name))
@@ -191,16 +190,16 @@ def unload(name: str) -> None:
 
 @click.command("pin", cls=Verb, example="gaiad models pin prime\ngaiad models pin --off prime")
 @click.argument("name")
-@click.option("--off", is_flag=True, help="No longer.")
+@click.option("--off", is_flag=True, help="Let it be unloaded again.")
 def pin(name: str, off: bool) -> None:
-    """Keep a model in memory whatever else is wanted; remembered over restarts."""
+    """Keep a model in memory whatever else is wanted, across restarts too."""
     with invocation().client() as client:
         _show(client.pin_model(name, not off))
 
 
 @click.command("probe", cls=Verb, example="gaiad models probe prime --json | jq .duties")
 @click.argument("name")
-@click.option("--again", is_flag=True, help="Measure though the figures are known.")
+@click.option("--again", is_flag=True, help="Measure again even if figures exist.")
 def probe(name: str, again: bool) -> None:
     """Measure what a model can do, by short tasks that have right answers.
 
@@ -271,7 +270,7 @@ def models_text(models: "list[ModelStatus]") -> str:
 @click.argument("what")
 @click.option("--role", default="", metavar="ROLE", help="prime, lite or codemind. Default: all three.")
 def use(what: str, role: str) -> None:
-    """Give a role another model, at once and for good.
+    """Give a role another model, now and from now on.
 
     WHAT is the path of a GGUF, a name from `gaiad models catalogue` (it is fetched), a name of yours, ollama:NAME, or
     the base URL of a compatible server. The model is asked one question; when it answers, the choice is written to the
@@ -345,7 +344,7 @@ for _verb in (ls, load, unload, pin, probe, use, catalogue, pull, bench):
 @models.command("info", cls=Verb, example="gaiad models info --json model.gguf | jq .chat_template")
 @click.argument("path", type=click.Path(path_type=Path))
 def info(path: Path) -> None:
-    """Show what a GGUF says of itself, without loading it. A damaged file exits 1."""
+    """Show a GGUF's metadata without loading it. A damaged file exits 1."""
     from gaiad.models.gguf.gguf_info import read_info
 
     try:

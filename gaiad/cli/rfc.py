@@ -58,7 +58,7 @@ def propose(text: tuple[str, ...], title: str, kind: str, identity: str | None) 
 def review(name: str) -> None:
     """Let Prime and Lite review it.
 
-    Who has reviewed it is not asked again. Exits 1 when a review is still missing.
+    A role that has reviewed it is not asked again. Exits 1 when a review is still missing.
     """
     found = _ask("/rfc/review", {"rfc": name})
     _say(found)
@@ -71,7 +71,7 @@ def review(name: str) -> None:
 def vote(name: str) -> None:
     """Let the council vote on it.
 
-    Once; without a quorum nothing is decided, and it may be voted on again. Exits 1 when it did not pass.
+    A vote is final, except without a quorum: then it can be repeated. Exits 1 when the RFC did not pass.
     """
     found = _ask("/rfc/vote", {"rfc": name})
     _say(found)

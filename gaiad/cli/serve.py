@@ -98,11 +98,11 @@ def _runs(pid: int) -> bool:
     example="""
         gaiad web                   open the page in a browser, where there is a display
         gaiad web --print           the link alone, for another browser or a pipe
-        gaiad web --logout-all      every browser needs a new link
+        gaiad web --logout-all      log every browser out
     """,
 )
 @click.option("--print", "print_only", is_flag=True, help="Print the link without opening a browser.")
-@click.option("--logout-all", is_flag=True, help="End every browser's login, and the links that wait.")
+@click.option("--logout-all", is_flag=True, help="Log every browser out, and cancel unused links.")
 def web(print_only: bool, logout_all: bool) -> None:
     """Open the page, by a one-time link.
 
@@ -110,7 +110,7 @@ def web(print_only: bool, logout_all: bool) -> None:
     it to nobody. Exits 1 when the daemon serves no page (http.enabled = false).
     """
     if print_only and logout_all:
-        raise click.UsageError("--print and --logout-all exclude each other")
+        raise click.UsageError("--print and --logout-all cannot be combined")
     if logout_all:
         _log_out()
         return

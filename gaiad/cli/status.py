@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def status(tenant: str) -> None:
     """Show what the daemon holds and what is degraded.
 
-    Exits 5 when no daemon answers. Reasons under "degraded" say what does not work as it should; the daemon answers
-    all the same.
+    Exits 5 when no daemon answers. "degraded" lists what does not work as it should; the daemon still answers.
     """
     with invocation().client() as client:
         found = client.status(tenant)

@@ -93,5 +93,5 @@ def _read(path: Path) -> bytes | None:
     except OSError as error:
         raise Conflict(f"{path}: cannot be read ({error.strerror}); fix this") from error
     if len(content) > _MOST_FILE_BYTES:
-        raise Conflict(f"{path}: is longer than {_MOST_FILE_BYTES} bytes and no identity; move it away")
+        raise Conflict(f"{path}: is larger than {_MOST_FILE_BYTES} bytes, so it cannot be an identity; move it away")
     return content

@@ -126,12 +126,14 @@ def read_public(path: Path) -> PublicKey | None:
     except OSError as error:
         raise Conflict(f"{path}: cannot be read ({error.strerror}); fix this") from error
     if status.st_uid not in (os.getuid(), 0):
-        raise Conflict(f"{path}: belongs to uid {status.st_uid}; who you trust must be yours or root's: chown it")
+        raise Conflict(f"{path}: belongs to uid {status.st_uid}; it must belong to you or root: chown it")
     if status.st_mode & 0o022:
-        raise Conflict(f"{path}: others may write it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 644 {path}")
+        raise Conflict(
+            f"{path}: other users can write to it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 644 {path}"
+        )
     raw = _unwrapped(content, "PUBLIC KEY", _PUBLIC_DER)
     if raw is None:
-        raise Conflict(f"{path}: is not an Ed25519 public key in PEM; put the right one back from a backup")
+        raise Conflict(f"{path}: is not an Ed25519 public key in PEM; restore it from a backup")
     return PublicKey(raw)
 
 
@@ -140,13 +142,13 @@ def read_private(path: Path) -> PrivateKey:
     try:
         content, status = _read(path)
     except FileNotFoundError as error:
-        raise NotFound(f"{path}: no private key is here; give the file with --key") from error
+        raise NotFound(f"{path}: no private key found; name its file with --key") from error
     except OSError as error:
         raise BadInput(
             f"{path}: cannot be read ({error.strerror}); fix this or give another file with --key"
         ) from error
     if status.st_mode & 0o077:
-        raise BadInput(f"{path}: others may use it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 600 {path}")
+        raise BadInput(f"{path}: other users can read it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 600 {path}")
     secret = _unwrapped(content, "PRIVATE KEY", _PRIVATE_DER)
     if secret is None:
         raise BadInput(

@@ -108,7 +108,7 @@ class TokenFile:
         """Read the file, making it with one owner's token when there is none. Raises ConfigError, keeping the last."""
         if not self._path.exists():
             replace_private(self._path, secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n")
-        text = read_private(self._path, "remove it and the next start makes one")
+        text = read_private(self._path, "delete it and restart gaiad to create one")
         self._callers = _parse_tokens(text, self._path)
 
     def caller(self, presented: str) -> Caller | None:
@@ -132,12 +132,12 @@ def _parse_tokens(text: str, path: Path) -> list[tuple[bytes, Caller]]:
         if grants - GRANTS:
             raise ConfigError(f"{path} line {number}: a token can be granted +approve, nothing else")
         if len(token) < 16:
-            raise ConfigError(f"{path} line {number}: a token has 16 characters or more")
+            raise ConfigError(f"{path} line {number}: a token needs at least 16 characters")
         name = "the owner's token" if not tenants else f"token of {path.name} line {number}"
         caller = Caller(name=name, owner=not tenants, tenants=frozenset(tenants), grants=grants)
         callers.append((token.encode(), caller))
     if not callers:
-        raise ConfigError(f"{path}: holds no token; remove the file and the next start makes one")
+        raise ConfigError(f"{path}: contains no token; delete the file and restart gaiad to create one")
     return callers
 
 
@@ -172,7 +172,7 @@ def read_private(path: Path, remedy: str) -> str:
         raise ConfigError(f"{path}: is not a regular file; {remedy}")
     with os.fdopen(descriptor, encoding="ascii", errors="surrogateescape") as file:
         if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            raise ConfigError(f"{path}: others can read it, so it counts no longer; {remedy}")
+            raise ConfigError(f"{path}: other users can read it, so it is no longer trusted; {remedy}")
         return file.read()
 
 
@@ -203,7 +203,7 @@ class TokenCheck:
         """Raise Unauthorized without a bearer token that somebody issued."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Unauthorized("this listener wants `Authorization: Bearer TOKEN`; the token is in <home>/token")
+            raise Unauthorized("this listener requires `Authorization: Bearer TOKEN`; the token is in <home>/token")
         caller = self._tokens.caller(token.strip())
         if caller is None:
             raise Unauthorized("the bearer token is not one of this daemon's; the token is in <home>/token")

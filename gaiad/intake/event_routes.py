@@ -72,7 +72,7 @@ async def follow(exchange: Exchange) -> Reply:
     """Numbered events from the beginning, or after `Last-Event-ID` or `?after=`; ends after `done` or `error`."""
     turn = exchange.request.query.get("turn", "")
     if not turn:
-        raise BadInput("give the turn: ?turn=ID, as POST /turns/start answered it")
+        raise BadInput("name the turn: ?turn=ID, with the ID that POST /turns/start returned")
     call, after = exchange.call(_tenant(exchange)), last_event_id(exchange.request) or 0
     events = await exchange.service.turn_runs.follow(turn, after, call, exchange.channel)
     async with aclosing(events), PatientStream(exchange.request) as stream:

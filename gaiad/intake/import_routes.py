@@ -31,7 +31,7 @@ async def start_import(exchange: Exchange) -> Reply:
         call = exchange.call(request.tenant)
         exchange.caller.require_owner("`paths`: reading the daemon's files (send the file itself)")
         if not request.paths:
-            raise BadInput("/import: name at least one path")
+            raise BadInput("/import: give at least one path")
         return ReplyWithStatus(202, {"job": await exchange.service.import_paths(request, call)})
     return ReplyWithStatus(202, {"job": await _upload(exchange)})
 
@@ -91,7 +91,7 @@ async def _piece(exchange: Exchange) -> bytes:
         async with asyncio.timeout(BODY_S):
             return await exchange.request.content.read(_CHUNK)
     except TimeoutError as error:
-        raise BadInput(f"/import: nothing of the file came for {BODY_S:g} s") from error
+        raise BadInput(f"/import: the file stopped arriving for {BODY_S:g} s") from error
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:

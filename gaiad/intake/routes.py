@@ -155,7 +155,7 @@ async def restore(exchange: Exchange) -> Reply:
 
 def _absolute(directory: str) -> str:
     if not Path(directory).is_absolute() or "\0" in directory:
-        raise BadInput(f"directory = {directory!r}: give an absolute path; the daemon does the copying")
+        raise BadInput(f"directory = {directory!r}: give an absolute path; the daemon has its own working directory")
     return directory
 
 

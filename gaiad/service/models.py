@@ -210,7 +210,7 @@ def read_pins(home: Path) -> frozenset[str]:
     except FileNotFoundError:
         return frozenset()
     except (OSError, msgspec.DecodeError) as error:
-        raise BadInput(f"{path}: the pins cannot be read ({error}); correct or remove the file") from error
+        raise BadInput(f"{path}: cannot be read ({error}); correct or delete the file") from error
 
 
 def write_pins(path: Path, names: list[str]) -> None:
@@ -222,7 +222,7 @@ def write_pins(path: Path, names: list[str]) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise Conflict(f"{path}: the pins cannot be written ({error.strerror}); fix this and pin again") from error
+        raise Conflict(f"{path}: cannot write pinned models ({error.strerror}); fix this and try again") from error
 
 
 ROLES = ("prime", "lite", "codemind")

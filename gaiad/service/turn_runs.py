@@ -187,9 +187,9 @@ class TurnRuns:
 
     def _check_room(self) -> None:
         if self._stopping:
-            raise Unavailable("gaiad is stopping and takes no new turns; ask again once it has restarted", 2.0)
+            raise Unavailable("gaiad is stopping and accepts no new turns; ask again once it has restarted", 2.0)
         if sum(not run.ended.is_set() for run in self._runs.values()) >= self._at_once:
-            raise Unavailable(f"{self._at_once} turns are being taken already; ask again when some have ended", 5.0)
+            raise Unavailable(f"{self._at_once} turns are already running; ask again when some have finished", 5.0)
 
     def _break_off(self, run: _Run) -> None:
         if run.task is not None and not run.ended.is_set():

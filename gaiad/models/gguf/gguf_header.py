@@ -55,7 +55,7 @@ class DamagedGguf(Exception):
 def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
     tensors, keys = read_counts(file, size)
     if tensors == 0:
-        raise DamagedGguf("holds no weights (a vocabulary-only file)")
+        raise DamagedGguf("has no weights (it is a vocabulary-only file)")
     metadata = read_metadata(file, keys, size, before_vocabulary=True)
     architecture = metadata.get("general.architecture")
     width = metadata.get(f"{architecture}.embedding_length_out", metadata.get(f"{architecture}.embedding_length"))

@@ -255,7 +255,7 @@ def _fetch(client: httpx2.Client, remote: Remote, part: Part, listener: Listener
             start != before or not (remote.sha256 or _version(response) == part.version)
         ):
             part.restart("")
-            raise Transient(Unavailable(f"{address}: cannot be resumed, the file there has changed"), 0.0)
+            raise Transient(Unavailable(f"{address}: cannot be resumed because the file has changed"), 0.0)
         if response.status_code not in (200, 206):
             raise _refusal(response, address, remote.hint)
         if response.status_code == 200:
@@ -279,7 +279,7 @@ def _receive(response: httpx2.Response, total: int, remote: Remote, part: Part, 
     if total > 0 and size != total:
         if size > total:
             part.restart("")
-        raise Transient(Unavailable(f"{address}: ended at {size} of {total} bytes"))
+        raise Transient(Unavailable(f"{address}: the download ended at {size} of {total} bytes"))
 
 
 def _not_a_model(block: bytes, response: httpx2.Response, url: str) -> str:

@@ -84,7 +84,7 @@ def test_a_file_that_is_held_is_no_finding(home: Path, monkeypatch: pytest.Monke
     with sqlite3.connect(home / "state.db", isolation_level=None) as holder:
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(Unavailable, match="another program holds the file"):
+        with pytest.raises(Unavailable, match="the file is locked by another program"):
             verify_home(home)
         holder.execute("ROLLBACK")
     holder.close()
