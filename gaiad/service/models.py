@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from gaiad.base.config import EXTRACTIVE, Config, ModelConfig, assign, is_model_file
 from gaiad.base.errors import BadInput, Conflict
@@ -271,6 +269,9 @@ def _plain_name(text: str) -> str:
 
 def written(text: str, name: str, model: ModelConfig | None, roles: Sequence[str]) -> str:
     """A config.toml with the model known and in these roles; comments and all else stay. Raises BadInput."""
+    import tomlkit  # a tenth of a second, needed here only
+    from tomlkit.exceptions import TOMLKitError
+
     try:
         document: Any = tomlkit.parse(text)
         if model is not None:

@@ -87,5 +87,5 @@ def test_a_file_that_is_no_file_says_so(tmp_path: Path) -> None:
         files.read_text()
     files.text.rmdir()
     files.text.write_bytes(b"x" * 70_000)
-    with pytest.raises(Conflict, match="longer than"):
+    with pytest.raises(Conflict, match="larger than"):
         files.read_text()

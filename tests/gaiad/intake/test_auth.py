@@ -69,8 +69,8 @@ def test_a_token_approves_only_where_its_line_grants_it(home: Home) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "holds no token"),
-        ("# only words\n", "holds no token"),
+        ("", "contains no token"),
+        ("# only words\n", "contains no token"),
         ("ok-ok-ok-ok-ok-ok-ok\nshort\n", "line 2: a token"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_token_file_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("owner-owner-owner-owner\n")
     path.chmod(0o644)
-    with pytest.raises(ConfigError, match="others can read it"):
+    with pytest.raises(ConfigError, match="other users can read it"):
         TokenFile(path).load()
 
 

@@ -106,7 +106,7 @@ def test_without_a_readable_note_of_the_head_the_end_is_in_doubt(home: Path, con
 
 def test_a_home_without_an_audit_says_so(tmp_path: Path) -> None:
     assert newest_event(tmp_path, ("council.vote",)) is None
-    with pytest.raises(NotFound, match="holds no audit yet"):
+    with pytest.raises(NotFound, match="has no audit yet"):
         verify_home(tmp_path)
 
 

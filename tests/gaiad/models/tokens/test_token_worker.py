@@ -181,7 +181,7 @@ def test_blame_is_for_one_request_until_its_file_has_several_and_ends_in_time():
     clock = Hours()
     blame = CrashRecord(clock)
     assert "crash" in blame.record(asked("a", 7), "crash").message
-    with pytest.raises(BadInput, match="twice over this request"):
+    with pytest.raises(BadInput, match="twice on this request"):
         blame.refuse(asked("a", 9))
     blame.refuse(asked("b"))
     for text in "bc":
