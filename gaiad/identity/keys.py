@@ -18,33 +18,7 @@ from pathlib import Path
 import msgspec
 
 from gaiad.base.errors import BadInput, Conflict, NotFound
-
-
-def write_durable(path: Path, content: bytes, mode: int) -> None:
-    """Put `content` at `path` with `mode`, in place of what is there. Raises OSError.
-
-    For one writer at a time: what it leaves when it is killed is overwritten by the next.
-    """
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    fresh.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
+from gaiad.base.home import replace_file
 
 PUBLIC_NAME = "identity.pub"
 PRIVATE_NAME = "identity.key"
@@ -169,9 +143,9 @@ def ensure_keys(folder: KeyFolder) -> tuple[PublicKey, bool]:
             return public, False
         made = not folder.private.exists()
         if made:
-            write_durable(folder.private, _wrapped(_generate(), "PRIVATE KEY", _PRIVATE_DER), 0o600)
+            replace_file(folder.private, _wrapped(_generate(), "PRIVATE KEY", _PRIVATE_DER), 0o600)
         public = read_private(folder.private).public()
-        write_durable(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
+        replace_file(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
         return public, made
 
 
@@ -180,7 +154,7 @@ def trust(folder: KeyFolder, public: PublicKey) -> None:
     with _alone(folder.path):
         found = read_public(folder.public)
         if found is None:
-            write_durable(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
+            replace_file(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
         elif found != public:
             raise Conflict(
                 f"{folder.public} is the key {found.key_id}, and you gave {public.key_id}; move the file away to trust"

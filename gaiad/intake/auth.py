@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from gaiad.base.errors import ConfigError, Forbidden, Unauthorized
+from gaiad.base.home import replace_file
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _TOKEN_BYTES = 32
@@ -107,7 +108,7 @@ class TokenFile:
     def load(self) -> None:
         """Read the file, making it with one owner's token when there is none. Raises ConfigError, keeping the last."""
         if not self._path.exists():
-            replace_private(self._path, secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n")
+            replace_file(self._path, secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n")
         text = read_private(self._path, "delete it and restart gaiad to create one")
         self._callers = _parse_tokens(text, self._path)
 
@@ -142,22 +143,6 @@ def _parse_tokens(text: str, path: Path) -> list[tuple[bytes, Caller]]:
 
 
 # -------------------------------------------------------------------------------------------------- private files
-
-
-def replace_private(path: Path, content: bytes) -> None:
-    """Make `path` a file of ours with `content`, mode 0600, whole or not at all. Raises OSError."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o600)
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def read_private(path: Path, remedy: str) -> str:

@@ -1,7 +1,6 @@
 """What intake may ask of the models: text, and which of them are in memory. A part of the one door, `service`."""
 
 import asyncio
-import contextlib
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -13,6 +12,7 @@ import msgspec
 
 from gaiad.base.config import EXTRACTIVE, Config, ModelConfig, assign, is_model_file
 from gaiad.base.errors import BadInput, Conflict
+from gaiad.base.home import replace_file
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext, Tokenizer
 from gaiad.models.catalogue import OLLAMA, listed, local_servers, models_of, rows
@@ -129,7 +129,7 @@ class Models:
     def pin(self, name: str, pinned: bool) -> list[ModelStatus]:
         """Keep a model in memory, or no longer; remembered over restarts. Raises NotFound, Conflict."""
         name = self._named(name)
-        write_pins(self._pins, self._pool.pins_with(name, pinned))
+        write(self._pins, msgspec.json.encode(self._pool.pins_with(name, pinned)).decode())
         self._pool.pin(name, pinned)
         return self.statuses()
 
@@ -211,18 +211,6 @@ def read_pins(home: Path) -> frozenset[str]:
         raise BadInput(f"{path}: cannot be read ({error}); correct or delete the file") from error
 
 
-def write_pins(path: Path, names: list[str]) -> None:
-    """Replace the file at once, never in part. Raises Conflict naming the file when it cannot be written."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(msgspec.json.encode(sorted(names)))
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise Conflict(f"{path}: cannot write pinned models ({error.strerror}); fix this and try again") from error
-
-
 ROLES = ("prime", "lite", "codemind")
 _OLLAMA = "ollama:"
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
@@ -290,11 +278,7 @@ def written(text: str, name: str, model: ModelConfig | None, roles: Sequence[str
 
 def write(path: Path, text: str) -> None:
     """Replace the file at once, never in part. Raises Conflict."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(0o600)
-        fresh.replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise Conflict(f"cannot write {path}: {error.strerror}; correct this and try again") from error

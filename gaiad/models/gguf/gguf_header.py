@@ -4,8 +4,8 @@ The daemon needs the vector's width before the worker is up, and a clear refusal
 are hostile until checked: every length is bounded by the file's size.
 """
 
+import contextlib
 import hashlib
-import os
 import struct
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gaiad.base.errors import BadInput
+from gaiad.base.home import replace_file
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -176,13 +177,8 @@ def file_sha256(path: Path, *, fresh: bool = False) -> str:
 
 def write_stamp(path: Path, stamp: HashStamp) -> None:
     """Note the hash; a folder that may not be written to only costs the hashing next time."""
-    target = stamp_path(path)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(msgspec.json.encode(stamp))
-        temporary.replace(target)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        replace_file(stamp_path(path), msgspec.json.encode(stamp), 0o644)
 
 
 def _read_stamp(path: Path) -> HashStamp | None:

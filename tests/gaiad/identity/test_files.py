@@ -48,7 +48,7 @@ def test_a_kill_between_any_two_writes_leaves_a_signed_identity(
 ) -> None:
     files = IdentityFiles(tmp_path)
     files.put(b"one", sign_identity(KEY, b"one"))
-    real, done = identity_files.write_durable, []
+    real, done = identity_files.replace_file, []
 
     def killed(path: Path, content: bytes, mode: int) -> None:
         if len(done) == writes:
@@ -56,7 +56,7 @@ def test_a_kill_between_any_two_writes_leaves_a_signed_identity(
         done.append(path)
         real(path, content, mode)
 
-    monkeypatch.setattr(identity_files, "write_durable", killed)
+    monkeypatch.setattr(identity_files, "replace_file", killed)
     with pytest.raises(KeyboardInterrupt):
         files.put(b"two", sign_identity(KEY, b"two"))
     assert files.read_text() == b"one"
