@@ -50,7 +50,7 @@ def test_a_kill_between_any_two_writes_leaves_a_signed_identity(
     files.put(b"one", sign_identity(KEY, b"one"))
     real, done = identity_files.replace_file, []
 
-    def killed(path: Path, content: bytes, mode: int) -> None:
+    def killed(path: Path, content: bytes, mode: int = 0o644) -> None:
         if len(done) == writes:
             raise KeyboardInterrupt
         done.append(path)
