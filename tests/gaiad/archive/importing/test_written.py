@@ -116,6 +116,8 @@ async def test_transcripts_by_names_and_by_headings(archive: LocalArchive, run_i
     "text",
     [
         "[2024-03-04 10:31] User: Which rope?\n[2024-03-04 10:32] Assistant: Hemp.\n",
+        "2024-03-04 10:31:00 User: Which rope?\n2024-03-04 10:32:00 Assistant: Hemp.\n",
+        "---\ntitle: On ropes\ncreated: 2024-03-04T10:31\n---\n\n### Human\nWhich rope?\n### AI\nHemp.\n",
         "**User** (2024-03-04 10:31):\nWhich rope?\n\n**Assistant** (2024-03-04 10:32):\nHemp.\n",
         "---\ntitle: On ropes\ndate: 2024-03-04 10:31\n---\n\n## 👤 User\n\nWhich rope?\n\n## 🤖 Assistant\n\nHemp.\n",
     ],
