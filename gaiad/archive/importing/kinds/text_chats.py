@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind
+from gaiad.archive.importing.kind import Item, Kind, same_file
 from gaiad.archive.importing.local_times import local_time
 from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
@@ -268,9 +268,9 @@ def _read_transcript(sample: Sample) -> Iterator[Item]:
         title=told or stem.replace("-", " ").replace("_", " "),
         messages=messages,
         raw=data,
-        created=local_time(front.get("date") or front.get("created", ""), sample.zone)
-        or iso_time(sample.source.modified_ms),
+        created=dated or iso_time(sample.source.modified_ms),
         updated=iso_time(sample.source.modified_ms),
+        labels={"begins": (same_file(sample, data),)},
     )
 
 
