@@ -112,7 +112,7 @@ def _finish(outcomes: list["ImportOutcome"], followed: Followed, *, dry_run: boo
     summary = msgspec.convert(job.result, ImportSummary)
     if not invocation().as_json:
         click.echo(outcomes_text(outcomes, summary))
-    if any(summary.outcomes.get(kind) for kind in _NOT_KEPT) or not summary.conversations + summary.notes:
+    if any(summary.outcomes.get(kind) for kind in _NOT_KEPT) or not _total(summary):
         end(FAILED)
 
 
@@ -134,16 +134,29 @@ def _outcome_line(outcome: "ImportOutcome") -> str:
     if not outcome.conversation_id:
         about = f"{plain(outcome.path)}: {plain(outcome.reason)}"
     else:
-        said = f"{outcome.user_messages} + {outcome.assistant_messages} messages"
-        parts = [outcome.first_message[:10], plain(outcome.title) or "untitled", said, plain(outcome.reason)]
+        parts = [outcome.first_message[:10], plain(outcome.title) or "untitled", _said(outcome), plain(outcome.reason)]
         about = "  ".join(part for part in parts if part)
     return f"{warn(kind) if outcome.outcome in _NOT_KEPT else kind}  {about}"
+
+
+def _said(outcome: "ImportOutcome") -> str:
+    if outcome.user_messages + outcome.assistant_messages:
+        return f"{outcome.user_messages} + {outcome.assistant_messages} messages"
+    return "packet" if outcome.kind == "packet" else "" if outcome.outcome == "ignored" else "note"
+
+
+def _total(summary: "ImportSummary") -> int:
+    return summary.conversations + summary.notes + summary.packets
 
 
 def _sentence(summary: "ImportSummary") -> str:
     counts = [
         f"{number:,} {name}{'' if number == 1 else 's'}"
-        for number, name in ((summary.conversations, "conversation"), (summary.notes, "note"))
+        for number, name in (
+            (summary.conversations, "conversation"),
+            (summary.notes, "note"),
+            (summary.packets, "packet"),
+        )
         if number
     ]
     if not counts:
@@ -151,7 +164,7 @@ def _sentence(summary: "ImportSummary") -> str:
     span = f" from {summary.first[:10]} to {summary.last[:10]}" if summary.first else ""
     named = {"accepted": "new", "revised": "changed", "duplicate": "known already"}
     what = ", ".join(f"{summary.outcomes[kind]:,} {word}" for kind, word in named.items() if summary.outcomes.get(kind))
-    return f"{'Would import' if summary.dry_run else 'Imported'} {' and '.join(counts)}{span}: {what}."
+    return f"{'Would import' if summary.dry_run else 'Imported'} {', '.join(counts)}{span}: {what}."
 
 
 def _quoted(question: str) -> str:

@@ -5,10 +5,12 @@ After a kill the job goes on behind its cursor; what the step under way had stor
 
 import asyncio
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -27,8 +29,11 @@ from gaiad.wire.status import Job
 
 UPLOADS = "uploads"
 """The folder of a home where files that are sent lie until they are imported."""
-_QUESTIONS = 3
-_CANDIDATES = 24
+_CANDIDATES = 8
+_TITLE_CHARS = 60
+_NO_TITLE = re.compile(r"…$|[\[\]{}<>/\\_]|^\W*\w*\W*$")
+"""Titles that make no question: cut off, of one word, file names, ids, or the mark of an attachment."""
+_FILE_TITLES = frozenset(("specstory", "transcript", "thoughtstream"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +89,13 @@ class ImportTally(msgspec.Struct):
 
     conversations: int = 0
     notes: int = 0
+    packets: int = 0
     first: str = ""
     last: str = ""
     outcomes: dict[str, int] = msgspec.field(default_factory=dict)
     left_out: dict[str, int] = msgspec.field(default_factory=dict)
-    titles: list[tuple[int, str, str]] = msgspec.field(default_factory=list)
+    titles: list[tuple[int, str]] = msgspec.field(default_factory=list)
+    months: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, outcome: ImportOutcome) -> None:
         """Count one outcome."""
@@ -101,30 +108,37 @@ class ImportTally(msgspec.Struct):
         for reason, number in outcome.left_out.items():
             self._count(self.left_out, reason, number)
         said = outcome.user_messages + outcome.assistant_messages
+        self.packets += outcome.kind == "packet"
         self.conversations += said > 0
-        self.notes += said == 0
+        self.notes += said == 0 and outcome.kind != "packet"
         if outcome.first_message:
             self.first = min(self.first or outcome.first_message, outcome.first_message)
             self.last = max(self.last, outcome.last_message)
-        if outcome.title and said:
-            self.titles = sorted((*self.titles, (said, outcome.title, outcome.first_message)), reverse=True)[
-                :_CANDIDATES
-            ]
+        if said:
+            self._count(self.months, outcome.first_message[:7])
+            self._title(said, outcome)
+
+    def _title(self, said: int, outcome: ImportOutcome) -> None:
+        """Keep the titles of the conversations in which most was said."""
+        title = outcome.title
+        if len(title) <= _TITLE_CHARS and outcome.kind not in _FILE_TITLES and not _NO_TITLE.search(title):
+            self.titles = sorted({*self.titles, (said, title)}, reverse=True)[:_CANDIDATES]
 
     def note(self) -> str:
         """What the progress line says."""
         return f"{self.conversations:,} conversations" if self.conversations else ""
 
     def summary(self, *, dry_run: bool) -> ImportSummary:
-        """The import at its end, with three questions about the conversations in which most was said."""
+        """The import at its end, with questions about what most was said of, and about the month with most of it."""
         return ImportSummary(
             conversations=self.conversations,
             notes=self.notes,
+            packets=self.packets,
             first=self.first,
             last=self.last,
             outcomes=self.outcomes,
             left_out=dict(Counter(self.left_out).most_common(12)),
-            questions=_questions(self.titles),
+            questions=_questions(self.titles, self.months),
             dry_run=dry_run,
         )
 
@@ -133,13 +147,18 @@ class ImportTally(msgspec.Struct):
         counts[name] = counts.get(name, 0) + number
 
 
-def _questions(titles: list[tuple[int, str, str]]) -> list[str]:
-    chosen: list[tuple[str, str]] = []
-    for _, title, first in titles:
-        if len(title) < 80 and not title.endswith("…") and title not in (name for name, _ in chosen):
-            chosen.append((title, first))
-    forms = ('What did we say about "{title}"?', 'What was decided in "{title}"?', 'When did we talk about "{title}"?')
-    return [form.format(title=title) for form, (title, _) in zip(forms, chosen[:_QUESTIONS], strict=False)]
+def _questions(titles: Sequence[tuple[int, str]], months: Mapping[str, int]) -> list[str]:
+    """Up to three: two about titles, a title that is a question as it is, and one about the busiest month."""
+    names = list(dict.fromkeys(title for _, title in titles))
+    forms = ('What did we say about "{name}"?', 'When did we talk about "{name}"?')
+    asked = [
+        name if name.endswith("?") else form.format(name=name.rstrip("."))
+        for form, name in zip(forms, names, strict=False)
+    ]
+    month = max((each for each in months if each), key=lambda each: (months[each], each), default="")
+    if month:
+        asked.append(f"What did we talk about in {datetime.fromisoformat(f'{month}-01'):%B %Y}?")
+    return asked
 
 
 def decode_imported(lines: Sequence[bytes]) -> list[ImportOutcome]:

@@ -18,7 +18,7 @@ const NEAR_END_PX = 120;
 const SETTLING_MS = 1500;
 const LOGGED = 200; // as many as memory gives
 
-/** One chat view; `open(session)` shows a session, "" a new one. */
+/** One chat view; `open(session, words)` shows a session, "" a new one, and puts words into the field. */
 export class Chat {
   constructor(sessions) {
     this.sessions = sessions;
@@ -40,13 +40,15 @@ export class Chat {
     });
   }
 
-  async open(session) {
-    if (session === this.session) return this.composer.focus();
+  async open(session, words = "") {
+    if (words) history.replaceState(null, "", session ? `#/chat/${encodeURIComponent(session)}` : "#/chat");
+    if (session === this.session) return words ? this.composer.put(words) : this.composer.focus();
     this.leave();
     this.session = session;
     this.sessions.choose(session);
     this.composer.open(session);
-    const greeting = session ? null : welcome((words) => this.composer.put(words));
+    if (words) this.composer.put(words);
+    const greeting = session ? null : welcome((question) => this.composer.put(question));
     fill(this.turns, greeting?.node ?? el("p", { class: "quiet" }, "Opening…"));
     this.drawWaiting();
     this.composer.focus();

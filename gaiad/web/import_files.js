@@ -8,6 +8,7 @@ import { tenant } from "./state.js";
 import { counted, day } from "./words.js";
 
 const EVERY_MS = 500;
+const SHOWN_TROUBLES = 5;
 const ENDED = ["done", "failed", "cancelled"];
 const HEADERS = { "X-Gaiad": "page", "Content-Type": "application/json" }; // the only kind that the daemon takes from the page, whatever the file is
 
@@ -52,7 +53,7 @@ export class ImportFiles {
         await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
         job = await get(`/jobs/${encodeURIComponent(job.job_id)}`);
       }
-      fill(line, job.state === "done" ? ended(file.name, job.result) : el("span", { class: "problem" }, `${file.name}: ${job.note || job.state}`));
+      fill(line, job.state === "done" ? ended(file.name, job.result, await troubles(job)) : el("span", { class: "problem" }, `${file.name}: ${job.note || job.state}`));
     } catch (error) {
       noticed(error);
       fill(line, el("span", { class: "problem" }, `${file.name}: ${error.message}`));
@@ -64,10 +65,27 @@ export class ImportFiles {
 
 const progress = (job) => (job.total ? `${Math.floor((100 * job.done) / job.total)} %` : counted(job.done, "conversation"));
 
-/** What an import came to, in a sentence. */
-function ended(name, summary) {
-  const got = [summary.conversations && counted(summary.conversations, "conversation"), summary.notes && counted(summary.notes, "note")].filter(Boolean);
+/** The first files or records that were refused or could not be read. */
+async function troubles(job) {
+  const { refused = 0, failed = 0 } = job.result?.outcomes ?? {};
+  if (!refused && !failed) return [];
+  const { outcomes } = await get(`/jobs/${encodeURIComponent(job.job_id)}/outcomes?after=0`);
+  return outcomes.filter((each) => each.outcome === "refused" || each.outcome === "failed").slice(0, SHOWN_TROUBLES);
+}
+
+const NEW = { accepted: "new", revised: "changed", duplicate: "known already", refused: "refused", failed: "failed" };
+
+/** What an import came to: a sentence, why files were refused, what was left out, and questions to try. */
+function ended(name, summary, refused) {
+  const kinds = ["conversation", "note", "packet"];
+  const got = kinds.map((kind) => summary[`${kind}s`] && counted(summary[`${kind}s`], kind)).filter(Boolean);
   const span = summary.first ? `, ${day(summary.first)} to ${day(summary.last)}` : "";
-  const kinds = Object.entries(summary.outcomes ?? {}).filter(([, number]) => number).map(([kind, number]) => `${number} ${kind}`); // prettier-ignore
-  return `${name}: ${got.join(" and ") || "nothing to import"}${span}${kinds.length ? ` (${kinds.join(", ")})` : ""}.`;
+  const states = Object.entries(NEW).filter(([kind]) => summary.outcomes?.[kind]).map(([kind, word]) => `${summary.outcomes[kind].toLocaleString()} ${word}`); // prettier-ignore
+  const left = Object.entries(summary.left_out ?? {}).map(([reason, number]) => `${number.toLocaleString()} ${reason}`);
+  return [
+    `${name}: ${got.join(", ") || "nothing was imported"}${span}${states.length ? ` (${states.join(", ")})` : ""}.`,
+    refused.map((each) => el("p", { class: "problem" }, each.reason)),
+    left.length ? el("details", {}, el("summary", {}, "Left out"), left.join("; ")) : null,
+    summary.questions?.length ? el("div", {}, "Try asking:", el("ul", {}, summary.questions.map((question) => el("li", {}, el("a", { href: `#/chat?say=${encodeURIComponent(question)}` }, question))))) : null,
+  ];
 }

@@ -51,7 +51,7 @@ function route() {
   document.title = `${PLACES.find((one) => one.name === place).words} · gaiad`;
   document.body.classList.remove("with-menu");
   if (name === "packet" && !changed) return;
-  if (place === "chat") views.chat.open(name === "chat" ? decodeURIComponent(rest.join("/")) : "");
+  if (place === "chat") views.chat.open(name === "chat" ? decodeURIComponent(rest.join("/")) : "", new URLSearchParams(query).get("say") ?? "");
   else if (changed || place === "archive") views[place].open(new URLSearchParams(query));
 }
 

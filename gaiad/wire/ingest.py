@@ -80,10 +80,11 @@ class ImportOutcome(Output, frozen=True):
 
 
 class ImportSummary(Output, frozen=True):
-    """An import at its end. `conversations` have two sides, `notes` have none; `left_out` counts by reason."""
+    """An import at its end. `conversations` have speakers, `notes` have none; `left_out` counts by reason."""
 
     conversations: int = 0
     notes: int = 0
+    packets: int = 0
     first: str = ""
     last: str = ""
     outcomes: dict[str, int] = field(default_factory=dict)

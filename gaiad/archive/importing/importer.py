@@ -27,7 +27,7 @@ from gaiad.archive.importing.sample import Problem, Sample, advice, is_companion
 from gaiad.archive.importing.source import RefusedPath, Source, sources
 from gaiad.archive.reading.conversation import Conversation, Message, shown_title
 from gaiad.archive.reading.disk import path_text, stamp_of
-from gaiad.archive.reading.reader import MANY, read_packet
+from gaiad.archive.reading.reader import MANY, SCHEMA_SUFFIXES, read_packet
 from gaiad.archive.storing import arrivals, quarantine
 from gaiad.archive.storing.ingest import Ingest
 from gaiad.archive.storing.records import WriteResult
@@ -292,7 +292,7 @@ class Importer:
             problem = next((each for each in sample.records() if isinstance(each, Problem)), None)
             if problem is not None:
                 return _file_outcome(source.label, "failed", f"{problem.where} {problem.reason}")
-        if sample.form in ("xml", "object", "array"):
+        if sample.form in ("xml", "object", "array") and source.suffix not in SCHEMA_SUFFIXES:
             outcome = self._document(sample, options, call)
             strange = outcome.outcome == "refused" and sample.form != "xml" and MANY not in outcome.reason
             return msgspec.structs.replace(outcome, outcome="ignored") if strange and not alone else outcome

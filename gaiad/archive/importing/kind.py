@@ -3,8 +3,10 @@
 Recognition is strict and by content alone: each kind names what only its files have. The table is `kinds/__init__.py`.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from gaiad.archive.importing.json_stream import Unreadable
@@ -61,6 +63,12 @@ def converted(convert: Converts, record: ExportRecord, sample: Sample) -> Iterat
         yield from convert(record, sample)
     except Unreadable as error:
         yield Problem(record.where, str(error))
+
+
+def same_file(sample: Sample, data: bytes) -> str:
+    """What a file has in common with its copy in another folder or a zip: its own name and its bytes."""
+    name = PurePosixPath(sample.source.name).name
+    return hashlib.sha256(name.encode() + b"\0" + data).hexdigest()[:24]
 
 
 # ------------------------------------------------------------------------------------- looking into foreign records

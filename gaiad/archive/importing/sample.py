@@ -16,11 +16,13 @@ from gaiad.archive.importing.json_stream import (
     lenient_text,
 )
 from gaiad.archive.importing.source import Source
+from gaiad.archive.reading.reader import SCHEMA_SUFFIXES
 
 Form = Literal["array", "object", "lines", "sqlite", "html", "xml", "text", "binary", "empty"]
 _HEAD_BYTES = 64 * 1024
 _FIRST_RECORDS = 3
-_FIRST_LINES = 40
+_FIRST_LINES = 200  # a session may begin with many lines of the program's own
+_FIRST_LINES_BYTES = 8 * 1024 * 1024
 _EMPTY = (b"{}", b"[]")
 _NUMBERS_OR_WORDS = re.compile(rb"(?:-?\d[\d.eE+-]*|null|true|false)\s*[,\]]")
 LINE_MAX_BYTES = RECORD_MAX_BYTES
@@ -81,7 +83,7 @@ class Sample:
     def _object_or_lines(self, start: bytes) -> Form:
         lines = [line for line in start.splitlines()[:6] if line.strip()]
         whole = len(self.head) < _HEAD_BYTES
-        if self.source.suffix in (".jsonl", ".ndjson") and (self._any_line_is_json(start) or len(lines) > 1):
+        if self.source.suffix in (".jsonl", ".ndjson"):
             return "lines"
         if len(lines) > 1 and all(line.startswith(b"{") for line in lines[: 2 if whole else 1]):
             return "lines" if any(_is_json_object(line) for line in lines) else "object"
@@ -102,10 +104,13 @@ class Sample:
             return []
         most = _FIRST_LINES if self.form == "lines" else _FIRST_RECORDS
         found: list[ExportRecord] = []
+        size = 0
         try:
             for each in self.records():
-                found += [each] if isinstance(each, ExportRecord) else []
-                if len(found) == most:
+                if isinstance(each, ExportRecord):
+                    found.append(each)
+                    size += len(each.raw)
+                if len(found) == most or (self.form == "lines" and size > _FIRST_LINES_BYTES):
                     break
         except Unreadable:
             return found  # told when it is read
@@ -206,10 +211,14 @@ def advice(sample: Sample) -> str:
         return "is empty"
     if form == "lines" and not sample.first:
         return "is not JSON that can be read; export it again"
+    if sample.source.suffix in SCHEMA_SUFFIXES:
+        return "is a schema, not a conversation or packet"
     if form in ("object", "array", "xml"):
         return "is neither a known export nor a Transmission Packet; take it as one document with --as document"
     if form == "sqlite":
         return f"is a database of no kind gaiad knows; {_ASK}"
+    if form == "binary" and sample.head.startswith(b"PK"):
+        return "is an archive inside an archive; unpack it and import the file"
     if form == "binary":
         return "is not text; gaiad imports conversations and notes"
     return f"is of no kind gaiad knows; {_ASK}"

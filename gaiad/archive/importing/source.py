@@ -14,6 +14,7 @@ from gaiad.archive.reading.disk import path_text
 
 _CHUNK = 1 << 20
 _PASSED_OVER = frozenset((".git", ".obsidian", ".trash", ".venv", "node_modules", "__pycache__", "__MACOSX"))
+_PROGRAM_FILES = frozenset(("[Content_Types].xml", "META-INF/MANIFEST.MF", "META-INF/container.xml"))  # docx, jar, epub
 _MAX_MEMBERS = 200_000
 _MAX_RATIO = 200  # a chat export packs five to twenty times
 _RATIO_FREE_BYTES = 64 * 1024 * 1024
@@ -155,6 +156,9 @@ def _members(path: Path, label: str, modified_ms: int) -> Iterator[Source | Refu
             members = [each for each in archive.infolist() if not each.is_dir()]
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         yield RefusedPath(label, f"is a damaged zip archive ({error}); download it again")
+        return
+    if any(each.filename in _PROGRAM_FILES for each in members):
+        yield RefusedPath(label, "is a document or program of another kind; gaiad imports conversations and notes")
         return
     if len(members) > _MAX_MEMBERS:
         yield RefusedPath(label, f"holds {len(members):,} files, the limit is {_MAX_MEMBERS:,}")

@@ -99,18 +99,30 @@ _CONVERSATION_KEYS = frozenset(
         "responses",
     )
 )
-_LIST_KEYS = frozenset(("conversations", "chats", "threads", "history"))
+_SPEAKER_KEYS = frozenset(("role", "speaker", "sender", "author", "from"))
 _LOOKED_AT = 20
+_LEVELS = 4
 
 
 def holds_conversations(root: Node) -> bool:
-    """Whether a JSON document is a list of things that look like conversations, at the top or right below it."""
-    if not root.children:
-        return False
-    if root.children[0].name != "item" and root.key not in _LIST_KEYS:
-        listed = [child for child in root.children if child.key in _LIST_KEYS and child.children]
-        return any(holds_conversations(child) for child in listed[:1])
-    items = [child for child in root.children[:_LOOKED_AT] if child.name == "item" and child.children]
-    return bool(items) and all(
-        any(inner.key in _CONVERSATION_KEYS and inner.children for inner in item.children) for item in items
-    )
+    """Whether a document lists things that look like conversations, at the top or some levels below it."""
+    level = [root]
+    for _ in range(_LEVELS):
+        if any(_lists_conversations(node) for node in level):
+            return True
+        level = [child for node in level for child in node.children[:_LOOKED_AT] if child.children]
+    return False
+
+
+def _lists_conversations(node: Node) -> bool:
+    members = [child for child in node.children[:_LOOKED_AT] if child.children]
+    found = sum(_is_conversation(member) for member in members)
+    return found > len(members) / 2 and (found > 1 or members[0].name == "item")
+
+
+def _is_conversation(node: Node) -> bool:
+    """An object with messages, or a bare list of them."""
+    if any(child.key in _CONVERSATION_KEYS and not child.text.value for child in node.children):
+        return True
+    items = node.children[:_LOOKED_AT]
+    return all(item.name == "item" and any(each.key in _SPEAKER_KEYS for each in item.children) for item in items)

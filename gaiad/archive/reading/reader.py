@@ -79,7 +79,7 @@ ID_MAX_CHARS = 200
 TOPIC_MAX_WORDS = 12
 MANY = "holds many conversations, not one packet"
 _READ = frozenset((".xml", ".json"))
-_SCHEMA = frozenset((".xsd", ".dtd", ".rng", ".rnc", ".xsl", ".xslt"))
+SCHEMA_SUFFIXES = frozenset((".xsd", ".dtd", ".rng", ".rnc", ".xsl", ".xslt"))
 _UNFINISHED = frozenset(
     (".part", ".tmp", ".temp", ".crdownload", ".download", ".partial", ".swp", ".swo", ".bak", ".orig")
 )
@@ -94,7 +94,7 @@ def ignored_reason(name: str) -> str:
         return "hidden file"
     if base.endswith("~") or base.startswith("#") or suffix in _UNFINISHED:
         return "backup or unfinished file of another program"
-    if suffix in _SCHEMA:
+    if suffix in SCHEMA_SUFFIXES:
         return f"{suffix} is a schema, not a packet"
     if suffix not in _READ:
         return f"{suffix or 'no'} extension; packets are .xml or .json"

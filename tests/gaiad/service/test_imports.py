@@ -11,6 +11,8 @@ from gaiad.archive.archive import LocalArchive
 from gaiad.archive.importing.importer import ImportOptions
 from gaiad.base.errors import NotFound
 from gaiad.base.ports import RequestContext
+from gaiad.service.imports import ImportTally
+from gaiad.wire.ingest import ImportOutcome
 from tests.makers.exports import chatgpt
 
 
@@ -47,6 +49,33 @@ async def test_an_import_broken_off_anywhere_goes_on_and_tells_each_conversation
             break
     assert told == ["accepted"] * 150
     assert (await archive.counts())["packets"] == 150
+
+
+def test_the_summary_proposes_questions_that_a_person_would_ask() -> None:
+    def brought(kind: str, title: str, said: int, first: str = "2024-03-04T00:00:00Z") -> ImportOutcome:
+        rest = {"last_message": first, "packet_id": "p", "outcome": "accepted", "path": "f", "conversation_id": "c"}
+        return ImportOutcome(
+            kind=kind, title=title, first_message=first, user_messages=said, assistant_messages=said, **rest
+        )
+
+    tally = ImportTally()
+    for outcome in (
+        brought("specstory", "the code in my notes", 90),
+        brought("chatgpt", "Hello", 80),
+        brought("chatgpt", "Fix src/pump.py for the bilge", 70),
+        brought("chatgpt", "Painting the hull.", 60),
+        brought("claude_ai", "How deep is the harbour?", 50, "2024-05-01T00:00:00Z"),
+        brought("packet", "A record", 0),
+        brought("note", "Rope", 0),
+    ):
+        tally.add(outcome)
+    summary = tally.summary(dry_run=False)
+    assert (summary.conversations, summary.notes, summary.packets) == (5, 1, 1)
+    assert summary.questions == [
+        'What did we say about "Painting the hull"?',
+        "How deep is the harbour?",
+        "What did we talk about in March 2024?",
+    ]
 
 
 async def test_which_files_of_a_folder_are_exports(open_archive: Callable[..., Any], tmp_path: Path) -> None:

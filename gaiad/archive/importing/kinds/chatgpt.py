@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gaiad.archive.importing.json_stream import Unreadable, json_value
 from gaiad.archive.importing.kind import active_branch, as_dict, as_list, as_text, dicts, joined, named, of_records
 from gaiad.archive.importing.sample import ExportRecord, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
@@ -104,6 +105,8 @@ def _read(name: str, node: dict[str, Any], left_out: Counter[str]) -> Message | 
         role = ""
     elif kind in _THOUGHTS or as_text(message.get("channel")) == "analysis":
         reason, role = "thoughts", ""
+    elif role == "assistant" and (written := _canvas(text) if recipient.startswith("canmore.") else ""):
+        text, speaker, part = written, "tool", "artifact"
     elif recipient in _CODE_RUNNERS and role == "assistant":
         text, speaker, part = _fenced(text, "python"), "tool", "artifact"
     elif recipient != "all":
@@ -178,6 +181,18 @@ def _shown_mark(found: re.Match[str]) -> str:
             return ""
         return values[1] if len(values) > 1 else ""
     return ""
+
+
+def _canvas(text: str) -> str:
+    """The document that a call to the canvas writes, with its name; "" for a comment on one."""
+    try:
+        call = as_dict(json_value(text.encode()))
+    except Unreadable:
+        return ""
+    pieces = (as_text(each.get("replacement")) for each in dicts(call.get("updates")))
+    written = as_text(call.get("content")) or joined(pieces)
+    kind, _, language = as_text(call.get("type")).partition("/")
+    return joined((as_text(call.get("name")), _fenced(written, language) if kind == "code" else written))
 
 
 def _fenced(text: str, language: str) -> str:

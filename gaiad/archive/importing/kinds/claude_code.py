@@ -86,7 +86,14 @@ def _lines(sample: Sample) -> Iterable[ExportRecord | Problem]:
 
 
 def _slim(line: dict[str, Any]) -> dict[str, Any]:
-    """The line without what tools answered and what hooks reported: that may be most of a long session."""
+    """The line without what tools answered and what hooks reported: that may be most of a long session.
+
+    A prompt typed while the assistant works is logged as an attachment; it becomes a line of the user.
+    """
+    queued = as_dict(line.get("attachment"))
+    if queued.get("type") == "queued_command" and queued.get("commandMode", "prompt") == "prompt":
+        typed = {"role": "user", "content": queued.get("prompt")}
+        return {**line, "type": "user", "attachment": None, "isMeta": queued.get("isMeta"), "message": typed}
     if line.get("type") not in (*_SPOKEN, "summary", "custom-title", "ai-title", "system"):
         return {"type": line.get("type"), "uuid": line.get("uuid"), "parentUuid": line.get("parentUuid")}
     message = as_dict(line.get("message"))
@@ -173,11 +180,11 @@ def _said(line: dict[str, Any], number: int, left_out: Counter[str]) -> Iterator
         left_out["errors of the service"] += 1
         return
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else dicts(content)
-    texts = [
-        _typed(as_text(block.get("text")), left_out) if role == "user" else as_text(block.get("text"))
-        for block in blocks
-        if block.get("type") == "text"
-    ]
+    texts = [as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
+    if role == "user":
+        if texts and _COMMAND.match(texts[0]):
+            texts = texts[:1]  # what follows is the text that the command stands for
+        texts = [_typed(text, left_out) for text in texts]
     images = [
         named("image", as_text(as_dict(block.get("source")).get("media_type")))
         for block in blocks

@@ -8,7 +8,7 @@ program writes context in that name.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gaiad.archive.importing.json_stream import Unreadable, json_value
@@ -24,6 +24,7 @@ _PREAMBLE = re.compile(
     r"subagent_notification|INSTRUCTIONS|user_shell_command|model_switch)\b|# AGENTS\.md instructions)"
 )
 _ELEMENT = re.compile(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*</\1>\s*", re.DOTALL)
+_IMAGE_TAG = re.compile(r"\s*</?image\b[^>]*>\s*")
 _REQUEST = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CALL_KEYS = ("command", "cmd", "query", "path", "input")
@@ -112,7 +113,8 @@ class _Rollout:
     def _event(self, payload: dict[str, Any], time: str) -> None:
         kind = payload.get("type")
         if kind == "user_message":
-            images = [named("image", str(each).rpartition("/")[2]) for each in as_list(payload.get("local_images"))]
+            local = [str(each).rpartition("/")[2] for each in as_list(payload.get("local_images"))]
+            images = [named("image", each) for each in local or [""] * len(as_list(payload.get("images")))]
             self._say("event", "user", as_text(payload.get("message")), time, images)
         elif kind == "agent_message":
             self._say("event", "assistant", as_text(payload.get("message")), time)
@@ -122,12 +124,12 @@ class _Rollout:
             item = as_dict(payload.get("item"))
             role = {"UserMessage": "user", "AgentMessage": "assistant"}.get(as_text(item.get("type")))
             if role:
-                self._say("completed", role, _content(item), time)
+                self._say("completed", role, _content(item), time, _images(item))
 
     def _item(self, item: dict[str, Any], time: str) -> None:
         kind, role = item.get("type"), as_text(item.get("role"))
         if kind in ("message", None) and role in ("user", "assistant"):
-            self._say("item", role, _content(item), time)
+            self._say("item", role, _content(item), time, _images(item))
         elif kind == "message":
             self.left_out["instructions of the program"] += 1
         elif kind == "reasoning":
@@ -135,7 +137,7 @@ class _Rollout:
         elif kind in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_call"):
             self._call(item, time)
 
-    def _say(self, stream: str, role: str, text: str, time: str, images: Iterable[str] = ()) -> None:
+    def _say(self, stream: str, role: str, text: str, time: str, images: Sequence[str] = ()) -> None:
         if role == "user":
             if _PREAMBLE.match(text):
                 self.left_out["instructions of the program"] += 1
@@ -145,7 +147,7 @@ class _Rollout:
         key = (role, " ".join(text.split()))
         told = self._told.setdefault(stream, Counter())
         told[key] += 1
-        if not key[1] or told[key] <= self._taken[key]:
+        if not (key[1] or images) or told[key] <= self._taken[key]:
             return
         self._taken[key] += 1
         number = len(self.messages)
@@ -197,12 +199,18 @@ def _content(item: dict[str, Any]) -> str:
     content = item.get("content")
     if isinstance(content, str):
         return content
-    return joined(
-        named("image", "")
-        if block.get("type") == "input_image" and block.get("image_url")
-        else as_text(block.get("text")) or as_text(block.get("output_text"))
-        for block in dicts(content)
-    )
+    texts = (as_text(block.get("text")) or as_text(block.get("output_text")) for block in dicts(content))
+    return joined(text for text in texts if not _IMAGE_TAG.fullmatch(text))
+
+
+def _images(item: dict[str, Any]) -> list[str]:
+    """Images of a message, without names: it holds their bytes alone."""
+    kinds = ("input_image", "image", "local_image")
+    return [named("image", "") for block in dicts(item.get("content")) if block.get("type") in kinds and _shown(block)]
+
+
+def _shown(block: dict[str, Any]) -> bool:
+    return bool(block.get("image_url") or block.get("path"))
 
 
 def _call_text(item: dict[str, Any]) -> str:

@@ -61,7 +61,8 @@ def _message(name: str, given: dict[str, Any]) -> Message | None:
         named("image" if each.get("type") == "image" else "file", as_text(each.get("name")))
         for each in dicts(given.get("files"))
     ]
-    text = joined((_FOLDED.sub("", as_text(given.get("content"))), "\n".join(files)))
+    said = as_text(given.get("content")) or _parts(given.get("content"))
+    text = joined((_FOLDED.sub("", said), "\n".join(files)))
     if role not in ("user", "assistant") or not text:
         return None
     model = as_text(given.get("model")) if role == "assistant" else ""
@@ -180,6 +181,8 @@ CHATBOT_UI = of_records("chatbot_ui", "Chatbot UI export", _matches_chatbot_ui, 
 
 # Grok's data export (prod-grok-backend.json): {"conversations": [{"conversation", "responses"}]}.
 
+_RENDERED = re.compile(r"[ \t]*<grok:render\b[^>]*>.*?</grok:render>|</?xaiArtifact\b[^>]*>", re.DOTALL)
+
 
 def _matches_grok(record: ExportRecord) -> bool:
     value = as_dict(record.value)
@@ -223,7 +226,7 @@ def _message_grok(name: str, given: dict[str, Any]) -> Message | None:
         named("file", each if isinstance(each, str) else as_text(as_dict(each).get("file_name")))
         for each in given.get("file_attachments") or []
     ]
-    text = joined((as_text(given.get("message")), "\n".join(files)))
+    text = joined((_RENDERED.sub("", as_text(given.get("message"))), "\n".join(files)))
     if not text:
         return None
     return Message(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind
+from gaiad.archive.importing.kind import Item, Kind, same_file
 from gaiad.archive.importing.local_times import local_time
 from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
@@ -55,6 +55,7 @@ def _read(sample: Sample) -> Iterator[Item]:
             for name, values in (
                 ("alias", tuple(fields.get("aliases", []))),
                 ("link", tuple(dict.fromkeys(each.strip() for each in _LINK.findall(body)))),
+                ("begins", (same_file(sample, data),)),
             )
             if values
         },

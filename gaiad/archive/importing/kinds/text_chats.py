@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind
+from gaiad.archive.importing.kind import Item, Kind, same_file
 from gaiad.archive.importing.local_times import local_time
 from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
@@ -205,7 +205,8 @@ _THEIRS = frozenset(
 )  # fmt: skip
 _NAMES = "|".join(sorted(_MINE | _THEIRS, key=len, reverse=True))
 _TRANSCRIPT_TURN = re.compile(
-    r"^[ \t]*(?:\[(?P<before>[^\]\n]{4,40})\][ \t]*)?(?P<mark>#{1,6}[ \t]+)?(?:[^\w\s\[*_#+•>-]{1,4}[ \t]+)?"
+    r"^[ \t]*(?:(?:\[(?P<before>[^\]\n]{4,40})\]|(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?Z?))[ \t]*)?"
+    r"(?P<mark>#{1,6}[ \t]+)?(?:[^\w\s\[*_#+•>-]{1,4}[ \t]+)?"
     rf"(?P<bold>\*\*|__)?(?P<name>{_NAMES})(?:\*\*|__)?"
     r"(?:[ \t]*[\[(](?P<time>[^\])\n]{4,40})[\])])?[ \t]*"
     r"(?P<colon>:(?:\*\*|__)?|(?:\*\*|__):|(?:\*\*|__)?[ \t]*$)[ \t]*(?P<rest>.*)$",
@@ -213,7 +214,7 @@ _TRANSCRIPT_TURN = re.compile(
 )
 
 
-_FRONT_LINE = re.compile(r"^(title|date):[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
+_FRONT_LINE = re.compile(r"^(title|date|created):[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
 
 
 def _turns(text: str) -> list[tuple[str, str, int, int]]:
@@ -221,7 +222,7 @@ def _turns(text: str) -> list[tuple[str, str, int, int]]:
     return [
         (
             "user" if line["name"].lower() in _MINE else "assistant",
-            line["time"] or line["before"] or "",
+            line["time"] or line["before"] or line["stamp"] or "",
             line.start(),
             line.start("rest"),
         )
@@ -259,6 +260,7 @@ def _read_transcript(sample: Sample) -> Iterator[Item]:
     stem = PurePosixPath(sample.source.name).stem
     lead = [line.lstrip("# ").strip() for line in text[: turns[0][2]].splitlines() if line.startswith("# ")]
     front = dict(_FRONT_LINE.findall(text[: turns[0][2]])) if text.startswith("---\n") else {}
+    dated = local_time(front.get("date") or front.get("created", ""), sample.zone)
     told = front.get("title") or (lead[0] if lead else "")
     yield Conversation(
         kind="transcript",
@@ -266,8 +268,9 @@ def _read_transcript(sample: Sample) -> Iterator[Item]:
         title=told or stem.replace("-", " ").replace("_", " "),
         messages=messages,
         raw=data,
-        created=local_time(front.get("date", ""), sample.zone) or iso_time(sample.source.modified_ms),
+        created=dated or iso_time(sample.source.modified_ms),
         updated=iso_time(sample.source.modified_ms),
+        labels={"begins": (same_file(sample, data),)},
     )
 
 

@@ -65,6 +65,34 @@ async def test_claude_code_joins_the_lines_of_a_message_and_leaves_out_what_was_
     ]
 
 
+async def test_claude_code_a_prompt_typed_meanwhile_is_the_persons_and_a_commands_own_text_is_not(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    def queued(prompt: Any, name: str, mode: str = "prompt") -> dict[str, Any]:
+        told = {"type": "queued_command", "prompt": prompt, "commandMode": mode}
+        return {**line("user", "", name), "type": "attachment", "attachment": told}
+
+    expanded = [{"type": "text", "text": "<command-message>tidy</command-message>"}, {"type": "text", "text": "Tidy."}]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    session = [
+        line("user", "Paint the hull.", "1"),
+        {"type": "queue-operation", "operation": "enqueue", "content": "Blue, please.", "sessionId": "s-1"},
+        queued("Blue, please.", "2"),
+        queued([image, {"type": "text", "text": "Like this."}], "3"),
+        queued("<task-notification>done</task-notification>", "4", "task-notification"),
+        line("user", expanded, "5"),
+        line("assistant", [{"type": "text", "text": "Painted."}], "6", "1"),
+        line("assistant", "No response requested.", "7", "6") | {"message": {"model": "<synthetic>", "content": "-"}},
+    ]
+    (outcome,) = await run_import(put("s.jsonl", session))
+    assert await said(archive, outcome) == [
+        ("user", "Paint the hull."),
+        ("user", "Blue, please."),
+        ("user", "Like this.\n\n[image: image/png]"),
+        ("assistant", "Painted."),
+    ]
+
+
 async def test_claude_code_a_prompt_taken_back_and_its_answer_are_another_branch(
     archive: LocalArchive, run_import: Any, put: Put
 ) -> None:
@@ -165,6 +193,29 @@ async def test_codex_what_the_program_writes_in_the_persons_name_is_left_out(run
     assert (outcome.conversation_id, outcome.title) == ("019fd5fb-6ab4", "Trim the jib.")
     assert (outcome.user_messages, outcome.assistant_messages) == (2, 1)
     assert outcome.left_out == {"instructions of the program": 1}
+
+
+async def test_codex_a_message_with_a_picture_is_told_once(archive: LocalArchive, run_import: Any, put: Put) -> None:
+    def pictured(*texts: str) -> dict[str, Any]:
+        image = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+        before, after = ({"type": "input_text", "text": f"<{mark}>"} for mark in ("image name=[Image #1]", "/image"))
+        words = [{"type": "input_text", "text": text} for text in texts]
+        return envelope("response_item", type="message", role="user", content=[before, image, after, *words])
+
+    lines = [
+        envelope("session_meta", id="c-9"),
+        pictured("What is this knot?"),
+        envelope("event_msg", type="user_message", message="What is this knot?", local_images=["/tmp/knot.png"]),
+        item("assistant", "A bowline."),
+        pictured(),
+        envelope("event_msg", type="user_message", message="", images=["data:image/png;base64,AA=="]),
+    ]
+    (outcome,) = await run_import(put("rollout-x.jsonl", lines))
+    assert await said(archive, outcome) == [
+        ("user", "What is this knot?\n\n[image: unnamed]"),
+        ("assistant", "A bowline."),
+        ("user", "[image: unnamed]"),
+    ]
 
 
 async def test_codex_of_the_old_form_and_subagents_apart(archive: LocalArchive, run_import: Any, put: Put) -> None:

@@ -144,3 +144,34 @@ async def test_instructions_as_the_exports_of_2023_have_them(archive: LocalArchi
     (outcome,) = await run_import(put("conversations.json", [chatgpt(told, question)]))
     assert [page.text for page in await pages(archive, outcome)] == ["I sail.\n\nBe brief.", "Which knot?"]
     assert outcome.user_messages == 1
+
+
+async def test_a_canvas_document_is_kept_and_a_spoken_conversation_reads_as_one(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    def call(name: str, parent: str, tool: str, given: str) -> dict[str, Any]:
+        return node(name, parent, "assistant", "", content={"content_type": "code", "text": given}, recipient=tool)
+
+    def spoken(text: str, direction: str) -> dict[str, Any]:
+        sound = {"content_type": "audio_asset_pointer", "asset_pointer": f"sediment://{direction}"}
+        words = {"content_type": "audio_transcription", "text": text, "direction": direction}
+        return {"content_type": "multimodal_text", "parts": [words, sound]}
+
+    letter = '{"name": "Letter", "type": "document", "content": "Dear harbour master,"}'
+    tree = [
+        node("q", "root", "user", "", content=spoken("Write to the harbour master.", "in")),
+        call("c", "q", "canmore.create_textdoc", letter),
+        node("t", "c", "tool", "Successfully created text document."),
+        call("u", "t", "canmore.update_textdoc", '{"updates": [{"pattern": "Dear", "replacement": "Good day,"}]}'),
+        call("m", "u", "canmore.comment_textdoc", '{"comments": []}'),
+        node("a", "m", "assistant", "", content=spoken("It is written.", "out")),
+    ]
+    (outcome,) = await run_import(put("conversations.json", [chatgpt(*tree)]))
+    assert (outcome.user_messages, outcome.assistant_messages) == (1, 1)
+    assert outcome.left_out == {"tool results": 1, "tool calls": 1}
+    assert [(page.speaker, page.text) for page in await pages(archive, outcome)] == [
+        ("user", "Write to the harbour master.\n\n[audio: in]"),
+        ("tool", "Letter\n\nDear harbour master,"),
+        ("tool", "Good day,"),
+        ("assistant", "It is written.\n\n[audio: out]"),
+    ]

@@ -25,15 +25,16 @@ async def test_open_webui(archive: LocalArchive, run_import: Any, put: Put) -> N
         "q": {"id": "q", "parentId": None, "role": "user", "content": "Depth?", "timestamp": 1_700_000_000},
         "a": {"id": "a", "parentId": "q", "role": "assistant", "content": f"{folded}Four.", "model": "m"},
         "b": {"id": "b", "parentId": "q", "role": "assistant", "content": "Five.", "timestamp": 1_700_000_009},
+        "r": {"id": "r", "parentId": "a", "role": "user", "content": [{"type": "text", "text": "At ebb?"}]},
     }
-    chat = {"title": "Depth", "models": ["m"], "history": {"currentId": "a", "messages": messages}}
+    chat = {"title": "Depth", "models": ["m"], "history": {"currentId": "r", "messages": messages}}
     (outcome,) = await run_import(put("chats.json", [{"id": "w-1", "title": "Depth", "chat": chat}]))
     assert (outcome.kind, outcome.conversation_id, outcome.first_message) == (
         "open_webui",
         "w-1",
         "2023-11-14T22:13:20Z",
     )
-    assert await said(archive, outcome) == [("user", "Depth?"), ("assistant", "Four.")]
+    assert await said(archive, outcome) == [("user", "Depth?"), ("assistant", "Four."), ("user", "At ebb?")]
 
 
 async def test_librechat_nested_and_flat(archive: LocalArchive, run_import: Any, put: Put) -> None:
@@ -73,10 +74,11 @@ async def test_grok(archive: LocalArchive, run_import: Any, put: Put) -> None:
         stamp = {"$date": {"$numberLong": str(1_709_510_400_000 + ms)}}
         return {"response": {"_id": text, "sender": sender, "message": text, "create_time": stamp, "model": "grok-9"}}
 
+    mark = '<grok:render type="render_inline_citation"><argument name="citation_id">3</argument></grok:render>'
     about = {"id": "x-1", "title": "Mast", "create_time": "2024-03-04T00:00:00.000Z"}
     export = {
         "conversations": [
-            {"conversation": about, "responses": [told("ASSISTANT", "Ash.", 9), told("human", "Wood?", 1)]}
+            {"conversation": about, "responses": [told("ASSISTANT", f"Ash {mark}.", 9), told("human", "Wood?", 1)]}
         ]
     }
     (outcome,) = await run_import(put("prod-grok-backend.json", {**export, "projects": [], "tasks": []}))

@@ -20,11 +20,21 @@ Put = Callable[[str, Any], Path]
 async def test_what_looks_like_conversations_is_never_one_packet(
     archive: LocalArchive, run_import: Any, put: Put
 ) -> None:
-    unknown = put("chats.json", [{"id": 1, "messages": [{"role": "user", "content": "Hello."}]}])
-    (outcome,) = await run_import(unknown, as_document=True)
-    assert outcome.outcome == "refused"
-    assert "holds many conversations" in outcome.reason
+    said = [{"role": "user", "content": "Hello."}]
+    exports = (
+        [{"id": 1, "messages": said}],
+        {"items": [{"title": "One", "messages": said}, {"title": "Two", "messages": []}]},
+        {"account": {"data": [{"turns": said}, {"turns": said}]}},
+        {"first": said, "second": said},
+    )
+    for number, export in enumerate(exports):
+        (outcome,) = await run_import(put(f"chats-{number}.json", export), as_document=True)
+        assert outcome.outcome == "refused"
+        assert "holds many conversations" in outcome.reason
     assert (await archive.counts())["packets"] == 0
+    report = {"decisions": [{"text": "Paint it."}], "risks": [{"text": "Rain."}], "log": {"messages": said}}
+    (taken,) = await run_import(put("report.json", report), as_document=True)
+    assert taken.outcome == "accepted"
 
 
 async def test_a_document_is_taken_only_when_it_is_asked_for(run_import: Any, put: Put, make_packet: Any) -> None:
@@ -44,6 +54,8 @@ async def test_a_document_is_taken_only_when_it_is_asked_for(run_import: Any, pu
         ("empty.json", "", "is empty"),
         ("picture.json", b"\x89PNG\0\0\0", "is not text"),
         ("letter.txt", "Dear Anna,\n\nall is well.\n", "is of no kind gaiad knows"),
+        ("packet.xsd", "<?xml version='1.0'?><schema/>", "is a schema"),
+        ("inner.bin", b"PK\x07\x08\0\0", "is an archive inside an archive"),
         ("broken.json", '{"title": ', "not well-formed JSON"),
         ("broken.zip", b"PK\x03\x04 but no more", "damaged zip"),
         ("other.db", b"SQLite format 3\0" + bytes(100), "damaged database"),
@@ -101,6 +113,24 @@ async def test_too_many_nodes_too_long_or_too_deep_is_one_line_and_the_rest_is_r
     outcomes = await run_import(put("conversations.json", f"[{','.join(records)}]"))
     assert [each.outcome for each in outcomes] == ["accepted", "failed", "failed"]
     assert all("\n" not in each.reason for each in outcomes)
+
+
+async def test_a_zip_that_is_an_office_document_is_refused_whole(run_import: Any, tmp_path: Path) -> None:
+    path = tmp_path / "letter.docx"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("[Content_Types].xml", "<Types/>")
+        made.writestr("word/document.xml", "<document>Dear Anna</document>")
+    (outcome,) = await run_import(path)
+    assert (outcome.outcome, outcome.path) == ("refused", str(path))
+    assert "of another kind" in outcome.reason
+
+
+async def test_a_session_is_recognised_behind_long_and_many_lines_of_the_program(run_import: Any, put: Put) -> None:
+    said = {"type": "user", "sessionId": "s", "uuid": "u", "timestamp": "2025-01-01T00:00:00Z"}
+    said["message"] = {"role": "user", "content": "Hello."}
+    begun = [{"type": "progress", "data": "x" * 100_000}, *[{"type": "queue-operation"}] * 100]
+    (outcome,) = await run_import(put("s.jsonl", [*begun, said]))
+    assert (outcome.kind, outcome.user_messages) == ("claude_code", 1)
 
 
 async def test_a_zip_bomb_is_not_read_on(run_import: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Markdown: notes, SpecStory, aider, what `llm logs` prints, and transcripts written down by hand."""
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,19 @@ async def test_a_changed_note_is_revised_and_another_of_its_name_is_another(run_
     os.utime(first, (2_000_000_000, 2_000_000_000))
     (again,) = await run_import(first, import_id="imp_2")
     assert (again.outcome, again.packet_id) == ("revised", one.packet_id)
+
+
+async def test_a_note_or_transcript_in_a_zip_is_the_one_in_the_folder(
+    run_import: Any, put: Put, tmp_path: Path
+) -> None:
+    files = [put("vault/Inbox.md", "Buy rope.\n"), put("vault/chat.txt", "User: Which rope?\nAssistant: Hemp.\n")]
+    with zipfile.ZipFile(tmp_path / "vault.zip", "w") as made:
+        for file in files:
+            made.write(file, f"vault/{file.name}")
+    packed = await run_import(tmp_path / "vault.zip")
+    unpacked = await run_import(files[0].parent, import_id="imp_2")
+    assert [each.outcome for each in unpacked] == ["duplicate", "duplicate"]
+    assert {each.packet_id for each in unpacked} == {each.packet_id for each in packed}
 
 
 async def test_specstory(archive: LocalArchive, run_import: Any, put: Put) -> None:
@@ -116,6 +130,8 @@ async def test_transcripts_by_names_and_by_headings(archive: LocalArchive, run_i
     "text",
     [
         "[2024-03-04 10:31] User: Which rope?\n[2024-03-04 10:32] Assistant: Hemp.\n",
+        "2024-03-04 10:31:00 User: Which rope?\n2024-03-04 10:32:00 Assistant: Hemp.\n",
+        "---\ntitle: On ropes\ncreated: 2024-03-04T10:31\n---\n\n### Human\nWhich rope?\n### AI\nHemp.\n",
         "**User** (2024-03-04 10:31):\nWhich rope?\n\n**Assistant** (2024-03-04 10:32):\nHemp.\n",
         "---\ntitle: On ropes\ndate: 2024-03-04 10:31\n---\n\n## 👤 User\n\nWhich rope?\n\n## 🤖 Assistant\n\nHemp.\n",
     ],
