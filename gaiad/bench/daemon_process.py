@@ -14,7 +14,7 @@ from typing import Any
 from gaiad.base.errors import DaemonUnreachable, Unavailable
 from gaiad.client.client import Client
 
-_READY_S = 240.0  # a guard: on a machine with twenty busy processes a start took a minute
+_READY_S = 240.0  # a guard: with twenty busy processes beside it a start took a minute
 
 
 class BenchDaemon:
@@ -28,7 +28,7 @@ class BenchDaemon:
         self._log = (home.parent / f"{home.name}.log").open("ab")
         started = time.perf_counter()
         own = {"GAIAD_HOME": str(home), "XDG_CONFIG_HOME": str(home.parent / f"{home.name}.config")}  # settings and key
-        own["PYTHONFAULTHANDLER"] = "1"  # what kills it, or finds it hung, leaves its stacks in the log
+        own["PYTHONFAULTHANDLER"] = "1"  # its log shows the stacks when it crashes, or hangs and is aborted
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env={**os.environ, **own})
         self.client = Client(home)
         try:
@@ -45,18 +45,22 @@ class BenchDaemon:
                 return
             except DaemonUnreachable:
                 if self._process.poll() is not None or time.perf_counter() - started > _READY_S:
-                    raise Unavailable(self._what_happened()) from None
+                    raise Unavailable(self._why_not_up(time.perf_counter() - started)) from None
                 time.sleep(0.01)
 
-    def _what_happened(self) -> str:
-        """Why it is not ready: how it ended, or where it hangs, with the end of its log."""
-        code = self._process.poll()
-        if code is None:
+    def _why_not_up(self, waited_s: float) -> str:
+        """Whether it exited or hangs, and the end of its log; one that hangs is aborted, which logs its stacks."""
+        status = self._process.poll()
+        how = (
+            f"exited with status {status}"
+            if status is not None
+            else f"gave no answer, and was aborted, after {waited_s:.0f} s"
+        )
+        if status is None:
             self._process.send_signal(signal.SIGABRT)
-            self._process.wait(timeout=30)
-        how = f"hung for {_READY_S:.0f} s" if code is None else f"ended with status {code}"
-        tail = Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-6000:]
-        return f"the daemon under measurement {how} before it was ready:\n{tail}"
+            self._process.wait(timeout=10)
+        tail = Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-8000:]
+        return f"the daemon under measurement did not come up: it {how}:\n{tail}"
 
     def status(self) -> dict[str, Any]:
         """`gaiad status` as a dict."""
