@@ -120,7 +120,7 @@ class _Writer:
 
 
 def _choose(schema: Schema, ids: Sequence[str]) -> Schema | None:
-    """None when nothing can stand there."""
+    """None when nothing can go there."""
     if "anyOf" in schema:
         parts = [part for part in (_choose(one, ids) for one in schema["anyOf"]) if part is not None]
         return {**schema, "anyOf": parts} if parts else None

@@ -1,7 +1,7 @@
 """`gaiad bench retrieval`: how well the archive finds labelled evidence, by turn and by session, or by document.
 
 The real archive in this process, one a conversation, searched as `gaiad search` does. `--ablate` measures again with
-one ingredient of the ranking left out at a time. Every evidence that is missed is told apart by where it was lost.
+one ingredient of the ranking left out at a time. Missed evidence is counted by where it was lost.
 """
 
 import asyncio

@@ -38,7 +38,7 @@ class IdentityCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_card(home: Path, environment: Mapping[str, str]) -> IdentityCard:
-    """The card of a home, with a daemon or without. What is wrong with the files is told, not raised."""
+    """The card of a home, with a daemon or without. Problems with the files are in the card, not raised."""
     folder = owner_folder(environment)
     try:
         standing = look(home, folder, remembered(newest_event(home, IN_FORCE)))

@@ -23,7 +23,7 @@ async def events(exchange: Exchange) -> Reply:
     """Without `?tenant=` every event of the tenants the caller may use, under its own kind; with it the tenant's, and
     the council's of the house, under `council`, `approvals` and `jobs`. The data is the Event either way.
 
-    Goes on after `Last-Event-ID` or `?after=`, else from now. Where events were lost on the way stands `missed`. The
+    Goes on after `Last-Event-ID` or `?after=`, else from now. `missed` marks a place where events were lost. The
     stream of a tenant begins with `following`, so that a page knows when to read again what it shows. The page reads
     scrubbed what was said.
     """

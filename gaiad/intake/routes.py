@@ -181,7 +181,7 @@ async def research(exchange: Exchange) -> Reply:
             try:
                 result = await exchange.service.research(request, call, tell, exchange.channel)
                 events.put_nowait(("result", result))
-            except Exception as error:  # noqa: BLE001  (told to the reader; an unexpected one is logged with its id)
+            except Exception as error:  # noqa: BLE001  (sent to the reader; an unexpected one is logged with its id)
                 events.put_nowait(("error", error_body(error, exchange.request.path)[1]))
 
         tasks.start("run", run())

@@ -73,7 +73,7 @@ def _leading(messages: Sequence[IngestedTurn | TurnMessage]) -> int:
 
 
 def _overlap(kept: Sequence[tuple[str, str]], given: Sequence[tuple[str, str]]) -> tuple[int, int]:
-    """Where in `kept` all of `given` stands, else where its longest beginning is at the end; and how long that is.
+    """Where in `kept` all of `given` is found, else where its longest beginning is at the end; and how long that is.
 
     By Knuth, Morris and Pratt: in one pass, however often the same is said.
     """

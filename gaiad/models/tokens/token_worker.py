@@ -95,7 +95,7 @@ class GgufTokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the file, and of the template where one stands in for the file's own."""
+        """SHA-256 of the file, and of the template where one replaces the file's own."""
         return self._fingerprint
 
     @property
@@ -196,7 +196,7 @@ def _form_text(form: tuple[str, Any, Any]) -> str:
 
 
 def _nesting(value: Any) -> int:
-    """How many dictionaries and lists stand inside one another; stops counting above the limit."""
+    """How deeply dictionaries and lists are nested; stops counting above the limit."""
     depth, layer = 0, [value]
     while layer and depth <= MAX_NESTING:
         inner = [part for part in layer if isinstance(part, dict | list)]
