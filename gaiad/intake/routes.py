@@ -13,7 +13,6 @@ from gaiad.base.tasks import TaskGroup
 from gaiad.intake import (
     chat_routes,
     council_routes,
-    event_routes,
     import_routes,
     memory_routes,
     metrics_routes,
@@ -236,7 +235,6 @@ def table() -> list[Route]:
         Route("POST", "/config/reload", reload_settings, owner="reloading the settings", plain=True),
         Route("GET", "/doctor", doctor, owner="doctor", timed=False, plain=True),
         *import_routes.table(),
-        *event_routes.table(),
         *model_routes.table(),
         *chat_routes.table(),
         *council_routes.table(),
