@@ -116,9 +116,9 @@ def must_be_labelled(request: IngestSession, known: Sequence[SessionTurn]) -> No
         lacking = {*request.classification, *request.policy_tags} - {*turn.classification, *turn.policy_tags}
         if lacking:
             raise Conflict(
-                f"session {turn.session_id!r} is kept without the label {min(lacking)!r}, and what is kept keeps its"
-                " labels: hand over the new turns alone, or the whole under a new sessionId; what is kept can be hidden"
-                " by a label that it has (memory.exclude)"
+                f"session {turn.session_id!r} is stored without the label {min(lacking)!r}, and stored turns keep their"
+                " labels: send only the new turns, or everything under a new sessionId; stored turns can be hidden by a"
+                " label that they have (memory.exclude)"
             )
 
 

@@ -70,7 +70,7 @@ class CrashRecord:
                 f"{request.path}: the tokenizer crashed twice on this request ({known[2]}); change the request"
             )
         if Counter(path for _, path, _ in self._guilty.values())[request.path] >= REQUESTS_OF_A_FILE:
-            raise BadInput(f"{request.path}: the tokenizer crashed on it repeatedly; replace the file or try later")
+            raise BadInput(f"{request.path}: the tokenizer crashed on this file repeatedly; replace it or try later")
 
 
 def _key(request: TokenizerRequest) -> bytes:
@@ -192,7 +192,7 @@ def _form_text(form: tuple[str, Any, Any]) -> str:
     try:
         return _form_encoder.encode((regex, schema, contract)).hex()
     except (OverflowError, TypeError, ValueError) as error:
-        raise BadInput(f"the schema holds a value that is not plain JSON ({error})") from error
+        raise BadInput(f"the schema contains a value that is not plain JSON ({error})") from error
 
 
 def _nesting(value: Any) -> int:
