@@ -20,12 +20,15 @@ run: python       # the daemon in the foreground, its home in GAIAD_HOME or .gai
 	@MEMORY_GAM_ENABLED="$${MEMORY_GAM_ENABLED:-true}" exec "$(PYTHON)" -I gaiad/bootstrap run \
 		--home "$${GAIAD_HOME:-.gaiad}" --samples $(ARGS)
 
+# Daemons that tests start import from bytecode, also where the environment keeps Python from writing it: half the time.
+BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX="$(CURDIR)/.setup/pycache"
+
 test: setup       # ARGS="-k name" and the like go to pytest
-	@"$(PYTHON)" -I gaiad/bootstrap vocabularies
-	@.venv/bin/pytest -q -n 4 --dist loadfile $(ARGS)
+	@.venv/bin/python -m tests.makers.provided_vocabularies
+	@$(BYTECODE) .venv/bin/pytest -q -n 4 --dist loadfile $(ARGS)
 
 attack: setup     # the whole campaign of tests/attacks and its table; SHARE=0.1 tries a tenth as often
-	@GAIAD_ATTACK="$(or $(SHARE),1)" .venv/bin/pytest -q --timeout 3600 tests/attacks $(ARGS)
+	@$(BYTECODE) GAIAD_ATTACK="$(or $(SHARE),1)" .venv/bin/pytest -q --timeout 3600 tests/attacks $(ARGS)
 
 lint: setup
 	.venv/bin/ruff check .
@@ -39,7 +42,7 @@ docs: setup       # rewrite the generated parts of README and docs
 bench: setup      # ARGS go to gaiad bench
 	@.venv/bin/gaiad bench $(ARGS)
 
-lock: setup       # resolve anew; ARGS="--upgrade" or "--upgrade-package NAME" for newer versions
+lock: setup       # resolve again; ARGS="--upgrade" or "--upgrade-package NAME" for newer versions
 	@"$(PYTHON)" -I gaiad/bootstrap lock $(ARGS)
 
 clean:            # what was built; never .gaiad, where the packets are

@@ -154,7 +154,7 @@ def _table(
     context = FieldReport(
         field="context",
         limit=payload.shares.context,
-        original_tokens=original[1],
+        original_tokens=payload.context_tokens if payload.context_method == "whole" else original[1],
         tokens=payload.context_tokens,
         method=payload.context_method,
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gaiad.bootstrap import vocabularies
-from gaiad.bootstrap.vocabularies import INSIDE, missing, provide_vocabularies, take_packed, take_unpacked
+from tests.makers import provided_vocabularies as vocabularies
+from tests.makers.provided_vocabularies import INSIDE, missing, provide_vocabularies, take_packed, take_unpacked
 
 ENTRY = "llama-cpp-python==9.9.9 \\\n    --hash=sha256:00\n"
 KNOWN = {"small": b"a small vocabulary", "other": b"another one"}

@@ -5,6 +5,7 @@ Nothing is opened here and nothing heavy is imported, for the command line start
 
 import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -94,6 +95,32 @@ def _temporary_socket(root: Path, environment: Mapping[str, str]) -> Path:
     if path.is_absolute() and len(os.fsencode(path)) <= SOCKET_PATH_MAX_BYTES:
         return path
     return Path("/tmp") / f"gaiad-{os.getuid()}" / name
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Put `content` at `path`, whole or not at all and durable when this returns. Raises OSError."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_private_directory(path: Path) -> None:

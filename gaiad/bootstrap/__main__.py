@@ -1,6 +1,5 @@
 """`python -I gaiad/bootstrap` sets up; with `run` it starts a daemon as soon as that can serve and finishes beside it,
-other words going to `gaiad serve`; with `lock` it resolves requirements.lock, other words going to uv; with
-`vocabularies` it provides what only tests need.
+other words going to `gaiad serve`; with `lock` it resolves requirements.lock, other words going to uv.
 """
 
 import os
@@ -15,7 +14,6 @@ from gaiad.bootstrap.children import SetupFailed, work_beside
 from gaiad.bootstrap.registry import write_lock
 from gaiad.bootstrap.state import DEFAULTS, PROGRESS, VENV, begin_progress, note_trouble
 from gaiad.bootstrap.steps import finish, install, is_built, is_finished, set_up, wants_smollm2
-from gaiad.bootstrap.vocabularies import provide_vocabularies
 
 
 def main(arguments: list[str]) -> int:
@@ -23,8 +21,6 @@ def main(arguments: list[str]) -> int:
         match arguments:
             case ["lock", *options]:
                 write_lock(options)
-            case ["vocabularies"]:
-                provide_vocabularies()
             case ["run", *options]:
                 run_daemon(options)
             case ["beside", daemon]:

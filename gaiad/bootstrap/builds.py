@@ -197,5 +197,5 @@ def climb_down(state: dict[str, Any], key: str, entries: list[str], builds: list
         say(f"      this build does not run here ({died})")
         remember(state, rung=number + 1, rung_key=key)
     raise SetupFailed(
-        f"no build of llama.cpp runs on this machine; see {WORK.name}/native.log; `make clean` to try them all again"
+        f"no build of llama.cpp runs on this machine; see {WORK.name}/native.log; `make clean` resets the builds to try"
     )

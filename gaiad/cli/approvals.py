@@ -6,7 +6,7 @@ import click
 
 from gaiad.base.errors import BadInput, Conflict, NotFound
 from gaiad.base.text import marked
-from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.command import Verb, invocation, print_result, tenant_option
 from gaiad.cli.output import FAILED, bold, dim, end, plain, terminal_width, warn, wrap, write_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def approvals(every: bool, limit: int, tenant: str) -> None:
     """List the commands that wait for your approval.
 
     The council proposes a command, reviews it and votes on it; nothing is run before you approve exactly these
-    arguments. The SHA-256 is of them: printf '%s\\0' ARGUMENTS | sha256sum.
+    arguments. Their SHA-256 is what this gives: printf '%s\\0' ARGUMENTS | sha256sum.
     """
     answer = _ask("/approvals/list", {"all": every, "limit": limit, "tenant": tenant})
     if invocation().as_json:
@@ -58,10 +58,7 @@ def approve(name: str, sha256: str, wait: bool, tenant: str) -> None:
         click.echo(approval_text(shown), err=True)
     digest = sha256.lower() or (shown.sha256 if shown else "")
     made = _read(_ask("/approvals/approve", {"id": name, "sha256": digest, "wait": wait, "tenant": tenant}))
-    if invocation().as_json:
-        write_json(made)
-    else:
-        click.echo(outcome_text(made))
+    print_result(made, outcome_text(made))
     if made.state in _BAD:
         end(FAILED)
 
@@ -70,15 +67,12 @@ def approve(name: str, sha256: str, wait: bool, tenant: str) -> None:
 @click.argument("name", metavar="ID")
 @tenant_option
 def deny(name: str, tenant: str) -> None:
-    """Say no to a command: it is never run.
+    """Reject a command: it is never run.
 
     ID is the approval's id or the eight digits shown.
     """
     made = _read(_ask("/approvals/deny", {"id": name, "tenant": tenant}))
-    if invocation().as_json:
-        write_json(made)
-    else:
-        click.echo(f"denied {_digits(made)}; it is not run")
+    print_result(made, f"denied {_digits(made)}; it is not run")
 
 
 def approval_text(found: "Approval") -> str:

@@ -72,7 +72,7 @@ def ask(question: tuple[str, ...], quotes: bool, why: bool, follow: bool | None,
 
     Without QUESTION it is read from standard input.
 
-    Exits 0 whenever the archive gave an answer, be it that nothing was found: see the status. With --exit-status
+    Exits 0 whenever the archive answered, even if nothing was found: see the status. With --exit-status
     NOT_FOUND and CLARIFY exit 3.
     """
     from gaiad.cli.research_text import engine_line, result_text, short_text, summary_line

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.base.errors import BadInput, GaiadError
-from gaiad.cli.command import Verb, VerbGroup, invocation
-from gaiad.cli.output import FAILED, counted, end, plain, warn, write_json
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
+from gaiad.cli.output import FAILED, counted, end, plain, warn
 
 if TYPE_CHECKING:
     from gaiad.ledger.chain import ChainCheck
@@ -51,10 +51,7 @@ def verify(file: str | None, expect: str) -> None:
         verdict = verify_export(Path(file).expanduser(), expected)
     else:
         verdict = verify_home(invocation().find_home().root, expected)
-    if invocation().as_json:
-        write_json(verdict)
-    else:
-        click.echo(verdict_text(verdict))
+    print_result(verdict, verdict_text(verdict))
     if not verdict.ok:
         end(FAILED)
 
@@ -86,10 +83,7 @@ def export(output: str, force: bool) -> None:
         return
     target = Path(output).expanduser()
     rows = _write(target, lines, force)
-    if invocation().as_json:
-        write_json({"path": str(target.absolute()), "rows": rows})
-    else:
-        click.echo(f"{target}: {counted(rows, 'row')}")
+    print_result({"path": str(target.absolute()), "rows": rows}, f"{target}: {counted(rows, 'row')}")
 
 
 def _write(target: Path, lines: Iterator[bytes], force: bool) -> int:
@@ -102,7 +96,7 @@ def _write(target: Path, lines: Iterator[bytes], force: bool) -> int:
                 file.write(line)
                 rows += 1
     except FileExistsError as error:
-        raise BadInput(f"{target}: is there already; choose another --output or add --force") from error
+        raise BadInput(f"{target}: already exists; choose another --output or add --force") from error
     except OSError as error:
         raise GaiadError(f"{target}: cannot be written ({error.strerror}); choose another --output") from error
     return rows

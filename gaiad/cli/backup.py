@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gaiad.base.errors import BadInput, Cancelled, GaiadError
-from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.command import Verb, invocation, print_result, tenant_option
 from gaiad.cli.jobs import job_text
 from gaiad.cli.output import INTERRUPTED, end, plain, table, write_json
 from gaiad.cli.progress import follow_job
@@ -38,7 +38,7 @@ def backup(directory: str) -> None:
 )
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
 def restore(directory: str) -> None:
-    """Put the backup in DIR in place.
+    """Restore the backup in DIR.
 
     What is there now is moved aside within the home and never deleted. The audit is never shortened: where it
     continues the backup's it stays, and notes the restore. It is refused while a job or a turn runs.
@@ -85,10 +85,7 @@ def reindex(detach: bool, tenant: str) -> None:
         job, interrupted = client.reindex(tenant), False
         if not detach:
             job, interrupted = follow_job(client, job, "reindex")
-    if invocation().as_json:
-        write_json(job)
-    else:
-        click.echo(job.job_id if detach else job_text(job))
+    print_result(job, job.job_id if detach else job_text(job))
     if interrupted and job.state == "cancelled":
         end(INTERRUPTED)
     if job.state == "cancelled":

@@ -55,7 +55,7 @@ def bench(
     """Measure speed and memory on this machine.
 
     The measures are embedding, ingest, start and search; the result is a table with the aims. `gaiad models bench`
-    measures a model. A running daemon is left alone; --home has no effect here.
+    measures a model. A running daemon is not touched; --home has no effect here.
 
     `retrieval` needs data of yours, and none of the others runs with it: recall and hits with 95 % intervals, by
     category, and where missed evidence was lost. Nothing of the data is kept.

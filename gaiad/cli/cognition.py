@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
 from gaiad.cli.output import FAILED, cut_line, dim, end, plain, table, write_json
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ def render(prompt: tuple[str, ...], **given: Any) -> None:
         raise click.UsageError("Missing PROMPT: give it as words, or on standard input")
     with invocation().client() as client:
         found = client.render_packet(ChatRequest(message=words, **given | {"depth": given["depth"] or ""}))
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(_rendering_text(found))
+    print_result(found, _rendering_text(found))
 
 
 @cognition.command("list", cls=Verb, example="gaiad cognition list --session garden")
@@ -80,10 +77,7 @@ def show(packet: str, tenant: str) -> None:
     """
     with invocation().client() as client:
         found = client.cognition_packet(packet, tenant)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(_record_text(found))
+    print_result(found, _record_text(found))
 
 
 @cognition.command("replay", cls=Verb, example="gaiad cognition replay 1ab94c2f --generate")
@@ -98,10 +92,7 @@ def replay(packet: str, generate: bool, tenant: str) -> None:
     """
     with invocation().client() as client:
         found = client.replay_packet(packet, tenant, generate=generate)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(_replay_text(found))
+    print_result(found, _replay_text(found))
     if not found.same_prompt or found.differs_at not in (None, -1):
         end(FAILED)
 

@@ -48,6 +48,16 @@ def invocation(context: click.Context | None = None) -> Invocation:
     return (context or click.get_current_context()).find_root().ensure_object(Invocation)
 
 
+def print_result(value: Any, text: str) -> None:
+    """The result of a verb on stdout: `value` as JSON under --json, else `text`."""
+    from gaiad.cli.output import write_json
+
+    if invocation().as_json:
+        write_json(value)
+    else:
+        click.echo(text)
+
+
 def same_place() -> str:
     """The options that a command told of here needs to reach the same memory, " --tenant work"; "" for the defaults."""
     context = click.get_current_context(silent=True)

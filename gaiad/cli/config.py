@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.base.errors import BadInput, ConfigError, DaemonUnreachable, Forbidden
-from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
 from gaiad.cli.output import bold, dim, plain, table, warn, write_json
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def config() -> None:
 def show() -> None:
     """Show every setting in force and where its value comes from.
 
-    With a daemon running these are its settings; else those a daemon started now would have.
+    Shows the running daemon's settings, or those that a daemon started now would have.
     """
     from gaiad.base.config import config_sections, load_config
 
@@ -45,10 +45,10 @@ def show() -> None:
         for key, value in values.items():
             if value != stated.get(section, {}).get(key):
                 sources[f"{section}.{key}"] = "running daemon"
-    if invocation().as_json:
-        write_json({"settings": settings, "sources": sources, "files": [str(file) for file in files], "daemon": daemon})
-    else:
-        click.echo(settings_text(settings, sources))
+    print_result(
+        {"settings": settings, "sources": sources, "files": [str(file) for file in files], "daemon": daemon},
+        settings_text(settings, sources),
+    )
 
 
 def settings_text(settings: Mapping[str, Mapping[str, Any]], sources: Mapping[str, str]) -> str:
@@ -115,10 +115,10 @@ def path() -> None:
 
     mine = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "gaiad" / "config.toml"
     found = {"default": default_file(), "user": mine, "home": invocation().find_home().config_file}
-    if invocation().as_json:
-        write_json({name: str(file) for name, file in found.items()})
-    else:
-        click.echo(table([(name, str(file), "" if file.is_file() else "(not there)") for name, file in found.items()]))
+    print_result(
+        {name: str(file) for name, file in found.items()},
+        table([(name, str(file), "" if file.is_file() else "(not there)") for name, file in found.items()]),
+    )
 
 
 @config.command("check", cls=Verb, example="gaiad config check --json")
@@ -134,23 +134,23 @@ def check() -> None:
     stated = load_config(files)
     for name, model in assign(stated.roles, stated.models.known)[1].items():
         if model.path and not file_of(model).is_file():
-            raise ConfigError(f"model {name}: {model.path} is not there; correct the path, or `gaiad models pull` it")
+            raise ConfigError(
+                f"model {name}: no such file {model.path}; correct the path, or fetch it with `gaiad models pull`"
+            )
     if stated.embedder.kind == "gguf" and not Path(stated.embedder.path).expanduser().is_file():
-        raise ConfigError(f"embedder.path = {stated.embedder.path!r} is not there; correct it")
+        raise ConfigError(f"embedder.path = {stated.embedder.path!r}: no such file; correct the path")
     routing_of(stated)
-    if invocation().as_json:
-        write_json({"ok": True, "files": [str(file) for file in files]})
-    else:
-        click.echo(
-            "settings are fine: " + (", ".join(str(file) for file in files) or "no file of your own, all defaults")
-        )
+    print_result(
+        {"ok": True, "files": [str(file) for file in files]},
+        "settings are fine: " + (", ".join(str(file) for file in files) or "no file of your own, all defaults"),
+    )
 
 
 @config.command("reload", cls=Verb, example="gaiad config reload")
 def reload() -> None:
-    """Have the daemon read its settings again.
+    """Make the daemon reload its settings.
 
-    When they do not fit it keeps the last good ones, and this exits 2.
+    Invalid settings are refused: the daemon keeps the last good ones and this exits 2.
     """
     with invocation().client() as client:
         report = client.reload_config()
@@ -185,10 +185,7 @@ def route(file: str, channel: str | None) -> None:
 
     text = _read(file)
     found = route_once(text, load_config(user_files(invocation().find_home().root, os.environ)), channel or "")
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(routed_text(found))
+    print_result(found, routed_text(found))
 
 
 def _read(file: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.base.errors import Unavailable
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
 from gaiad.cli.output import bold, counted, cut_line, dim, plain, table, terminal_width, warn, write_json
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ def seeds(state: str | None, limit: int, tenant: str) -> None:
     """
     with invocation().client() as client:
         found = client.council.seeds(tenant, limit, state)
-    if invocation().as_json:
-        write_json({"seeds": found})
-    else:
-        click.echo(seeds_text(found, terminal_width()))
+    print_result({"seeds": found}, seeds_text(found, terminal_width()))
 
 
 def seeds_text(found: "list[SeedRecord]", width: int) -> str:
@@ -79,16 +76,13 @@ council.add_command(seeds)
 @council.command("status", cls=Verb, example="gaiad council status --json | jq .quorum")
 @tenant_option
 def status(tenant: str) -> None:
-    """Show who is there, who can vote, and what waits.
+    """Show who is active, who can vote, and what is waiting.
 
     A role is ready, sleeping (its model was unloaded) or inactive (no heartbeat for 90 seconds).
     """
     with invocation().client() as client:
         found = client.council.status(tenant)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(status_text(found))
+    print_result(found, status_text(found))
 
 
 @council.command("log", cls=Verb, example="gaiad council log --json --follow | jq -r '.type + \" \" + .content'")
@@ -102,7 +96,7 @@ def log(follow: bool, after: str, limit: int, heartbeats: bool | None, tenant: s
 
     One message a line: time (UTC), id, role and duty, type, the start of the text. With --json each line
     is a message with the field names of GCP 8.1. ID is a message's full id, or the eight digits shown. With --follow
-    and --after nothing is left out, however much it is.
+    and --after nothing is left out.
     """
     shown = invocation().as_json if heartbeats is None else heartbeats
     if follow:

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.base.errors import ConfigError, GaiadError, Unavailable
-from gaiad.cli.command import Verb, invocation
-from gaiad.cli.output import FAILED, colours, end, plain, warn, write_json
+from gaiad.cli.command import Verb, invocation, print_result
+from gaiad.cli.output import FAILED, colours, end, plain, warn
 from gaiad.wire.status import Check
 
 if TYPE_CHECKING:
     from gaiad.base.config import Config
     from gaiad.base.home import Home
-    from gaiad.wire.status import Check
-
 
 _OLDEST_PYTHON = (3, 11)
 _LOW_DISK_BYTES = 512 * 1024 * 1024
@@ -57,18 +55,18 @@ def check_child(name: str, module: str, arguments: list[str], remedy: str) -> Ch
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Check(name=name, ok=False, detail=f"{module} did not end within {_CHILD_LIMIT_S:g} s", remedy=remedy)
+        return Check(name=name, ok=False, detail=f"{module} did not finish within {_CHILD_LIMIT_S:g} s", remedy=remedy)
     lines = (ended.stderr or ended.stdout if ended.returncode else ended.stdout or ended.stderr).strip().splitlines()
     if ended.returncode == 0:
         return Check(name=name, ok=True, detail=lines[-1] if lines else "works in a child process")
-    said = lines[-1] if lines else "it said nothing"
+    said = lines[-1] if lines else "no output"
     reason = f"killed by signal {-ended.returncode}" if ended.returncode < 0 else f"exit {ended.returncode}"
     return Check(name=name, ok=False, detail=f"{reason}: {said}", remedy=remedy)
 
 
 def check_llama() -> Check:
     """A Q8_0 decode by the llama.cpp built here, in a child process."""
-    return check_child("llama.cpp", "gaiad.models.prove", [], "build it again for this processor: make")
+    return check_child("llama.cpp", "gaiad.models.prove", [], "rebuild it for this processor: make")
 
 
 def check_model(config: "Config") -> Check:
@@ -76,7 +74,7 @@ def check_model(config: "Config") -> Check:
     if config.embedder.kind == "none":
         return Check(name="embedding model", ok=True, detail="none wanted (embedder.kind = none): search is lexical")
     if config.embedder.kind == "minilm":
-        return check_child("embedding model", "gaiad.models.provision", ["--verify"], "make it once: make")
+        return check_child("embedding model", "gaiad.models.provision", ["--verify"], "create it: make")
     path = Path(config.embedder.path).expanduser()
     return Check(
         name="embedding model",
@@ -89,7 +87,7 @@ def check_model(config: "Config") -> Check:
 def check_home(home: "Home") -> Check:
     """The home: there, ours, closed to others."""
     if not home.root.exists():
-        return Check(name="home", ok=True, detail=f"{home.root} is not there yet; gaiad serve makes it")
+        return Check(name="home", ok=True, detail=f"{home.root} does not exist yet; gaiad serve creates it")
     status = home.root.stat()
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.getuid():
@@ -139,26 +137,23 @@ def doctor() -> None:
     """Check what gaiad depends on, say what to fix.
 
     Looks at Python, llama.cpp, the embedding model, settings, home, disk, socket and index. Works without a daemon;
-    with one it adds what the daemon knows. Exits 1 unless all is well.
+    with one it adds what the daemon knows. Exits 1 if a check fails.
     """
     home = invocation().find_home()
     checks = merge(_offline_checks(home), _daemon_checks(home))
     ok = all(check.ok for check in checks)
-    if invocation().as_json:
-        write_json({"ok": ok, "checks": checks})
-    else:
-        click.echo(checks_text(checks))
+    print_result({"ok": ok, "checks": checks}, checks_text(checks))
     if not ok:
         end(FAILED)
 
 
-def merge(own: "list[Check]", daemon: "list[Check]") -> "list[Check]":
+def merge(own: list[Check], daemon: list[Check]) -> list[Check]:
     """Both, each name from the daemon where it has one, for it sees what is in force."""
     names = {check.name for check in daemon}
     return [check for check in own if check.name not in names] + daemon
 
 
-def checks_text(checks: "list[Check]") -> str:
+def checks_text(checks: list[Check]) -> str:
     """A line a check, the remedy under what is not well."""
     width = max(len(check.name) for check in checks)
     lines = []
@@ -168,21 +163,17 @@ def checks_text(checks: "list[Check]") -> str:
         if not check.ok and check.remedy:
             lines.append(f"{'':<{width + 7}}{'→' if colours() else '->'} {plain(check.remedy)}")
     bad = sum(not check.ok for check in checks)
-    return "\n".join([*lines, "", "all is well" if not bad else f"{bad} of {len(checks)} checks need attention"])
+    return "\n".join([*lines, "", "no problems found" if not bad else f"{bad} of {len(checks)} checks need attention"])
 
 
-def _offline_checks(home: "Home") -> "list[Check]":
-    from gaiad.cli.doctor import check_disk, check_home, check_llama, check_model, check_python, load_settings
-
+def _offline_checks(home: "Home") -> list[Check]:
     settings, config = load_settings(home)
     models = [check_llama()] + ([check_model(config)] if config is not None else [])
     return [check_python(), settings, *models, check_home(home), check_disk(home)]
 
 
-def _daemon_checks(home: "Home") -> "list[Check]":
+def _daemon_checks(home: "Home") -> list[Check]:
     """What the daemon finds; without a daemon, which is not a fault, that and the index as the files show it."""
-    from gaiad.wire.status import Check
-
     client = invocation().client()
     try:
         with client:
@@ -200,9 +191,8 @@ def _daemon_checks(home: "Home") -> "list[Check]":
         return [absent, _index(home)]
 
 
-def _index(home: "Home") -> "Check":
+def _index(home: "Home") -> Check:
     from gaiad.cli.offline import check_index
-    from gaiad.wire.status import Check
 
     try:
         return check_index(home)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
 from gaiad.cli.output import counted, cut_line, plain, table, write_json
 
 if TYPE_CHECKING:
@@ -78,10 +78,7 @@ def list_feedback(limit: int, tenant: str) -> None:
     with invocation().client() as client:
         answer = client.post("/feedback/list", {"limit": limit, "tenant": tenant})
     found = convert(answer["feedback"], list[FeedbackRow])
-    if invocation().as_json:
-        write_json({"feedback": found})
-    else:
-        click.echo(feedback_text(found))
+    print_result({"feedback": found}, feedback_text(found))
 
 
 @feedback.command(
@@ -89,22 +86,19 @@ def list_feedback(limit: int, tenant: str) -> None:
 )
 @click.argument("packet_id", metavar="[ID]", default="")
 @click.option("--query", metavar="TEXT", help='Only feedback for this question; "" for feedback on the packet itself.')
-@click.option("--all", "everything", is_flag=True, help="Whatever was said in this memory.")
+@click.option("--all", "everything", is_flag=True, help="All feedback in this memory.")
 @tenant_option
 def reset(packet_id: str, query: str | None, everything: bool, tenant: str) -> None:
     """Delete feedback on a packet, for a question, or on all packets.
 
-    Search then ranks as if it never had been said. --query without ID is that question on whichever packet.
+    Search then ranks as if it had never been given. --query without ID covers that question on every packet.
     """
     if everything is bool(packet_id or query is not None):
         raise click.UsageError("say of which packet or for which --query, or --all for whatever was said")
     body = {"packet_id": packet_id, "query": query, "tenant": tenant}
     with invocation().client() as client:
         answer = client.post("/feedback/reset", body)
-    if invocation().as_json:
-        write_json(answer)
-    else:
-        click.echo(f"{counted(answer['removed'], 'verdict')} forgotten")
+    print_result(answer, f"{counted(answer['removed'], 'verdict')} forgotten")
 
 
 def feedback_text(found: "list[FeedbackRow]") -> str:

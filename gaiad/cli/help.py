@@ -133,7 +133,7 @@ def _is_session(name: str, tenant: str) -> bool:
     """,
 )
 @click.option("--lines", default=_LINES, show_default=True, type=click.IntRange(1), help="Show the last N lines.")
-@click.option("--follow", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Follow until Ctrl-C.")
 def logs(lines: int, follow: bool) -> None:
     """Show the daemon's log: the journal, or the file its output goes to."""
     with invocation().client() as client:

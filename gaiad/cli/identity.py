@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
 from gaiad.cli.output import FAILED, bold, end, plain, table, warn, write_json
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def identity() -> None:
 def show() -> None:
     """Show who GAIA is here, and who signed it."""
     card = _card()
-    if invocation().as_json:
-        write_json(card)
-    else:
-        click.echo(card_text(card))
+    print_result(card, card_text(card))
 
 
 @identity.command("verify", cls=Verb, example="gaiad identity verify --json")

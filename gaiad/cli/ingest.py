@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.base.errors import BadInput, Cancelled, GaiadError
-from gaiad.cli.command import Verb, invocation, tenant_option
+from gaiad.cli.command import Verb, invocation, print_result, tenant_option
 from gaiad.cli.output import FAILED, INTERRUPTED, end, plain, warn, write_json
 from gaiad.cli.progress import Followed, follow_job
 
@@ -40,7 +40,7 @@ def ingest(paths: tuple[str, ...], detach: bool, key: str, tenant: str) -> None:
     XML and JSON; "-" reads one packet from standard input.
 
     Exits 0 when every file was accepted, known already or none of ours (ignored), and 1 when one was quarantined or
-    failed. A path that is not there is exit 2, before anything starts. With --json one object a file, a line each, as
+    failed. A missing path exits 2 before anything starts. With --json one object a file, a line each, as
     they come. Ctrl-C cancels what is left.
     """
     request = _request(paths, tenant, key)
@@ -94,10 +94,7 @@ def _follow(client: "Client", job: "Job") -> tuple[list["IngestOutcome"], Follow
 
 
 def _show_detached(job: "Job") -> None:
-    if invocation().as_json:
-        write_json(job)
-    else:
-        click.echo(job.job_id)
+    print_result(job, job.job_id)
 
 
 def _finish(outcomes: list["IngestOutcome"], followed: Followed) -> None:

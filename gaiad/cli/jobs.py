@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
 from gaiad.cli.output import FAILED, end, plain, table, write_json
 from gaiad.cli.progress import follow_job
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def jobs(context: click.Context) -> None:
-    """List, show and cancel what takes long.
+    """List, show and cancel long-running jobs.
 
     Without a further word: list.
     """
@@ -53,10 +53,7 @@ def show(job_id: str, follow: bool) -> None:
         job = client.job(job_id)
         if follow:
             job = follow_job(client, job, job.kind).job
-    if invocation().as_json:
-        write_json(job)
-    else:
-        click.echo(job_text(job))
+    print_result(job, job_text(job))
     if follow and job.state != "done":
         end(FAILED)
 
@@ -67,10 +64,7 @@ def cancel(job_id: str) -> None:
     """Ask a job to stop at its next step; what it has done stays."""
     with invocation().client() as client:
         job = client.cancel_job(job_id)
-    if invocation().as_json:
-        write_json(job)
-    else:
-        click.echo(f"asked {job.job_id} to stop (it is {job.state})")
+    print_result(job, f"asked {job.job_id} to stop (it is {job.state})")
 
 
 def job_text(job: "Job") -> str:

@@ -17,9 +17,9 @@ from gaiad.cli.output import BROKEN_PIPE, INTERRUPTED, OK, report
 _FIRST = {
     "import": "gaiad.cli.imports:import_",
     "ask": "gaiad.cli.ask:ask",
-    "chat": "gaiad.cli.chat:chat",
+    "chat": "gaiad.cli.chat_loop:chat",
     "search": "gaiad.cli.search:search",
-    "web": "gaiad.cli.web:web",
+    "web": "gaiad.cli.serve:web",
     "status": "gaiad.cli.status:status",
     "models": "gaiad.cli.models:models",
     "serve": "gaiad.cli.serve:serve",

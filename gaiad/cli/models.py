@@ -1,6 +1,9 @@
 """`gaiad models`: which models there are, in the daemon and as files."""
 
 import os
+import re
+import sys
+import time
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
@@ -8,15 +11,122 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.base.errors import BadInput, GaiadError, Unavailable
-from gaiad.cli.command import Verb, VerbGroup, invocation
-from gaiad.cli.models_pull import Watcher, pull
-from gaiad.cli.output import plain, size, table, write_json
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
+from gaiad.cli.output import counted, duration, one_line, plain, size, table, terminal_width
 from gaiad.cli.progress import Bar
 
 if TYPE_CHECKING:
     from gaiad.bench.model import ModelFigures
     from gaiad.models.gguf.gguf_info import GgufInfo
+    from gaiad.models.pulling.pull import Pulled
     from gaiad.wire.status import ModelChoices, ModelStatus, ModelUsed, ProbeReport
+
+
+_BAR_WIDTH = 24
+_SHOW_EVERY_S = 0.1
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad models pull ~/Downloads/qwen.gguf --as qwen
+        gaiad models pull https://example.org/qwen-q8_0.gguf --sha256 9f86d0...
+        gaiad models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
+    """,
+)
+@click.argument("source")
+@click.option("--as", "name", default="", metavar="NAME", help="The model's name here. Default: the file's own.")
+@click.option("--sha256", default="", metavar="HEX", help="The expected hash; any other file is refused.")
+@click.option("--file", default="", metavar="NAME", help="Which file of a hub name: a name, a pattern, or Q4_K_M.")
+@click.option("--revision", default="", metavar="REV", help="Branch, tag or commit of a hub name. Default: main.")
+@click.option(
+    "--force", is_flag=True, help="Download again, and take the name of a file that exists; that one gets another name."
+)
+def pull(source: str, name: str, sha256: str, file: str, revision: str, force: bool) -> None:
+    """Fetch a GGUF into your models folder: from a path, an address, or the hub.
+
+    SOURCE is a path (linked or copied, never moved), an http(s) address, or a hub name: owner/repo, with :FILE or
+    :Q4_K_M when it holds several models. An interrupted download continues where it stopped when the same command runs
+    again. The folder is GAIAD_MODELS, else gaiad/models in your data directory; --home has no effect here.
+    """
+    from gaiad.models.pulling.pull import Wish, pull
+
+    wish = Wish(source=source, name=name, sha256=sha256, file=file, revision=revision, force=force)
+    with Bar("") as bar:
+        pulled = pull(wish, os.environ, Watcher(bar))
+    print_result(pulled, plain(pulled_text(pulled)))
+
+
+def pulled_text(pulled: "Pulled") -> str:
+    """What is here now, and how to use it."""
+    new = [file.how for file in pulled.files if file.how != "present"]
+    what = ", ".join(dict.fromkeys(new)) if new else "is already here; nothing was downloaded"
+    parts = f" in {counted(len(pulled.files), 'file')}" if len(pulled.files) > 1 else ""
+    lines = [
+        f"{pulled.path}: {what}",
+        *(f"{'sha-256':<10} {file.sha256}  {Path(file.path).name}" for file in pulled.files),
+        f"{'size':<10} {size(pulled.bytes)}{parts}",
+        "",
+        "Use it now:",
+        f"    gaiad serve --set roles.lite={_shell(pulled.path)}",
+        "or for good, in config.toml:",
+        *(f"    {line}" for line in settings_text(pulled.name, pulled.path).splitlines()),
+    ]
+    return "\n".join(lines)
+
+
+def settings_text(name: str, path: str) -> str:
+    """The lines of config.toml that make a model known under its name, and a role that uses it."""
+    key = name if _BARE_KEY.fullmatch(name) else _toml(name)
+    return f'[models.known.{key}]\nkind = "gguf"\npath = {_toml(path)}\n\n[roles]\nlite = {_toml(name)}'
+
+
+def _toml(text: str) -> str:
+    """A TOML string; JSON's escapes are TOML's too."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _shell(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
+
+
+def bytes_text(label: str, done: int, total: int, came: int, elapsed_s: float) -> str:
+    """One line: label, bar, sizes, bytes a second and the time left at that rate; `came` in `elapsed_s`."""
+    rate = came / elapsed_s if elapsed_s > 0 else 0.0
+    if total <= 0:
+        return f"{label}: {size(done)}  {size(rate)}/s"
+    filled = _BAR_WIDTH * min(done, total) // total
+    left = f", {duration((total - done) / rate)} left" if rate and done < total else ""
+    return f"{label} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {size(done)} of {size(total)}  {size(rate)}/s{left}"
+
+
+class Watcher:
+    """Lines on stderr, and between them, on a terminal, a bar of bytes; again for every label."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._label = ""
+        self._first = 0
+        self._since = self._next = 0.0
+
+    def say(self, line: str) -> None:
+        self._bar.clear()
+        print(one_line(line), file=sys.stderr)
+
+    def show(self, label: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if label != self._label or done < self._first:
+            self._label, self._first, self._since = label, done, now
+        if now >= self._next:
+            self._next = now + _SHOW_EVERY_S
+            text = bytes_text(plain(label), done, total, done - self._first, now - self._since)
+            self._bar.write(text[: terminal_width()])
+
 
 _ANSWER_SHOWN = 100
 
@@ -35,10 +145,7 @@ def bench(path: Path) -> None:
         found = measure_model(path)
     except (BadInput, Unavailable) as error:
         raise GaiadError(error.message) from error
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(_text(found)))
+    print_result(found, plain(_text(found)))
 
 
 def _text(found: "ModelFigures") -> str:
@@ -67,8 +174,7 @@ def ls() -> None:
 def load(name: str) -> None:
     """Bring a model into memory and wait until it answers.
 
-    NAME is a model's name or a role's. Idle models go to sleep when the memory is not enough for all; a failed one is
-    tried again.
+    NAME is a model's name or a role's. Idle models are unloaded when memory is short; a failed one is tried again.
     """
     with invocation().client() as client:
         _show(client.load_model(name))
@@ -84,16 +190,16 @@ def unload(name: str) -> None:
 
 @click.command("pin", cls=Verb, example="gaiad models pin prime\ngaiad models pin --off prime")
 @click.argument("name")
-@click.option("--off", is_flag=True, help="No longer.")
+@click.option("--off", is_flag=True, help="Let it be unloaded again.")
 def pin(name: str, off: bool) -> None:
-    """Keep a model in memory whatever else is wanted; remembered over restarts."""
+    """Keep a model in memory whatever else is wanted, across restarts too."""
     with invocation().client() as client:
         _show(client.pin_model(name, not off))
 
 
 @click.command("probe", cls=Verb, example="gaiad models probe prime --json | jq .duties")
 @click.argument("name")
-@click.option("--again", is_flag=True, help="Measure though the figures are known.")
+@click.option("--again", is_flag=True, help="Measure again even if figures exist.")
 def probe(name: str, again: bool) -> None:
     """Measure what a model can do, by short tasks that have right answers.
 
@@ -102,10 +208,7 @@ def probe(name: str, again: bool) -> None:
     """
     with invocation().client() as client:
         found = client.probe_model(name, again)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(probe_text(found)))
+    print_result(found, plain(probe_text(found)))
 
 
 def probe_text(found: "ProbeReport") -> str:
@@ -122,10 +225,7 @@ def probe_text(found: "ProbeReport") -> str:
 
 
 def _show(models: "list[ModelStatus]") -> None:
-    if invocation().as_json:
-        write_json([_row(model) for model in models])
-    else:
-        click.echo(plain(models_text(models)))
+    print_result([_row(model) for model in models], plain(models_text(models)))
 
 
 def _row(model: "ModelStatus") -> dict[str, object]:
@@ -170,7 +270,7 @@ def models_text(models: "list[ModelStatus]") -> str:
 @click.argument("what")
 @click.option("--role", default="", metavar="ROLE", help="prime, lite or codemind. Default: all three.")
 def use(what: str, role: str) -> None:
-    """Give a role another model, at once and for good.
+    """Give a role another model, now and from now on.
 
     WHAT is the path of a GGUF, a name from `gaiad models catalogue` (it is fetched), a name of yours, ollama:NAME, or
     the base URL of a compatible server. The model is asked one question; when it answers, the choice is written to the
@@ -178,10 +278,7 @@ def use(what: str, role: str) -> None:
     """
     with invocation().client() as client:
         found = client.use_model(_fetched(_whole(what)), role)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(used_text(found)))
+    print_result(found, plain(used_text(found)))
 
 
 def used_text(found: "ModelUsed") -> str:
@@ -216,10 +313,7 @@ def catalogue() -> None:
     """List well-known models that fit this machine, and model servers found here."""
     with invocation().client() as client:
         found = client.model_choices()
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(choices_text(found)))
+    print_result(found, plain(choices_text(found)))
 
 
 def choices_text(found: "ModelChoices") -> str:
@@ -250,17 +344,14 @@ for _verb in (ls, load, unload, pin, probe, use, catalogue, pull, bench):
 @models.command("info", cls=Verb, example="gaiad models info --json model.gguf | jq .chat_template")
 @click.argument("path", type=click.Path(path_type=Path))
 def info(path: Path) -> None:
-    """Show what a GGUF says of itself, without loading it. A damaged file exits 1."""
+    """Show a GGUF's metadata without loading it. A damaged file exits 1."""
     from gaiad.models.gguf.gguf_info import read_info
 
     try:
         found = read_info(path)
     except BadInput as error:
         raise GaiadError(error.message) from error
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(plain(_info_text(found)))
+    print_result(found, plain(_info_text(found)))
 
 
 def _info_text(found: "GgufInfo") -> str:

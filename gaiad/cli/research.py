@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.cli.ask import question_options, request_from
-from gaiad.cli.command import Verb, VerbGroup, invocation, same_place, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, same_place, tenant_option
 from gaiad.cli.flags import user_zone
 from gaiad.cli.output import dim, plain, table, terminal_width, write_json
 from gaiad.cli.research_text import run_row, run_text
@@ -40,7 +40,7 @@ def research() -> None:
 def start(question: tuple[str, ...], **given: Any) -> None:
     """Start a run in the background and print its ID.
 
-    It is durable at once: what a stop or a crash of the daemon interrupts is run again at its next start.
+    It survives a stop or crash of the daemon: an interrupted run starts over at the next start.
     """
     with invocation().client() as client:
         research_id = client.runs.start(request_from(question, given))
@@ -58,8 +58,8 @@ def start(question: tuple[str, ...], **given: Any) -> None:
 def follow(run: str, tenant: str) -> None:
     """Follow a run, and print its answer at the end.
 
-    Of a run of long ago it is the answer alone. Ctrl-C leaves the run to itself. With --json every event is a line of
-    its own, the last one `result`.
+    Of an old run only the answer is left. Ctrl-C leaves the run going. With --json each event is a line of its own,
+    the last one `result`.
     """
     from gaiad.cli.research_text import engine_line, result_of, result_text, told
 
@@ -95,10 +95,7 @@ def cancel(run: str, tenant: str) -> None:
         cancelled = client.runs.cancel(run, tenant)
     if not cancelled:
         raise Conflict(f"run {run} has already ended; see `gaiad research show {run}{same_place()}`")
-    if invocation().as_json:
-        write_json({"research_id": run, "cancelled": True})
-    else:
-        click.echo(f"broke off {run}")
+    print_result({"research_id": run, "cancelled": True}, f"cancelled {run}")
 
 
 @research.command("forget", cls=Verb, example="gaiad research forget RUN")
@@ -107,14 +104,11 @@ def cancel(run: str, tenant: str) -> None:
 def forget(run: str, tenant: str) -> None:
     """Delete a stored run with its question, answer and payload.
 
-    Packets stay. Old runs go by themselves: research.keep_runs_days, research.keep_runs_max.
+    Packets stay. Old runs are deleted automatically: research.keep_runs_days, research.keep_runs_max.
     """
     with invocation().client() as client:
         client.runs.forget(run, tenant)
-    if invocation().as_json:
-        write_json({"research_id": run, "forgotten": True})
-    else:
-        click.echo(f"forgot {run}")
+    print_result({"research_id": run, "forgotten": True}, f"forgot {run}")
 
 
 @research.command("list", cls=Verb, example="gaiad research list --json | jq '.runs[] | {research_id, outcome}'")
@@ -128,7 +122,7 @@ def list_runs(limit: int, tenant: str) -> None:
 @research.command("review", cls=Verb, example="gaiad research review --done RUN")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many.")
 @click.option("--done", multiple=True, metavar="ID", help="Mark a run as reviewed. Can be repeated.")
-@click.option("--again", multiple=True, metavar="ID", help="Put a run that was ticked off back on the list.")
+@click.option("--again", multiple=True, metavar="ID", help="Put a reviewed run back on the list.")
 @tenant_option
 def review(limit: int, done: tuple[str, ...], again: tuple[str, ...], tenant: str) -> None:
     """List the runs to look at again: PARTIAL, or of low confidence.
@@ -143,10 +137,10 @@ def review(limit: int, done: tuple[str, ...], again: tuple[str, ...], tenant: st
             client.runs.review(run, tenant)
         for run in again:
             client.runs.review(run, tenant, done=False)
-    if invocation().as_json:
-        write_json({"done": done, "again": again})
-    else:
-        click.echo("\n".join([*(f"ticked off {run}" for run in done), *(f"put back {run}" for run in again)]))
+    print_result(
+        {"done": done, "again": again},
+        "\n".join([*(f"reviewed {run}" for run in done), *(f"put back {run}" for run in again)]),
+    )
 
 
 @research.command("show", cls=Verb, example="gaiad research show RUN --payload | jq '.contradictions'")
@@ -162,10 +156,8 @@ def show(run: str, payload: bool, tenant: str) -> None:
         found = client.runs.show(run, tenant)
     if payload:
         write_json(found.payload)
-    elif invocation().as_json:
-        write_json(found)
     else:
-        click.echo(run_text(found, terminal_width()))
+        print_result(found, run_text(found, terminal_width()))
 
 
 @research.command("source", cls=Verb, example="gaiad research source RUN src_001 | less")
@@ -190,7 +182,4 @@ def show_source(run: str, source: str, tenant: str) -> None:
 def _listed(limit: int, tenant: str, *, to_review: bool, none: str) -> None:
     with invocation().client() as client:
         found = client.runs.newest(tenant, limit, to_review=to_review)
-    if invocation().as_json:
-        write_json({"runs": found})
-    else:
-        click.echo(table([run_row(row) for row in found], _HEADS) if found else none)
+    print_result({"runs": found}, table([run_row(row) for row in found], _HEADS) if found else none)

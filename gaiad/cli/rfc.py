@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.base.errors import NotFound
-from gaiad.cli.command import Verb, VerbGroup, invocation
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
 from gaiad.cli.output import FAILED, bold, end, plain, table, terminal_width, warn, wrap, write_json
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def propose(text: tuple[str, ...], title: str, kind: str, identity: str | None) 
 def review(name: str) -> None:
     """Let Prime and Lite review it.
 
-    Who has reviewed it is not asked again. Exits 1 when a review is still missing.
+    A role that has reviewed it is not asked again. Exits 1 when a review is still missing.
     """
     found = _ask("/rfc/review", {"rfc": name})
     _say(found)
@@ -71,7 +71,7 @@ def review(name: str) -> None:
 def vote(name: str) -> None:
     """Let the council vote on it.
 
-    Once; without a quorum nothing is decided, and it may be voted on again. Exits 1 when it did not pass.
+    A vote is final, except without a quorum: then it can be repeated. Exits 1 when the RFC did not pass.
     """
     found = _ask("/rfc/vote", {"rfc": name})
     _say(found)
@@ -107,10 +107,7 @@ def show(name: str) -> None:
     ID is the RFC's id or the eight digits shown.
     """
     found = _ask("/rfc/show", {"rfc": name})
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(rfc_text(found))
+    print_result(found, rfc_text(found))
 
 
 @rfc.command("list", cls=Verb, example="gaiad rfc list --state passed")

@@ -1,13 +1,15 @@
-"""`gaiad serve` and `gaiad stop`: the daemon in this terminal, and its end."""
+"""`gaiad serve`, `gaiad stop` and `gaiad web`: the daemon in this terminal, its end, and a browser's way in."""
 
+import os
+import sys
 import time
 from pathlib import Path
 
 import click
 
 from gaiad.base.errors import DeadlineExceeded, Unavailable
-from gaiad.cli.command import Verb, invocation
-from gaiad.cli.output import end, write_json
+from gaiad.cli.command import Verb, invocation, print_result
+from gaiad.cli.output import counted, dim, end, write_json
 
 
 @click.command(
@@ -62,10 +64,7 @@ def stop(wait: bool, timeout_s: float) -> None:
         client.stop()
     if wait:
         _wait_for_end(pid, timeout_s)
-    if invocation().as_json:
-        write_json({"pid": pid, "stopped": wait})
-    else:
-        click.echo(f"stopped (pid {pid})" if wait else f"stopping (pid {pid})")
+    print_result({"pid": pid, "stopped": wait}, f"stopped (pid {pid})" if wait else f"stopping (pid {pid})")
 
 
 def _wait_for_end(pid: int, timeout_s: float) -> None:
@@ -92,3 +91,53 @@ def _runs(pid: int) -> bool:
     except Unavailable:
         return False
     return True
+
+
+@click.command(
+    cls=Verb,
+    example="""
+        gaiad web                   open the page in a browser, where there is a display
+        gaiad web --print           the link alone, for another browser or a pipe
+        gaiad web --logout-all      log every browser out
+    """,
+)
+@click.option("--print", "print_only", is_flag=True, help="Print the link without opening a browser.")
+@click.option("--logout-all", is_flag=True, help="Log every browser out, and cancel unused links.")
+def web(print_only: bool, logout_all: bool) -> None:
+    """Open the page, by a one-time link.
+
+    The link works once, within a few minutes; the browser stays logged in for 30 days. Whoever opens it is you, so give
+    it to nobody. Exits 1 when the daemon serves no page (http.enabled = false).
+    """
+    if print_only and logout_all:
+        raise click.UsageError("--print and --logout-all cannot be combined")
+    if logout_all:
+        _log_out()
+        return
+    opens = not print_only and _display()
+    with invocation().client() as client:
+        link = client.post("/web/link", {"for_this_user": opens})
+    opened = opens and _open(link["url"])
+    if invocation().as_json:
+        write_json({**link, "opened": opened})
+        return
+    click.echo(link["url"])
+    said = "opening it in your browser: it works" if opened else "open it in a browser on this machine: it works"
+    click.echo(dim(f"{said} once, within {round(link['expires_in_s'] / 60)} minutes", sys.stderr), err=True)
+
+
+def _log_out() -> None:
+    with invocation().client() as client:
+        ended = client.post("/web/logout-all", {})["ended"]
+    print_result({"ended": ended}, f"logged out: {counted(ended, 'browser')}")
+
+
+def _display() -> bool:
+    """Whether a browser could show anything: a text browser would take over the terminal."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _open(url: str) -> bool:
+    import webbrowser
+
+    return webbrowser.open(url)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaiad.cli.command import Verb, invocation
-from gaiad.cli.output import bold, counted, duration, plain, size, table, warn, write_json
+from gaiad.cli.command import Verb, invocation, print_result
+from gaiad.cli.output import bold, counted, duration, plain, size, table, warn
 
 if TYPE_CHECKING:
     from gaiad.wire.status import ModelStatus, Status
@@ -23,15 +23,11 @@ if TYPE_CHECKING:
 def status(tenant: str) -> None:
     """Show what the daemon holds and what is degraded.
 
-    Exits 5 when no daemon answers. Reasons under "degraded" say what does not work as it should; the daemon answers
-    all the same.
+    Exits 5 when no daemon answers. "degraded" lists what does not work as it should; the daemon still answers.
     """
     with invocation().client() as client:
         found = client.status(tenant)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(status_text(found))
+    print_result(found, status_text(found))
 
 
 def status_text(status: "Status") -> str:

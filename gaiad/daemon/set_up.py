@@ -121,12 +121,12 @@ async def drain_vectors(archive: VectorQueue, hub: EventHub, note: Callable[[str
             note("vectors", "")
         except Unavailable as error:  # a worker that restarts shows that in its own state
             if isinstance(error, StorageFull | StorageFailed):
-                note("vectors", f"vectors are not being made: {error.message}")
+                note("vectors", f"vectors cannot be built: {error.message}")
             await asyncio.sleep(max(1.0, error.retry_after_s))
             continue
         except Exception as error:  # noqa: BLE001  (shown in status and logged; the queue stays and is tried again)
             _vectors_log.error("vectors_failed", exc_info=error)
-            note("vectors", f"vectors are not being made: {error}; trying again")
+            note("vectors", f"vectors cannot be built: {error}; trying again")
             await asyncio.sleep(_TROUBLE_PAUSE_S)
             continue
         if not done:

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from gaiad.base.errors import Conflict
-from gaiad.identity.keys import PrivateKey, PublicKey, write_durable
+from gaiad.base.home import replace_file
+from gaiad.identity.keys import PrivateKey, PublicKey
 
 FOLDER = "identity"
 TEXT_NAME = "identity.toml"
@@ -76,10 +77,10 @@ class IdentityFiles:
         signatures = msgspec.json.format(msgspec.json.encode((signature, *older)[:_KEPT_SIGNATURES])) + b"\n"
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_durable(self.signatures, signatures, 0o600)
+            replace_file(self.signatures, signatures)
             if before is not None and before != content:
-                write_durable(self.text.with_name(f"{TEXT_NAME}.replaced"), before, 0o600)
-            write_durable(self.text, content, 0o600)
+                replace_file(self.text.with_name(f"{TEXT_NAME}.replaced"), before)
+            replace_file(self.text, content)
         except OSError as error:
             raise Conflict(f"{self.folder}: cannot be written ({error.strerror}); fix this, then try again") from error
 
@@ -93,5 +94,5 @@ def _read(path: Path) -> bytes | None:
     except OSError as error:
         raise Conflict(f"{path}: cannot be read ({error.strerror}); fix this") from error
     if len(content) > _MOST_FILE_BYTES:
-        raise Conflict(f"{path}: is longer than {_MOST_FILE_BYTES} bytes and no identity; move it away")
+        raise Conflict(f"{path}: is larger than {_MOST_FILE_BYTES} bytes, so it cannot be an identity; move it away")
     return content

@@ -18,33 +18,7 @@ from pathlib import Path
 import msgspec
 
 from gaiad.base.errors import BadInput, Conflict, NotFound
-
-
-def write_durable(path: Path, content: bytes, mode: int) -> None:
-    """Put `content` at `path` with `mode`, in place of what is there. Raises OSError.
-
-    For one writer at a time: what it leaves when it is killed is overwritten by the next.
-    """
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    fresh.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
+from gaiad.base.home import replace_file
 
 PUBLIC_NAME = "identity.pub"
 PRIVATE_NAME = "identity.key"
@@ -126,12 +100,14 @@ def read_public(path: Path) -> PublicKey | None:
     except OSError as error:
         raise Conflict(f"{path}: cannot be read ({error.strerror}); fix this") from error
     if status.st_uid not in (os.getuid(), 0):
-        raise Conflict(f"{path}: belongs to uid {status.st_uid}; who you trust must be yours or root's: chown it")
+        raise Conflict(f"{path}: belongs to uid {status.st_uid}; it must belong to you or root: chown it")
     if status.st_mode & 0o022:
-        raise Conflict(f"{path}: others may write it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 644 {path}")
+        raise Conflict(
+            f"{path}: other users can write to it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 644 {path}"
+        )
     raw = _unwrapped(content, "PUBLIC KEY", _PUBLIC_DER)
     if raw is None:
-        raise Conflict(f"{path}: is not an Ed25519 public key in PEM; put the right one back from a backup")
+        raise Conflict(f"{path}: is not an Ed25519 public key in PEM; restore it from a backup")
     return PublicKey(raw)
 
 
@@ -140,13 +116,13 @@ def read_private(path: Path) -> PrivateKey:
     try:
         content, status = _read(path)
     except FileNotFoundError as error:
-        raise NotFound(f"{path}: no private key is here; give the file with --key") from error
+        raise NotFound(f"{path}: no private key found; name its file with --key") from error
     except OSError as error:
         raise BadInput(
             f"{path}: cannot be read ({error.strerror}); fix this or give another file with --key"
         ) from error
     if status.st_mode & 0o077:
-        raise BadInput(f"{path}: others may use it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 600 {path}")
+        raise BadInput(f"{path}: other users can read it (mode {stat.S_IMODE(status.st_mode):04o}); chmod 600 {path}")
     secret = _unwrapped(content, "PRIVATE KEY", _PRIVATE_DER)
     if secret is None:
         raise BadInput(
@@ -167,9 +143,9 @@ def ensure_keys(folder: KeyFolder) -> tuple[PublicKey, bool]:
             return public, False
         made = not folder.private.exists()
         if made:
-            write_durable(folder.private, _wrapped(_generate(), "PRIVATE KEY", _PRIVATE_DER), 0o600)
+            replace_file(folder.private, _wrapped(_generate(), "PRIVATE KEY", _PRIVATE_DER), 0o600)
         public = read_private(folder.private).public()
-        write_durable(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
+        replace_file(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
         return public, made
 
 
@@ -178,7 +154,7 @@ def trust(folder: KeyFolder, public: PublicKey) -> None:
     with _alone(folder.path):
         found = read_public(folder.public)
         if found is None:
-            write_durable(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
+            replace_file(folder.public, _wrapped(public.raw, "PUBLIC KEY", _PUBLIC_DER), 0o644)
         elif found != public:
             raise Conflict(
                 f"{folder.public} is the key {found.key_id}, and you gave {public.key_id}; move the file away to trust"

@@ -99,7 +99,7 @@ def trusted_key(folder: KeyFolder) -> PublicKey:
     """The trust root. Raises NotFound where there is none."""
     public = read_public(folder.public)
     if public is None:
-        raise NotFound(f"{folder.public}: no owner's key is here yet; `gaiad identity init` makes one")
+        raise NotFound(f"{folder.public}: no owner's key yet; create one with `gaiad identity init`")
     return public
 
 

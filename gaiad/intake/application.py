@@ -126,7 +126,7 @@ class _Endpoint:
 
 def _refuse_packed(request: web.Request) -> None:
     if (packing := request.headers.get("Content-Encoding", "identity")) != "identity":
-        raise BadInput(f"{request.path}: Content-Encoding {packing!r} is not unpacked here; send it plain")
+        raise BadInput(f"{request.path}: Content-Encoding {packing!r} is not supported; send the body uncompressed")
 
 
 async def _failed(request: web.Request, error: Exception) -> web.StreamResponse:
@@ -160,7 +160,7 @@ def _unknown(paths: set[str]) -> Handler:
     async def unknown(exchange: Exchange) -> Reply:
         path, method = exchange.request.path, exchange.request.method
         if path in paths:
-            raise MethodNotAllowed(f"{path} does not take {method}")
+            raise MethodNotAllowed(f"{path} does not accept {method}")
         raise NotFound(f"{method} {path}: no such route; see GET /status, POST /search, POST /research, POST /ingest")
 
     return unknown

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from gaiad.base.errors import ConfigError, Forbidden, Unauthorized
+from gaiad.base.home import replace_file
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _TOKEN_BYTES = 32
@@ -107,8 +108,8 @@ class TokenFile:
     def load(self) -> None:
         """Read the file, making it with one owner's token when there is none. Raises ConfigError, keeping the last."""
         if not self._path.exists():
-            replace_private(self._path, secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n")
-        text = read_private(self._path, "remove it and the next start makes one")
+            replace_file(self._path, secrets.token_urlsafe(_TOKEN_BYTES).encode() + b"\n")
+        text = read_private(self._path, "delete it and restart gaiad to create one")
         self._callers = _parse_tokens(text, self._path)
 
     def caller(self, presented: str) -> Caller | None:
@@ -132,32 +133,16 @@ def _parse_tokens(text: str, path: Path) -> list[tuple[bytes, Caller]]:
         if grants - GRANTS:
             raise ConfigError(f"{path} line {number}: a token can be granted +approve, nothing else")
         if len(token) < 16:
-            raise ConfigError(f"{path} line {number}: a token has 16 characters or more")
+            raise ConfigError(f"{path} line {number}: a token needs at least 16 characters")
         name = "the owner's token" if not tenants else f"token of {path.name} line {number}"
         caller = Caller(name=name, owner=not tenants, tenants=frozenset(tenants), grants=grants)
         callers.append((token.encode(), caller))
     if not callers:
-        raise ConfigError(f"{path}: holds no token; remove the file and the next start makes one")
+        raise ConfigError(f"{path}: contains no token; delete the file and restart gaiad to create one")
     return callers
 
 
 # -------------------------------------------------------------------------------------------------- private files
-
-
-def replace_private(path: Path, content: bytes) -> None:
-    """Make `path` a file of ours with `content`, mode 0600, whole or not at all. Raises OSError."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o600)
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def read_private(path: Path, remedy: str) -> str:
@@ -172,7 +157,7 @@ def read_private(path: Path, remedy: str) -> str:
         raise ConfigError(f"{path}: is not a regular file; {remedy}")
     with os.fdopen(descriptor, encoding="ascii", errors="surrogateescape") as file:
         if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            raise ConfigError(f"{path}: others can read it, so it counts no longer; {remedy}")
+            raise ConfigError(f"{path}: other users can read it, so it is no longer trusted; {remedy}")
         return file.read()
 
 
@@ -203,7 +188,7 @@ class TokenCheck:
         """Raise Unauthorized without a bearer token that somebody issued."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Unauthorized("this listener wants `Authorization: Bearer TOKEN`; the token is in <home>/token")
+            raise Unauthorized("this listener requires `Authorization: Bearer TOKEN`; the token is in <home>/token")
         caller = self._tokens.caller(token.strip())
         if caller is None:
             raise Unauthorized("the bearer token is not one of this daemon's; the token is in <home>/token")

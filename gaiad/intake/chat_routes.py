@@ -5,54 +5,47 @@ from typing import Annotated
 
 import msgspec
 
-from gaiad.intake.exchange import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, asks
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.wire.chat import ChatRequest
-from gaiad.wire.schemas import DEFAULT_TENANT, Input
 
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
-class CognitionBody(Input, frozen=True):
+class CognitionBody(TenantBody, frozen=True):
     """A packet by its id, the eight digits shown, or its turn's id."""
 
     packet: str
     generate: bool = False
-    tenant: str = DEFAULT_TENANT
 
 
-class NewestBody(Input, frozen=True):
+class NewestBody(TenantBody, frozen=True):
     """The last `limit` packets, only of one session when it is given."""
 
     limit: _Limit = 20
     session_id: str = ""
-    tenant: str = DEFAULT_TENANT
 
 
-class SessionsBody(Input, frozen=True):
+class SessionsBody(TenantBody, frozen=True):
     limit: _Limit = 50
-    tenant: str = DEFAULT_TENANT
 
 
-class SessionBody(Input, frozen=True):
+class SessionBody(TenantBody, frozen=True):
     session_id: str
     limit: _Limit = 200
-    tenant: str = DEFAULT_TENANT
 
 
-class TitleBody(Input, frozen=True):
+class TitleBody(TenantBody, frozen=True):
     session_id: str
     title: str
-    tenant: str = DEFAULT_TENANT
 
 
-class PagesBody(Input, frozen=True):
+class PagesBody(TenantBody, frozen=True):
     """At most `limit` pages of a session numbered above `after`."""
 
     session_id: str
     after: int = -1
     limit: _Limit = 200
-    tenant: str = DEFAULT_TENANT
 
 
 async def chat(exchange: Exchange) -> Reply:
@@ -71,35 +64,17 @@ async def chat(exchange: Exchange) -> Reply:
         return stream.response
 
 
-async def render(exchange: Exchange) -> Reply:
-    request = await exchange.body(ChatRequest)
-    return await exchange.service.conversations.render(request, exchange.call(request.tenant))
-
-
-async def show(exchange: Exchange) -> Reply:
-    body = await exchange.body(CognitionBody)
-    return await exchange.service.conversations.packet(body.packet, exchange.call(body.tenant))
-
-
-async def replay(exchange: Exchange) -> Reply:
-    body = await exchange.body(CognitionBody)
-    call = exchange.call(body.tenant)
-    return await exchange.service.conversations.replay(body.packet, call, generate=body.generate)
-
-
-async def newest(exchange: Exchange) -> Reply:
-    body = await exchange.body(NewestBody)
-    call = exchange.call(body.tenant)
-    return {"packets": await exchange.service.conversations.packets(call, body.limit, body.session_id)}
+render = asks(ChatRequest, lambda s, b, c: s.conversations.render(b, c))
+show = asks(CognitionBody, lambda s, b, c: s.conversations.packet(b.packet, c))
+replay = asks(CognitionBody, lambda s, b, c: s.conversations.replay(b.packet, c, generate=b.generate))
+newest = asks(NewestBody, lambda s, b, c: s.conversations.packets(c, b.limit, b.session_id), "packets")
 
 
 async def personas(exchange: Exchange) -> Reply:
     return {"personas": exchange.service.conversations.personas()}
 
 
-async def sessions(exchange: Exchange) -> Reply:
-    body = await exchange.body(SessionsBody)
-    return {"sessions": await exchange.service.conversations.sessions(exchange.call(body.tenant), body.limit)}
+sessions = asks(SessionsBody, lambda s, b, c: s.conversations.sessions(c, b.limit), "sessions")
 
 
 async def session(exchange: Exchange) -> Reply:
@@ -109,16 +84,14 @@ async def session(exchange: Exchange) -> Reply:
     return {"session_id": body.session_id, "turns": turns}
 
 
-async def rename_session(exchange: Exchange) -> Reply:
-    body = await exchange.body(TitleBody)
-    return await exchange.service.rename_session(body.session_id, body.title, exchange.call(body.tenant))
+rename_session = asks(TitleBody, lambda s, b, c: s.archive.rename_session(b.session_id, b.title, c))
 
 
 async def session_pages(exchange: Exchange) -> Reply:
     """JIT's pages of a session: header, memo and exact text of each."""
     body = await exchange.body(PagesBody)
     call = exchange.call(body.tenant)
-    pages = await exchange.service.session_pages(body.session_id, body.after, body.limit, call)
+    pages = await exchange.service.archive.session_pages(body.session_id, call, body.after, body.limit)
     return {"session_id": body.session_id, "pages": pages}
 
 

@@ -6,45 +6,38 @@ from typing import Annotated, Literal
 import msgspec
 
 from gaiad.base.ports import RequestContext
-from gaiad.intake.exchange import Exchange, Reply, Route, Withheld
+from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, Withheld, asks
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.wire.governance import ApprovalsBody, ApproveBody, DenyBody, RfcProposal, RfcSignature
-from gaiad.wire.schemas import DEFAULT_TENANT, Input
+from gaiad.wire.schemas import Input
 
 _OWNER = "governance"
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
-class StatusBody(Input, frozen=True):
-    tenant: str = DEFAULT_TENANT
-
-
-class LogBody(Input, frozen=True):
+class LogBody(TenantBody, frozen=True):
     """Messages after `after` (a full id, or the eight digits shown), the oldest first; "" is the last `limit`."""
 
     after: str = ""
     limit: _Limit = 50
     heartbeats: bool = True
-    tenant: str = DEFAULT_TENANT
 
 
-class TurnBody(Input, frozen=True):
+class TurnBody(TenantBody, frozen=True):
     """A turn by its id or the eight digits shown."""
 
     turn: str
-    tenant: str = DEFAULT_TENANT
 
 
-class TurnsBody(Input, frozen=True):
+class TurnsBody(TenantBody, frozen=True):
     """The last `limit` turns, only of one session when it is given."""
 
     limit: _Limit = 20
     session_id: str = ""
-    tenant: str = DEFAULT_TENANT
 
 
 async def status(exchange: Exchange) -> Reply:
-    body = await exchange.body(StatusBody)
+    body = await exchange.body(TenantBody)
     return exchange.service.counsel.status(exchange.call(body.tenant))
 
 
@@ -78,24 +71,17 @@ async def show_turn(exchange: Exchange) -> Reply:
     return msgspec.structs.replace(found, deliveries=await exchange.service.receipts.of_turn(found.turn_id, call))
 
 
-async def list_turns(exchange: Exchange) -> Reply:
-    body = await exchange.body(TurnsBody)
-    call = exchange.call(body.tenant)
-    return {"turns": await exchange.service.counsel.turns(call, body.limit, body.session_id)}
+list_turns = asks(TurnsBody, lambda s, b, c: s.counsel.turns(c, b.limit, b.session_id), "turns")
 
 
-class SeedsBody(Input, frozen=True):
+class SeedsBody(TenantBody, frozen=True):
     """The last `limit` thoughts, only those in `state` when it is given."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
     state: Literal["open", "taken", "proposed", "passed", "failed", "dropped"] | None = None
-    tenant: str = DEFAULT_TENANT
 
 
-async def seeds(exchange: Exchange) -> Reply:
-    body = await exchange.body(SeedsBody)
-    call = exchange.call(body.tenant)
-    return {"seeds": await exchange.service.initiative.seeds(call.tenant, body.limit, body.state)}
+seeds = asks(SeedsBody, lambda s, b, c: s.initiative.seeds(c.tenant, b.limit, b.state), "seeds")
 
 
 class RfcBody(Input, frozen=True):
@@ -117,33 +103,12 @@ class RfcListBody(Input, frozen=True):
     state: Literal["", "proposed", "reviewed", "passed", "failed", "merged"] = ""
 
 
-async def propose(exchange: Exchange) -> Reply:
-    proposal = await exchange.body(RfcProposal)
-    return await exchange.service.governance.propose(proposal, exchange.call(DEFAULT_TENANT))
-
-
-async def review(exchange: Exchange) -> Reply:
-    body = await exchange.body(RfcBody)
-    return await exchange.service.governance.review(body.rfc, exchange.call(DEFAULT_TENANT))
-
-
-async def vote(exchange: Exchange) -> Reply:
-    body = await exchange.body(RfcBody)
-    return await exchange.service.governance.vote(body.rfc, exchange.call(DEFAULT_TENANT))
-
-
-async def merge(exchange: Exchange) -> Reply:
-    body = await exchange.body(MergeBody)
-    return await exchange.service.governance.merge(body.rfc, body.signature, exchange.call(DEFAULT_TENANT))
-
-
-async def show(exchange: Exchange) -> Reply:
-    return await exchange.service.governance.show((await exchange.body(RfcBody)).rfc)
-
-
-async def newest(exchange: Exchange) -> Reply:
-    body = await exchange.body(RfcListBody)
-    return {"rfcs": await exchange.service.governance.newest(body.limit, body.state)}
+propose = asks(RfcProposal, lambda s, b, c: s.governance.propose(b, c))
+review = asks(RfcBody, lambda s, b, c: s.governance.review(b.rfc, c))
+vote = asks(RfcBody, lambda s, b, c: s.governance.vote(b.rfc, c))
+merge = asks(MergeBody, lambda s, b, c: s.governance.merge(b.rfc, b.signature, c))
+show = asks(RfcBody, lambda s, b, _: s.governance.show(b.rfc))
+newest = asks(RfcListBody, lambda s, b, _: s.governance.newest(b.limit, b.state), "rfcs")
 
 
 async def stability(exchange: Exchange) -> Reply:

@@ -5,12 +5,12 @@ from contextlib import aclosing, suppress
 
 from gaiad.base.errors import BadInput
 from gaiad.base.events import Event
-from gaiad.intake.exchange import Exchange, Reply, Route, Withheld
+from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, Withheld, asks
 from gaiad.intake.sse import PatientStream, last_event_id
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.council import HOUSE
 from gaiad.wire.governance import EVENT_KIND as APPROVALS
-from gaiad.wire.schemas import DEFAULT_TENANT, Input
+from gaiad.wire.schemas import DEFAULT_TENANT
 
 COUNCIL = "council"
 """The kind of the council's messages in the hub."""
@@ -59,23 +59,20 @@ async def _of_tenant(exchange: Exchange, tenant: str, after: int) -> AsyncIterat
 _LAST = ("done", "error")
 
 
-class CancelBody(Input, frozen=True):
+class CancelBody(TenantBody, frozen=True):
     """A turn by its id."""
 
     turn: str
-    tenant: str = DEFAULT_TENANT
 
 
-async def start(exchange: Exchange) -> Reply:
-    request = await exchange.body(ChatRequest)
-    return await exchange.service.turn_runs.start(request, exchange.call(request.tenant))
+start = asks(ChatRequest, lambda s, b, c: s.turn_runs.start(b, c))
 
 
 async def follow(exchange: Exchange) -> Reply:
     """Numbered events from the beginning, or after `Last-Event-ID` or `?after=`; ends after `done` or `error`."""
     turn = exchange.request.query.get("turn", "")
     if not turn:
-        raise BadInput("give the turn: ?turn=ID, as POST /turns/start answered it")
+        raise BadInput("name the turn: ?turn=ID, with the ID that POST /turns/start returned")
     call, after = exchange.call(_tenant(exchange)), last_event_id(exchange.request) or 0
     events = await exchange.service.turn_runs.follow(turn, after, call, exchange.channel)
     async with aclosing(events), PatientStream(exchange.request) as stream:

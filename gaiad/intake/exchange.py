@@ -67,7 +67,7 @@ def _is_table(value: Any) -> bool:
 
 def _shown(value: Any, hidden: Collection[str]) -> Any:
     if _tells(value, hidden):
-        raise Withheld("there is nothing with that name here; see the list")
+        raise Withheld("nothing has that name; see the list")
     return value
 
 
@@ -111,7 +111,7 @@ class BodyTooLarge(BadInput):
     code = "too_large"
 
 
-class TenantBody(Input, frozen=True):
+class TenantBody(Input, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
 
 
@@ -162,7 +162,7 @@ class Exchange:
         except TimeoutError as error:
             if not timer.expired():
                 raise
-            raise BadInput(f"{self.request.path}: the body did not come within {BODY_S:g} s") from error
+            raise BadInput(f"{self.request.path}: the body did not arrive within {BODY_S:g} s") from error
         try:
             body = msgspec.json.decode(content or b"{}", type=kind)
             json.loads(content or b"{}", object_pairs_hook=_refuse_duplicates, parse_int=str)
@@ -274,7 +274,7 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> None:
     if len(dict(pairs)) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"it has the key {twice[:80]!r} twice in one object")
+        raise ValueError(f"the key {twice[:80]!r} appears twice in one object")
 
 
 def _too_large(limit: int) -> BodyTooLarge:
@@ -282,6 +282,17 @@ def _too_large(limit: int) -> BodyTooLarge:
 
 
 Handler = Callable[[Exchange], Awaitable[Reply]]
+
+
+def asks(kind: type[T], ask: "Callable[[Service, T, RequestContext], Awaitable[Reply]]", key: str = "") -> Handler:
+    """A handler for a body of `kind` that answers with what `ask` gives, under `key` unless that is ""."""
+
+    async def handler(exchange: Exchange) -> Reply:
+        body = await exchange.body(kind)
+        answer = await ask(exchange.service, body, exchange.call(getattr(body, "tenant", DEFAULT_TENANT)))
+        return {key: answer} if key else answer
+
+    return handler
 
 
 class Route(NamedTuple):

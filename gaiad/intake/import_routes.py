@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from gaiad.base.errors import BadInput, Unavailable
 from gaiad.base.ports import RequestContext
-from gaiad.intake.exchange import BODY_S, BodyTooLarge, Exchange, Reply, ReplyWithStatus, Route
+from gaiad.intake.exchange import BODY_S, BodyTooLarge, Exchange, Reply, ReplyWithStatus, Route, TenantBody, asks
 from gaiad.service.imports import UPLOADS, Upload
 from gaiad.wire.ingest import ImportRequest
-from gaiad.wire.schemas import DEFAULT_TENANT, Input
+from gaiad.wire.schemas import DEFAULT_TENANT
 from gaiad.wire.status import Job
 
 UPLOAD_MAX_BYTES = 8 * 1024 * 1024 * 1024
@@ -31,7 +31,7 @@ async def start_import(exchange: Exchange) -> Reply:
         call = exchange.call(request.tenant)
         exchange.caller.require_owner("`paths`: reading the daemon's files (send the file itself)")
         if not request.paths:
-            raise BadInput("/import: name at least one path")
+            raise BadInput("/import: give at least one path")
         return ReplyWithStatus(202, {"job": await exchange.service.import_paths(request, call)})
     return ReplyWithStatus(202, {"job": await _upload(exchange)})
 
@@ -91,38 +91,31 @@ async def _piece(exchange: Exchange) -> bytes:
         async with asyncio.timeout(BODY_S):
             return await exchange.request.content.read(_CHUNK)
     except TimeoutError as error:
-        raise BadInput(f"/import: nothing of the file came for {BODY_S:g} s") from error
+        raise BadInput(f"/import: the file stopped arriving for {BODY_S:g} s") from error
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "").lower() in ("1", "true", "yes")
 
 
-class QuarantineBody(Input, frozen=True):
+class QuarantineBody(TenantBody, frozen=True):
     """A file in quarantine by its number."""
 
     id: int
-    tenant: str = DEFAULT_TENANT
 
 
 async def quarantine(exchange: Exchange) -> Reply:
     tenant = exchange.request.query.get("tenant", "") or DEFAULT_TENANT
-    return {"quarantined": await exchange.service.quarantined(exchange.call(tenant))}
+    return {"quarantined": await exchange.service.archive.quarantined(exchange.call(tenant))}
 
 
-async def show_quarantined(exchange: Exchange) -> Reply:
-    request = await exchange.body(QuarantineBody)
-    return await exchange.service.quarantined_file(request.id, exchange.call(request.tenant))
-
-
-async def retry_quarantined(exchange: Exchange) -> Reply:
-    request = await exchange.body(QuarantineBody)
-    return await exchange.service.retry_quarantined(request.id, exchange.call(request.tenant))
+show_quarantined = asks(QuarantineBody, lambda s, b, c: s.quarantined_file(b.id, c))
+retry_quarantined = asks(QuarantineBody, lambda s, b, c: s.retry_quarantined(b.id, c))
 
 
 async def drop_quarantined(exchange: Exchange) -> Reply:
     request = await exchange.body(QuarantineBody)
-    await exchange.service.drop_quarantined(request.id, exchange.call(request.tenant))
+    await exchange.service.archive.drop_quarantined(request.id, exchange.call(request.tenant))
     return {"dropped": request.id}
 
 

@@ -81,7 +81,7 @@ class _OwnSocket:
             try:
                 self.listener = await asyncio.to_thread(listen_unix, self._path)
             except Conflict as error:
-                service.note("socket", f"the socket was removed and cannot be made again: {error.message}")
+                service.note("socket", f"the socket was removed and cannot be recreated: {error.message}")
                 continue
             for site in runner.sites:
                 await site.stop()

@@ -6,9 +6,9 @@ import msgspec
 
 from gaiad.base.errors import BadInput, Forbidden
 from gaiad.base.ports import RequestContext
-from gaiad.intake.exchange import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, asks
 from gaiad.wire.memory import BuildContext, FeedbackQuery, IngestSession, Rating
-from gaiad.wire.schemas import DEFAULT_TENANT, ForgetRequest, Input
+from gaiad.wire.schemas import DEFAULT_TENANT, ForgetRequest
 
 T = TypeVar("T")
 
@@ -52,62 +52,41 @@ async def build_context(exchange: Exchange) -> Reply:
     return await exchange.service.memory.build_context(request, call.without(*memory.hidden_from("memory_api")))
 
 
-class FeedbackBody(Input, frozen=True):
+class FeedbackBody(TenantBody, frozen=True):
     """`query` is what was asked when the packet was or was not of use; "" is a word on the packet itself."""
 
     packet_id: str
     verdict: Rating
     query: str = ""
-    tenant: str = DEFAULT_TENANT
 
 
-class FeedbackListBody(Input, frozen=True):
+class FeedbackListBody(TenantBody, frozen=True):
     """The last `limit` verdicts."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
-    tenant: str = DEFAULT_TENANT
 
 
-class FeedbackGivenBody(Input, frozen=True):
-    """What was said of packets is asked for these questions."""
+class FeedbackGivenBody(TenantBody, frozen=True):
+    """Asks what was said of packets for these questions; no question goes out with the answer."""
 
     judged: Annotated[list[FeedbackQuery], msgspec.Meta(max_length=1000)]
-    tenant: str = DEFAULT_TENANT
 
 
-class FeedbackResetBody(Input, frozen=True):
+class FeedbackResetBody(TenantBody, frozen=True):
     """The verdicts on one packet, with "" all of the tenant; with `query` only the one for that question."""
 
     packet_id: str = ""
     query: str | None = None
-    tenant: str = DEFAULT_TENANT
 
 
-async def give(exchange: Exchange) -> Reply:
-    body = await exchange.body(FeedbackBody)
-    call = exchange.call(body.tenant)
-    return await exchange.service.feedback.give(body.packet_id, body.verdict, body.query, call)
+give = asks(FeedbackBody, lambda s, b, c: s.feedback.give(b.packet_id, b.verdict, b.query, c))
+newest = asks(FeedbackListBody, lambda s, b, c: s.feedback.newest(b.limit, c), "feedback")
+given = asks(FeedbackGivenBody, lambda s, b, c: s.feedback.given(b.judged, c), "given")
+reset = asks(FeedbackResetBody, lambda s, b, c: s.feedback.reset(b.packet_id, c, b.query), "removed")
 
 
-async def newest(exchange: Exchange) -> Reply:
-    body = await exchange.body(FeedbackListBody)
-    return {"feedback": await exchange.service.feedback.newest(body.limit, exchange.call(body.tenant))}
-
-
-async def given(exchange: Exchange) -> Reply:
-    """Verdicts alone, in the order of what was asked: no question goes out with them that could be scrubbed."""
-    body = await exchange.body(FeedbackGivenBody)
-    return {"given": await exchange.service.feedback.given(body.judged, exchange.call(body.tenant))}
-
-
-async def reset(exchange: Exchange) -> Reply:
-    body = await exchange.body(FeedbackResetBody)
-    return {"removed": await exchange.service.feedback.reset(body.packet_id, exchange.call(body.tenant), body.query)}
-
-
-class UndoBody(Input, frozen=True):
+class UndoBody(TenantBody, frozen=True):
     forget_id: str
-    tenant: str = DEFAULT_TENANT
 
 
 async def forget(exchange: Exchange) -> Reply:

@@ -3,7 +3,7 @@
 from contextlib import aclosing
 
 from gaiad.base.ports import Priority, RequestContext
-from gaiad.intake.exchange import Exchange, Reply, Route
+from gaiad.intake.exchange import Exchange, Reply, Route, asks
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.wire.generation import GenerateBody, GenerateReply, TextDelta
 from gaiad.wire.schemas import DEFAULT_TENANT, Input
@@ -66,27 +66,16 @@ async def list_models(exchange: Exchange) -> Reply:
     return {"models": exchange.service.models.statuses()}
 
 
-async def load(exchange: Exchange) -> Reply:
-    body = await exchange.body(ModelBody)
-    return {"models": await exchange.service.models.load(body.name, exchange.call(DEFAULT_TENANT))}
-
-
-async def unload(exchange: Exchange) -> Reply:
-    return {"models": await exchange.service.models.unload((await exchange.body(ModelBody)).name)}
-
-
-async def probe(exchange: Exchange) -> Reply:
-    body = await exchange.body(ProbeBody)
-    return await exchange.service.models.probe(body.name, body.again, exchange.call(DEFAULT_TENANT))
+load = asks(ModelBody, lambda s, b, c: s.models.load(b.name, c), "models")
+unload = asks(ModelBody, lambda s, b, _: s.models.unload(b.name), "models")
+probe = asks(ProbeBody, lambda s, b, c: s.models.probe(b.name, b.again, c))
 
 
 async def choices(exchange: Exchange) -> Reply:
     return await exchange.service.models.choices()
 
 
-async def use(exchange: Exchange) -> Reply:
-    body = await exchange.body(UseBody)
-    return await exchange.service.use_model(body.what, body.role, exchange.call(DEFAULT_TENANT))
+use = asks(UseBody, lambda s, b, c: s.use_model(b.what, b.role, c))
 
 
 async def pin(exchange: Exchange) -> Reply:

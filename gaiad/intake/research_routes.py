@@ -6,7 +6,7 @@ What is begun here goes on though its caller leaves, as the page does with every
 from contextlib import aclosing
 
 from gaiad.base.errors import BadInput, NotFound
-from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody
+from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, asks
 from gaiad.intake.sse import EventStream, last_event_id
 from gaiad.wire.research import ResearchRun, RunRow
 from gaiad.wire.schemas import ResearchRequest
@@ -20,13 +20,8 @@ class ReviewBody(TenantBody, frozen=True):
     done: bool = True
 
 
-async def start(exchange: Exchange) -> Reply:
-    """Begin a run and name it; `GET /research/ID/events` follows it. It has the time of a request.
-
-    From here on it is durable: what a stop or a crash interrupts is run again at the next start.
-    """
-    request = await exchange.body(ResearchRequest)
-    return {"research_id": await exchange.service.start_research(request, exchange.call(request.tenant))}
+start = asks(ResearchRequest, lambda s, b, c: s.start_research(b, c), "research_id")
+"""Begin a run, durable from here on, and name it; `GET /research/ID/events` follows it."""
 
 
 async def cancel(exchange: Exchange) -> Reply:

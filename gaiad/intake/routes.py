@@ -20,7 +20,7 @@ from gaiad.intake import (
     model_routes,
     research_routes,
 )
-from gaiad.intake.exchange import Exchange, Reply, ReplyWithStatus, Route, TenantBody, error_body
+from gaiad.intake.exchange import Exchange, Reply, ReplyWithStatus, Route, TenantBody, asks, error_body
 from gaiad.intake.sse import EventStream, wants_events
 from gaiad.wire.ingest import IngestRequest
 from gaiad.wire.schemas import DEFAULT_TENANT, Input, PacketFilter, ResearchRequest, SearchRequest
@@ -31,15 +31,13 @@ _LARGEST = 2**31 - 1  # of a number that counts revisions or outcomes
 _INGEST_PATIENCE = 0.9  # of the request's time, after which a waiting ingest answers with the job as it is
 
 
-class PacketBody(Input, frozen=True):
+class PacketBody(TenantBody, frozen=True):
     packet_id: str
     revision: Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)] = 0
-    tenant: str = DEFAULT_TENANT
 
 
-class VerifyBody(Input, frozen=True):
+class VerifyBody(TenantBody, frozen=True):
     packet_ids: list[str] = msgspec.field(default_factory=list)
-    tenant: str = DEFAULT_TENANT
 
 
 class DirectoryBody(Input, frozen=True):
@@ -139,12 +137,8 @@ async def cancel_job(exchange: Exchange) -> Reply:
     return await exchange.service.cancel_job(job.job_id, exchange.call(job.tenant))
 
 
-async def reindex(exchange: Exchange) -> Reply:
-    return await exchange.service.reindex(exchange.call((await exchange.body(TenantBody)).tenant))
-
-
-async def sweep(exchange: Exchange) -> Reply:
-    return await exchange.service.sweep(exchange.call((await exchange.body(TenantBody)).tenant))
+reindex = asks(TenantBody, lambda s, _, c: s.reindex(c))
+sweep = asks(TenantBody, lambda s, _, c: s.sweep(c))
 
 
 async def backup(exchange: Exchange) -> Reply:
@@ -161,16 +155,14 @@ async def restore(exchange: Exchange) -> Reply:
 
 def _absolute(directory: str) -> str:
     if not Path(directory).is_absolute() or "\0" in directory:
-        raise BadInput(f"directory = {directory!r}: give an absolute path; the daemon does the copying")
+        raise BadInput(f"directory = {directory!r}: give an absolute path; the daemon has its own working directory")
     return directory
 
 
 # ----------------------------------------------------------------------------------------------------------- memory
 
 
-async def search(exchange: Exchange) -> Reply:
-    request = await exchange.body(SearchRequest)
-    return await exchange.service.search(request, exchange.call(request.tenant))
+search = asks(SearchRequest, lambda s, b, c: s.search(b, c))
 
 
 async def research(exchange: Exchange) -> Reply:
@@ -200,34 +192,21 @@ async def research(exchange: Exchange) -> Reply:
     return stream.response
 
 
-async def list_packets(exchange: Exchange) -> Reply:
-    request = await exchange.body(PacketFilter)
-    return {"packets": await exchange.service.packets(request, exchange.call(request.tenant))}
-
-
-async def packet_timeline(exchange: Exchange) -> Reply:
-    request = await exchange.body(PacketFilter)
-    return await exchange.service.timeline(request, exchange.call(request.tenant))
-
-
-async def show_packet(exchange: Exchange) -> Reply:
-    request = await exchange.body(PacketBody)
-    return await exchange.service.packet(request.packet_id, exchange.call(request.tenant))
+list_packets = asks(PacketFilter, lambda s, b, c: s.archive.list_packets(b, c), "packets")
+packet_timeline = asks(PacketFilter, lambda s, b, c: s.archive.timeline(b, c))
+show_packet = asks(PacketBody, lambda s, b, c: s.archive.packet_detail(b.packet_id, c))
 
 
 async def export_packet(exchange: Exchange) -> Reply:
     """The original bytes; a browser must save them, never show them. Not for a scrubbed reader."""
     exchange.require_unscrubbed("an original is not shown in part; gaiad packets export ID writes it")
     request = await exchange.body(PacketBody)
-    content, media_type = await exchange.service.original(
-        request.packet_id, request.revision, exchange.call(request.tenant)
-    )
+    call = exchange.call(request.tenant)
+    content, media_type = await exchange.service.archive.original(request.packet_id, call, request.revision)
     return web.Response(body=content, content_type=media_type, headers={"Content-Disposition": "attachment"})
 
 
-async def verify_packets(exchange: Exchange) -> Reply:
-    request = await exchange.body(VerifyBody)
-    return await exchange.service.verify(request.packet_ids, exchange.call(request.tenant))
+verify_packets = asks(VerifyBody, lambda s, b, c: s.archive.verify_packets(b.packet_ids or None, c, None))
 
 
 def table() -> list[Route]:

@@ -201,7 +201,7 @@ class FolderWatch:
         """Ingest what a scan found and the archive does not know; what was written just now settles first."""
         if not found:
             return
-        changed = await self._service.changed_files(list(found), self._call(folder))
+        changed = await self._service.archive.changed_files(list(found), self._call(folder))
         now, now_ns = self._now(), int(self._service.clock.now().timestamp() * 1e9)
         young_ns = self._config.settle_ms * 1_000_000
         old = []

@@ -18,7 +18,8 @@ import msgspec
 
 from gaiad.base.clock import Clock, from_epoch_ms, to_epoch_ms
 from gaiad.base.errors import ConfigError, Unavailable
-from gaiad.intake.auth import Caller, read_private, replace_private
+from gaiad.base.home import replace_file
+from gaiad.intake.auth import Caller, read_private
 
 SESSIONS_NAME = "web_sessions.json"
 LINK_S = 300.0
@@ -157,7 +158,7 @@ class WebLogins:
 
     def _write(self, sessions: Mapping[str, _Session]) -> None:
         try:
-            replace_private(self._path, msgspec.json.encode(list(sessions.values())))
+            replace_file(self._path, msgspec.json.encode(list(sessions.values())))
         except OSError as error:
             raise Unavailable(
                 f"{self._path}: cannot be written ({error.strerror}); logins and logouts are not kept; fix it"

@@ -131,7 +131,7 @@ class WebRoutes:
     async def link(self, exchange: Exchange) -> Reply:
         """A link that lets one browser in, once. The page itself cannot have one: it would outlive its own end."""
         if exchange.caller.session:
-            raise Forbidden("a new link is made on the command line only: gaiad web")
+            raise Forbidden("links are created on the command line: gaiad web")
         exchange.caller.require_person("letting a browser in")
         url = exchange.service.place.url
         if not url:

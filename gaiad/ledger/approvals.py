@@ -43,7 +43,7 @@ class ApprovalLog:
             raise NotFound(f"no approval is called {name!r}; `gaiad approvals --all` shows the newest")
         if len(found) > 1:
             choices = ", ".join(one.id for one in found)
-            raise BadInput(f"{name}: {len(found)} approvals show these digits; name one in full: {choices}")
+            raise BadInput(f"{name}: {len(found)} approvals match these digits; give the full id: {choices}")
         return found[0]
 
     async def change(self, tenant: str, approval_id: str, before: ApprovalState, **fields: Any) -> Approval:

@@ -89,7 +89,9 @@ class _Counted:
 def _reading(home: Path) -> Iterator[sqlite3.Connection]:
     path = home / STATE_DATABASE
     if not path.is_file():
-        raise NotFound(f"{home}: holds no audit yet; the first start of gaiad begins one (another home: --home)")
+        raise NotFound(
+            f"{home}: has no audit yet; the first start of gaiad creates it (or name another home with --home)"
+        )
     with read_database(path) as connection:
         yield connection
 

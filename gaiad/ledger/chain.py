@@ -145,7 +145,7 @@ def read_noted_head(path: Path) -> ChainHead | None:
         return None
     found = _LINE.fullmatch(text)
     if found is None:
-        raise Conflict(f"{path}: holds no head of an audit chain; the next start creates it once it is moved away")
+        raise Conflict(f"{path}: does not contain an audit head; move the file away and restart gaiad to recreate it")
     return ChainHead(int(found[1]), found[2])
 
 

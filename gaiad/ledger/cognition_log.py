@@ -62,7 +62,7 @@ class CognitionLog:
             rows = await self._rows(tenant, f"{column} = ? ORDER BY model = '', full_id DESC", (name,))
             if column == "short_id" and len(rows) > 1:
                 choices = ", ".join(row.full_id for row in rows)
-                raise BadInput(f"{name}: {len(rows)} packets show these digits; name one in full: {choices}")
+                raise BadInput(f"{name}: {len(rows)} packets match these digits; give the full id: {choices}")
             if rows:
                 return rows[0]
         raise NotFound(f"no Cognition Packet is called {name!r}; `gaiad cognition list` shows the newest")

@@ -42,7 +42,7 @@ class DeliveryLog:
             (waiting,) = connection.execute(f"SELECT count(*) FROM deliveries WHERE {_OPEN}", (channel,)).fetchone()
             if waiting > most and connection.total_changes > before:
                 raise Unavailable(
-                    f"{waiting} messages would wait for {channel}, and {most} may; nothing of turn "
+                    f"{waiting} messages would be queued for {channel}, more than the limit of {most}; nothing of turn "
                     f"{parcels[0].turn_id} is sent there",
                     _COME_BACK_S,
                 )

@@ -49,7 +49,7 @@ class TurnLog:
             raise NotFound(f"no turn is called {name!r}; `gaiad turns list` shows the newest")
         if len(found) > 1:
             choices = ", ".join(record.turn_id for record in found)
-            raise BadInput(f"{name}: {len(found)} turns show these digits; name one in full: {choices}")
+            raise BadInput(f"{name}: {len(found)} turns match these digits; give the full id: {choices}")
         return found[0]
 
     async def newest(self, tenant: str, limit: int, session_id: str = "") -> list[TurnRecord]:

@@ -276,7 +276,7 @@ class ApprovalService:
 
         async def revert() -> str:
             put_back = await asyncio.to_thread(folder.revert, short(ran.id))
-            return "" if put_back else f"no copy exists of {folder.path} from before it ran"
+            return "" if put_back else f"there is no copy of {folder.path} from before it ran"
 
         async def failed(why: str) -> Approval:
             """Without a verdict it counts as failed."""

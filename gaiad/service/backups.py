@@ -138,4 +138,4 @@ class BackupService:
 
 def _refuse_within(home: Path, directory: Path) -> None:
     if directory.resolve().is_relative_to(home.resolve()):
-        raise BadInput(f"{directory} is in the home {home} and would be lost with it; name a folder elsewhere")
+        raise BadInput(f"{directory} is inside the home {home} and would be lost with it; choose a folder elsewhere")

@@ -164,7 +164,7 @@ class CouncilService:
             newest = await self._log.newest(tenant, _LOOKED_THROUGH, heartbeats=heartbeats)
             found |= {message.full_id for message in newest if short(message.full_id) == name}
         if len(found) > 1:
-            raise BadInput(f"{name}: several messages show these digits; name one in full: {', '.join(sorted(found))}")
+            raise BadInput(f"{name}: these digits are ambiguous; give the full id: {', '.join(sorted(found))}")
         if not found:
             raise NotFound(f"no message among the last {_LOOKED_THROUGH:,} shows {name!r}; give its full id")
         return found.pop()

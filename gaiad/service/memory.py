@@ -149,7 +149,7 @@ class MemoryApi:
         """
         self.require_enabled()
         if not request.request.strip():
-            raise BadInput("request is empty; say what the briefing is for")
+            raise BadInput("`request` is empty; describe what the briefing is for")
         began = self._clock.monotonic()
         named, unknown = await self._named(request, call)
         most = min(request.budgets.max_pages, PAGES_MOST)

@@ -1,7 +1,6 @@
 """What intake may ask of the models: text, and which of them are in memory. A part of the one door, `service`."""
 
 import asyncio
-import contextlib
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -10,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from gaiad.base.config import EXTRACTIVE, Config, ModelConfig, assign, is_model_file
 from gaiad.base.errors import BadInput, Conflict
+from gaiad.base.home import replace_file
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext, Tokenizer
 from gaiad.models.catalogue import OLLAMA, listed, local_servers, models_of, rows
@@ -131,7 +129,7 @@ class Models:
     def pin(self, name: str, pinned: bool) -> list[ModelStatus]:
         """Keep a model in memory, or no longer; remembered over restarts. Raises NotFound, Conflict."""
         name = self._named(name)
-        write_pins(self._pins, self._pool.pins_with(name, pinned))
+        write(self._pins, msgspec.json.encode(self._pool.pins_with(name, pinned)).decode())
         self._pool.pin(name, pinned)
         return self.statuses()
 
@@ -210,19 +208,7 @@ def read_pins(home: Path) -> frozenset[str]:
     except FileNotFoundError:
         return frozenset()
     except (OSError, msgspec.DecodeError) as error:
-        raise BadInput(f"{path}: the pins cannot be read ({error}); correct or remove the file") from error
-
-
-def write_pins(path: Path, names: list[str]) -> None:
-    """Replace the file at once, never in part. Raises Conflict naming the file when it cannot be written."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(msgspec.json.encode(sorted(names)))
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise Conflict(f"{path}: the pins cannot be written ({error.strerror}); fix this and pin again") from error
+        raise BadInput(f"{path}: cannot be read ({error}); correct or delete the file") from error
 
 
 ROLES = ("prime", "lite", "codemind")
@@ -271,6 +257,9 @@ def _plain_name(text: str) -> str:
 
 def written(text: str, name: str, model: ModelConfig | None, roles: Sequence[str]) -> str:
     """A config.toml with the model known and in these roles; comments and all else stay. Raises BadInput."""
+    import tomlkit  # a tenth of a second, needed here only
+    from tomlkit.exceptions import TOMLKitError
+
     try:
         document: Any = tomlkit.parse(text)
         if model is not None:
@@ -289,11 +278,7 @@ def written(text: str, name: str, model: ModelConfig | None, roles: Sequence[str
 
 def write(path: Path, text: str) -> None:
     """Replace the file at once, never in part. Raises Conflict."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.chmod(0o600)
-        fresh.replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise Conflict(f"cannot write {path}: {error.strerror}; correct this and try again") from error

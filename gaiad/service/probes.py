@@ -126,7 +126,7 @@ class Probes:
         """The figures of a model, measured when they are not known. Raises NotFound, Unavailable, BadInput."""
         model, key = self._pool.model(name), self._key(name)
         if model.kind == "extractive":
-            raise BadInput(f"{name}: only quotes and writes nothing that could be measured")
+            raise BadInput(f"{name}: it only quotes, so there is nothing to measure")
         async with self._one:
             kept = None if again else self._known.get(key) or await asyncio.to_thread(self._read, key)
             if kept is None:

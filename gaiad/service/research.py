@@ -325,7 +325,7 @@ def _unrunnable(pending: PendingRun, call: RequestContext) -> GaiadError | None:
         why = f"this version of gaiad cannot read the stored request ({pending.unreadable})"
         return GaiadError(f"{why}; ask again: gaiad ask QUESTION")
     if pending.attempts >= ATTEMPTS:
-        return GaiadError(f"the daemon ended during it {pending.attempts} times; ask again: gaiad ask QUESTION")
+        return GaiadError(f"the daemon stopped during it {pending.attempts} times; ask again: gaiad ask QUESTION")
     return None
 
 

@@ -45,17 +45,11 @@ from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.services import rulebook
 from gaiad.wire.chat import ChatChannel
 from gaiad.wire.ingest import ImportOutcome, ImportRequest, IngestOutcome, IngestRequest
-from gaiad.wire.memory import MemoryPage, SessionSummary
 from gaiad.wire.schemas import (
-    PacketDetail,
-    PacketFilter,
-    PacketSummary,
     ResearchRequest,
     ResearchResult,
     SearchRequest,
     SearchResponse,
-    Timeline,
-    VerifyReport,
 )
 from gaiad.wire.status import Check, Job, ModelUsed, ReloadReport, Status
 from router.routing import routing_of
@@ -113,7 +107,7 @@ class Service:
         self.deletion = deletion
         self._load_config = load_config
         self._databases = databases
-        self._archive = archive
+        self.archive = archive
         self._runner = runner
         self.memory = MemoryApi(
             archive, clock, metrics, lambda: self.config, lambda: models.tokenizer("prime"), lambda: research
@@ -161,7 +155,7 @@ class Service:
     async def ingest(self, request: IngestRequest, call: RequestContext) -> Job:
         """Start a job for paths, or store documents at once; the job holds the outcomes either way."""
         if request.documents:
-            return await read_documents(self._archive, self._runner.jobs, request, call)
+            return await read_documents(self.archive, self._runner.jobs, request, call)
         check_paths(request.paths)
         job = await self._runner.submit("ingest", call.tenant, {"paths": request.paths}, request.idempotency_key)
         return await self._runner.wait(job) if request.wait else job
@@ -199,54 +193,42 @@ class Service:
         self, paths: Sequence[Path], call: RequestContext, root: Path | None = None
     ) -> list[IngestOutcome]:
         """Files a watched folder reported: packets are stored at once, exports by a job of their own."""
-        exports = await self._archive.exports_among(paths, call)
-        outcomes = await self._archive.ingest_files([path for path in paths if path not in exports], call, root)
+        exports = await self.archive.exports_among(paths, call)
+        outcomes = await self.archive.ingest_files([path for path in paths if path not in exports], call, root)
         if wanted := [path for path, refusal in exports.items() if not refusal]:
             job = await self._runner.submit("import", call.tenant, {"paths": [str(path) for path in wanted]})
-            await self._archive.handed_to_import(wanted, job.job_id, call)
+            await self.archive.handed_to_import(wanted, job.job_id, call)
             reason = f"an export, read by {job.job_id}"
             outcomes += [IngestOutcome(path=str(path), outcome="accepted", reason=reason) for path in wanted]
         if refused := {path: refusal for path, refusal in exports.items() if refusal}:
-            outcomes += await self._archive.refuse_files(refused, call)
+            outcomes += await self.archive.refuse_files(refused, call)
         return outcomes
-
-    async def changed_files(self, paths: Sequence[Path], call: RequestContext) -> list[Path]:
-        """Those of `paths` that are new or have changed since they were read."""
-        return await self._archive.changed_files(paths, call)
-
-    async def quarantined(self, call: RequestContext, limit: int = 100) -> list[dict[str, Any]]:
-        """What could not be read, newest first, with line and reason."""
-        return await self._archive.quarantined(call, limit)
 
     async def quarantined_file(self, number: int, call: RequestContext) -> dict[str, Any]:
         """One file in quarantine, with the first of its bytes as text when they were kept. Raises NotFound."""
-        row, kept = await self._archive.quarantined_file(number, call)
+        row, kept = await self.archive.quarantined_file(number, call)
         return {**row, "text": (kept or b"")[:_SHOWN_BYTES].decode("utf-8", "replace")}
 
     async def retry_quarantined(self, number: int, call: RequestContext) -> IngestOutcome:
         """Read a file in quarantine again, from its place or else from the bytes that were kept. Raises NotFound."""
-        row, kept = await self._archive.quarantined_file(number, call)
+        row, kept = await self.archive.quarantined_file(number, call)
         path = Path(row["path"])
         if await asyncio.to_thread(path.is_file):
             (outcome,) = await self.ingest_files([path], call)
         elif kept is not None:
-            (outcome,) = await self._archive.ingest_documents([(row["path"], kept)], call)
+            (outcome,) = await self.archive.ingest_documents([(row["path"], kept)], call)
         else:
             raise Conflict(f"{row['path']}: the file is gone and its bytes were not kept; drop it from quarantine")
         if outcome.outcome == "accepted" and row["kept"] is False:
-            await self._archive.drop_quarantined(number, call)
+            await self.archive.drop_quarantined(number, call)
         return outcome
-
-    async def drop_quarantined(self, number: int, call: RequestContext) -> None:
-        """Forget a file in quarantine; the file itself stays where it is. Raises NotFound."""
-        await self._archive.drop_quarantined(number, call)
 
     # ------------------------------------------------------------------------------------------------ memory
 
     async def search(self, request: SearchRequest, call: RequestContext) -> SearchResponse:
         """Pages for a query (JIT, GAM 2); those that gaiad wrote itself only where they are asked for."""
         started = time.perf_counter()
-        response = await search(self._archive, request, call)
+        response = await search(self.archive, request, call)
         self.metrics.observe_ms(f"search_{request.mode}", (time.perf_counter() - started) * 1000)
         return response
 
@@ -265,40 +247,12 @@ class Service:
         """Research that goes on though nobody waits, also over a restart; its id. Raises Unavailable."""
         return await self.research_runs.start(request, call)
 
-    async def packets(self, request: PacketFilter, call: RequestContext) -> list[PacketSummary]:
-        """One line a packet."""
-        return await self._archive.list_packets(request, call)
-
-    async def timeline(self, request: PacketFilter, call: RequestContext) -> Timeline:
-        """Counts by month and facet."""
-        return await self._archive.timeline(request, call)
-
-    async def packet(self, packet_id: str, call: RequestContext) -> PacketDetail:
-        """A packet whole."""
-        return await self._archive.packet_detail(packet_id, call)
-
     async def hidden(self, names: Collection[str], call: RequestContext) -> set[str]:
         """Those of these packet and page ids that the call may not see; none where there is no such tenant."""
         try:
-            return await self._archive.hidden(names, call)
+            return await self.archive.hidden(names, call)
         except (NotFound, BadInput):
             return set()
-
-    async def rename_session(self, session_id: str, title: str, call: RequestContext) -> SessionSummary:
-        """A session with a title of the person's own, "" for none again. Raises BadInput, NotFound."""
-        return await self._archive.rename_session(session_id, title, call)
-
-    async def session_pages(self, session_id: str, after: int, limit: int, call: RequestContext) -> list[MemoryPage]:
-        """Pages of a session numbered above `after`, in order, each with JIT's header and its memo; [] when unknown."""
-        return await self._archive.session_pages(session_id, call, after, limit)
-
-    async def original(self, packet_id: str, revision: int, call: RequestContext) -> tuple[bytes, str]:
-        """The original bytes and their media type; revision 0 is the newest."""
-        return await self._archive.original(packet_id, call, revision)
-
-    async def verify(self, packet_ids: Sequence[str], call: RequestContext) -> VerifyReport:
-        """Hold packets (all, when none are named) against their stored originals."""
-        return await self._archive.verify_packets(packet_ids or None, call, None)
 
     # -------------------------------------------------------------------------------------------- maintenance
 
@@ -384,10 +338,10 @@ class Service:
         return config_sections(self.config)
 
     async def _reindex(self, run: JobRun) -> dict[str, Any]:
-        return await self._archive.reindex(run.call, run.record)
+        return await self.archive.reindex(run.call, run.record)
 
     async def _sweep(self, run: JobRun) -> dict[str, Any]:
         folders = [folder for folder, tenant in self.folders if tenant == run.call.tenant]
-        report = await self._archive.sweep(folders, run.call)
+        report = await self.archive.sweep(folders, run.call)
         self.note("sweep", "; ".join(report["problems"][:3]))
         return report

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gaiad.base.clock import Clock, to_iso
 from gaiad.base.errors import Cancelled, Conflict, DeadlineExceeded, Unavailable
-from gaiad.base.events import Numbered, RunEvents
+from gaiad.base.events import Numbered, RunEvents, alone
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import RequestContext
 from gaiad.base.tasks import TaskGroup
@@ -143,7 +143,7 @@ class TurnRuns:
         """
         run = self._runs.get((call.tenant, turn_id))
         if run is None or channel not in (None, run.request.channel):
-            return _alone(await self._remembered(turn_id, after, call, channel))
+            return alone(await self._remembered(turn_id, after, call, channel))
         over = not run.under_way and after >= run.events.last
         return run.events.follow(run.events.last - 1 if over else after)
 
@@ -187,9 +187,9 @@ class TurnRuns:
 
     def _check_room(self) -> None:
         if self._stopping:
-            raise Unavailable("gaiad is stopping and takes no new turns; ask again once it has restarted", 2.0)
+            raise Unavailable("gaiad is stopping and accepts no new turns; ask again once it has restarted", 2.0)
         if sum(not run.ended.is_set() for run in self._runs.values()) >= self._at_once:
-            raise Unavailable(f"{self._at_once} turns are being taken already; ask again when some have ended", 5.0)
+            raise Unavailable(f"{self._at_once} turns are already running; ask again when some have finished", 5.0)
 
     def _break_off(self, run: _Run) -> None:
         if run.task is not None and not run.ended.is_set():
@@ -250,7 +250,3 @@ class TurnRuns:
                 return
             held -= self._runs.pop(key).events.bytes
             ended = ended[1:]
-
-
-async def _alone(event: Numbered) -> AsyncGenerator[Numbered, None]:
-    yield event

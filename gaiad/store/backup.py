@@ -15,6 +15,7 @@ import msgspec
 
 from gaiad import __version__
 from gaiad.base.errors import BadInput, Conflict, NotFound
+from gaiad.base.home import sync_folder
 from gaiad.store.database import Damaged, find_damage
 from gaiad.store.home_databases import (
     STATE_DATABASE,
@@ -73,9 +74,9 @@ def write_backup(directory: Path, databases: HomeDatabases, created_at: str, cou
         )
         (partial / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
         sync_file(partial / MANIFEST)
-        _sync_folder(partial)
+        sync_folder(partial)
         partial.rename(directory)
-        _sync_folder(directory.parent)
+        sync_folder(directory.parent)
     except OSError as error:
         raise BadInput(f"{directory}: cannot write the backup ({error.strerror or error})") from error
     finally:
@@ -130,9 +131,9 @@ def prepare_restore(home: Path, directory: Path, manifest: Manifest) -> Path:
             shutil.copyfile(directory / file.path, copy)
             migrate_database(copy)
             sync_file(copy)
-            _sync_folder(copy.parent)
+            sync_folder(copy.parent)
         (staging / TENANTS).mkdir(exist_ok=True, mode=0o700)
-        _sync_folder(staging)
+        sync_folder(staging)
     except OSError as error:
         _remove(staging)
         raise BadInput(f"{home}: cannot copy the backup ({error.strerror or error}); free some space") from error
@@ -165,7 +166,7 @@ def exchange(databases: HomeDatabases, aside: Path, last_change: Callable[[Path]
 def _mark_ready(home: Path, aside: Path) -> None:
     """From here on the exchange is finished, now or at the next start."""
     (home / _STAGING / aside.name).touch()
-    _sync_folder(home / _STAGING)
+    sync_folder(home / _STAGING)
     (home / _STAGING).rename(home / _READY)
 
 
@@ -183,7 +184,7 @@ def finish_interrupted(home: Path) -> None:
         for living in sorted(home.glob(f"{name}*")):  # a log that a crash left goes with its database
             living.rename(aside / living.name)
         (ready / name).rename(home / name)
-        _sync_folder(home)
+        sync_folder(home)
     _remove(ready)
 
 
@@ -222,7 +223,7 @@ def _copy_files(partial: Path, databases: HomeDatabases) -> list[BackupFile]:
                 " restore DIR)"
             )
         sync_file(copy)
-        _sync_folder(copy.parent)
+        sync_folder(copy.parent)
         sha256, size = hash_file(copy)
         files.append(BackupFile(path=name, sha256=sha256, size=size))
     return files
@@ -241,11 +242,3 @@ def _check_file(path: Path, file: BackupFile) -> None:
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

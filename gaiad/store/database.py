@@ -68,7 +68,7 @@ def translate(error: sqlite3.Error, path: Path) -> GaiadError:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return Conflict(f"{path}: {text}; check that the folder exists and belongs to you")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return Unavailable(f"{path}: {text}; another program holds the file")
+            return Unavailable(f"{path}: {text}; the file is locked by another program")
     return GaiadError(f"{path}: {text}")
 
 
@@ -143,7 +143,7 @@ def check_version(path: Path, application_id: int, known: int) -> None:
     if not (owner or version or tables):  # a start was killed while it made the file
         return
     if owner != application_id:
-        raise Conflict(f"{path} was not written by this gaiad; move it away, or use another home (--home)")
+        raise Conflict(f"{path} is not a gaiad database; move it away, or use another home (--home)")
     if version > known:
         raise Conflict(f"{path} was written by a newer gaiad (schema {version}, this one knows {known}); upgrade gaiad")
 

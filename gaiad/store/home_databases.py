@@ -49,7 +49,9 @@ def refuse_earlier(home: Path) -> None:
     """Raise Conflict for a home of an earlier gaiad, before anything in it is touched."""
     for pattern in _EARLIER:
         if found := next(home.glob(pattern), None):
-            raise Conflict(f"{found} is from an earlier gaiad that this one cannot read; use another home (--home)")
+            raise Conflict(
+                f"{found} was written by an earlier version that this one cannot read; use another home (--home)"
+            )
 
 
 def migrations(kind: str) -> list[str]:

@@ -214,7 +214,7 @@ def test_a_pin_that_cannot_be_written_is_not_made(daemon: BenchDaemon, client: C
     pins.unlink(missing_ok=True)
     pins.mkdir()
     try:
-        with pytest.raises(Conflict, match=r"pins\.json: the pins cannot be written"):
+        with pytest.raises(Conflict, match=r"cannot write .*pins\.json"):
             client.pin_model("prime", True)
     finally:
         pins.rmdir()

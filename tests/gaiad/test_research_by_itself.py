@@ -107,7 +107,7 @@ def test_a_run_that_was_promised_comes_to_its_end_though_the_daemon_is_killed(
         assert {rows[one].status for one in (*promised, "res_1")} == {"complete"}
         assert rows["res_2"].status == "failed"
         assert run(program, "gaiad", ["research", "show", "res_2", "--home", str(home)]) == 0
-        assert "It was failed: the daemon ended during it 3 times" in capsys.readouterr().out
+        assert "It was failed: the daemon stopped during it 3 times" in capsys.readouterr().out
     finally:
         again.stop()
 

@@ -143,7 +143,7 @@ def test_runs_are_listed_newest_first_and_the_doubtful_ones_to_review(
     doubtful = daemon.client.runs.newest("local", 50, to_review=True)
     assert [row.research_id for row in doubtful] == [partial.research_id]
     done = ("research", "review", "--done", partial.research_id)
-    assert shell(daemon, capsys, *done) == (0, f"ticked off {partial.research_id}\n")
+    assert shell(daemon, capsys, *done) == (0, f"reviewed {partial.research_id}\n")
     assert daemon.client.runs.newest("local", 50, to_review=True) == []
     assert "Reviewed 20" in " ".join(shell(daemon, capsys, "research", "show", partial.research_id)[1].split())
     code, out = shell(daemon, capsys, "research", "review", "--again", partial.research_id)

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gaiad.bootstrap.vocabularies import VOCABULARIES
 from gaiad.models.gguf.gguf_header import MAGIC, read_exactly, read_number, read_text, read_value, skip_array
 from tests.makers.chat_templates import DEEPSEEK_R1, GEMMA, LLAMA31, PHI3, QWEN3
+from tests.makers.provided_vocabularies import VOCABULARIES
 
 FOLDER = Path(__file__).parent.parent.parent / ".setup" / "vocabularies"
 TEMPLATES = {"qwen2": QWEN3, "llama-bpe": LLAMA31, "phi-3": PHI3, "gemma-4": GEMMA, "deepseek-llm": DEEPSEEK_R1}

@@ -135,7 +135,7 @@ async def test_a_full_line_refuses_a_whole_turn_and_keeps_what_it_has(tmp_path, 
     limits = DeliveryLimits(timeout_s=1.0, most_waiting=3, first_pause_s=30.0)
     deliverer = Deliverer(outside, log, limits, lambda words: None)
     await deliverer.put([parcel("one"), parcel("two", 1)])
-    with pytest.raises(Unavailable, match="4 messages would wait for discord_chat, and 3 may"):
+    with pytest.raises(Unavailable, match="4 messages would be queued for discord_chat, more than the limit of 3"):
         await deliverer.put([parcel("three", turn="turn_2"), parcel("four", 1, turn="turn_2")])
     assert await log.waiting("discord_chat") == 2
     assert await log.receipts("local", "turn_2") == []
@@ -181,7 +181,7 @@ async def test_words_said_aside_take_half_of_the_places_at_most(log):
     deliverer = Deliverer(outside, log, limits, lambda words: None)
     await deliverer.put([parcel("busy", turn="aside_1")], is_aside=True)
     await deliverer.put([parcel("busy", turn="aside_2")], is_aside=True)
-    with pytest.raises(Unavailable, match="3 messages would wait for discord_chat, and 2 may"):
+    with pytest.raises(Unavailable, match="3 messages would be queued for discord_chat, more than the limit of 2"):
         await deliverer.put([parcel("busy", turn="aside_3")], is_aside=True)
     await deliverer.put([parcel("the answer"), parcel("its end", 1)])
     assert await log.waiting("discord_chat") == 4

@@ -29,7 +29,7 @@ class MappedVectors:
         _, _, count, row_bytes, label_at, vector_at, *_ = _HEADER.unpack(head)
         fits = count * row_bytes <= path.stat().st_size - _HEADER.size
         if count != len(ids) or label_at - vector_at != dimension * _NUMBER_BYTES or not fits:
-            raise BrokenIndex(f"{path} is laid out in another way than hnswlib 0.8 does; install that version")
+            raise BrokenIndex(f"{path} has a different layout from hnswlib 0.8; install that version")
         row = np.dtype(
             {
                 "names": ["vector", "label"],
@@ -42,7 +42,7 @@ class MappedVectors:
         labels = np.ascontiguousarray(rows["label"])
         self._order = np.argsort(labels, kind="stable").astype(np.int64)
         if not np.array_equal(labels[self._order], ids):
-            raise BrokenIndex(f"{path} holds other pages than its list says")
+            raise BrokenIndex(f"{path} does not contain the pages on its list")
         self._vectors = rows["vector"]
 
     def at(self, rows: NDArray[np.int64]) -> Vectors:

@@ -71,7 +71,7 @@ class BaseBuild:
         """The child, which `stop` finds from now on. Raises NotBuilt after it."""
         with self._starting:
             if self._stopped:
-                raise NotBuilt("was not built, for the archive closes")
+                raise NotBuilt("was not built because the archive is closing")
             self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             return self._child
 

@@ -134,7 +134,7 @@ class VectorSpaces:
         index.add([pages[row] for row in kept], found[fit], [texts[row] for row in kept])
         unfit = [pages[row] for row in np.flatnonzero(~fit).tolist()]
         if len(self._aside) + len(unfit) > _ASIDE_MAX:
-            raise BadInput(f"the embedder made NaN or infinity of {_ASIDE_MAX} pages and more; check its model")
+            raise BadInput(f"the embedder returned NaN or infinity for {_ASIDE_MAX} or more pages; check its model")
         self._aside |= self._tenant.file.read(lambda connection: vectors.page_names(connection, unfit))
 
     async def close(self) -> None:

@@ -37,7 +37,7 @@ def space_called(connection: sqlite3.Connection, fingerprint: str) -> int:
     """The id of the space called `fingerprint`. Raises NotFound."""
     row = connection.execute("SELECT id FROM vector_spaces WHERE fingerprint = ?", (fingerprint,)).fetchone()
     if row is None:
-        raise NotFound(f"there is no vector space called {fingerprint!r}; its embedder has embedded nothing here yet")
+        raise NotFound(f"no vector space is called {fingerprint!r}; its embedder has not embedded anything here yet")
     return int(row[0])
 
 

@@ -83,7 +83,7 @@ def read_file(path: Path, max_bytes: int, root: Path | None = None) -> FileBytes
         found = _read_once(path, max_bytes, root)
         if found is not None:
             return found
-    raise StillBeingWritten("still being written; it is read again once it has settled")
+    raise StillBeingWritten("still being written; gaiad reads it once it stops changing")
 
 
 def _read_once(path: Path, max_bytes: int, root: Path | None) -> FileBytes | None:

@@ -77,7 +77,7 @@ class _Scanner:
             self._member()
         at = _SPACE.match(self.data, self.position)
         if at and at.end() < len(self.data):
-            raise self._rejected("goes on after the end of the JSON object; one packet a file", at.end())
+            raise self._rejected("continues after the end of the JSON object; put one packet in a file", at.end())
         return root
 
     def _member(self) -> None:

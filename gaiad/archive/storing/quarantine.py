@@ -63,7 +63,7 @@ def show(connection: sqlite3.Connection, number: int) -> tuple[dict[str, Any], b
         f"SELECT {_COLUMNS}, body FROM quarantine WHERE id = ? AND resolved = 0", (number,)
     ).fetchone()
     if row is None:
-        raise NotFound(f"no file in quarantine has the number {number}; `gaiad quarantine list` shows what there is")
+        raise NotFound(f"no file in quarantine has number {number}; `gaiad quarantine list` shows them")
     return _row(*row[:-1]), None if row[-1] is None else zlib.decompress(row[-1])
 
 

@@ -211,7 +211,7 @@ def rename(connection: sqlite3.Connection, session_id: str, title: str) -> None:
         raise BadInput(f"the title has {len(title)} characters; give at most {_TITLE_CHARS}")
     row = connection.execute("SELECT metadata FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
     if row is None:
-        raise NotFound(f"no session {session_id!r} in this tenant; `gaiad sessions list` shows those there are")
+        raise NotFound(f"no session {session_id!r} in this tenant; `gaiad sessions list` shows them")
     metadata = {name: value for name, value in msgspec.json.decode(row[0]).items() if name != _NAMED}
     metadata |= {_NAMED: title} if title else {}
     connection.execute(

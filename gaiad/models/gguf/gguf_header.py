@@ -4,8 +4,8 @@ The daemon needs the vector's width before the worker is up, and a clear refusal
 are hostile until checked: every length is bounded by the file's size.
 """
 
+import contextlib
 import hashlib
-import os
 import struct
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from gaiad.base.errors import BadInput
+from gaiad.base.home import replace_file
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -53,18 +54,10 @@ class DamagedGguf(Exception):
 
 
 def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
-    magic = file.read(4)
-    if magic != MAGIC:
-        raise DamagedGguf(f"is not a GGUF (it starts with {magic!r}, not {MAGIC!r})")
-    version = read_number(file, "<I")
-    if version not in VERSIONS:
-        raise DamagedGguf(f"is GGUF version {version}, versions {VERSIONS[0]} and {VERSIONS[1]} can be read")
-    tensors, keys = read_number(file, "<Q"), read_number(file, "<Q")
+    tensors, keys = read_counts(file, size)
     if tensors == 0:
-        raise DamagedGguf("holds no weights (a vocabulary-only file)")
-    if keys > MAX_KEYS or tensors > size:
-        raise DamagedGguf(f"has a damaged header ({keys} keys, {tensors} tensors)")
-    metadata = _metadata(file, keys, size)
+        raise DamagedGguf("has no weights (it is a vocabulary-only file)")
+    metadata = read_metadata(file, keys, size, before_vocabulary=True)
     architecture = metadata.get("general.architecture")
     width = metadata.get(f"{architecture}.embedding_length_out", metadata.get(f"{architecture}.embedding_length"))
     context = metadata.get(f"{architecture}.context_length")
@@ -83,16 +76,30 @@ def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
     )
 
 
-def _metadata(file: BinaryIO, keys: int, size: int) -> dict[str, Any]:
-    """Scalars and strings by key; stops at the vocabulary, which is long and needed by nobody here."""
+def read_counts(file: BinaryIO, size: int) -> tuple[int, int]:
+    """How many tensors and metadata keys the file says it has. Raises DamagedGguf."""
+    magic = file.read(4)
+    if magic != MAGIC:
+        raise DamagedGguf(f"is not a GGUF (it starts with {magic!r}, not {MAGIC!r})")
+    version = read_number(file, "<I")
+    if version not in VERSIONS:
+        raise DamagedGguf(f"is GGUF version {version}, versions {VERSIONS[0]} and {VERSIONS[1]} can be read")
+    tensors, keys = read_number(file, "<Q"), read_number(file, "<Q")
+    if keys > MAX_KEYS or tensors > size:
+        raise DamagedGguf(f"has a damaged header ({keys} keys, {tensors} tensors)")
+    return tensors, keys
+
+
+def read_metadata(file: BinaryIO, keys: int, size: int, *, before_vocabulary: bool) -> dict[str, Any]:
+    """Scalars, strings and the lengths of arrays by key, all or those before the vocabulary. Raises DamagedGguf."""
     found: dict[str, Any] = {}
     for _ in range(keys):
         key = read_text(file, size)
         kind = read_number(file, "<I")
         if kind == _ARRAY:
-            if key == "tokenizer.ggml.tokens":
+            if before_vocabulary and key == "tokenizer.ggml.tokens":
                 break
-            skip_array(file, size)
+            found[key] = skip_array(file, size)
         else:
             found[key] = read_value(file, kind, size)
     return found
@@ -107,16 +114,17 @@ def read_value(file: BinaryIO, kind: int, size: int) -> Any:
     return read_number(file, SCALARS[kind])
 
 
-def skip_array(file: BinaryIO, size: int) -> None:
-    """Go past an array, whose kind and count come first. Raises DamagedGguf."""
+def skip_array(file: BinaryIO, size: int) -> int:
+    """Go past an array, whose kind and count come first; its count. Raises DamagedGguf."""
     kind, count = read_number(file, "<I"), read_number(file, "<Q")
     if count > size:
         raise DamagedGguf(f"has an array of {count} values in {size} bytes")
     if kind in SCALARS:
         file.seek(count * struct.calcsize(SCALARS[kind]), 1)
-        return
-    for _ in range(count):
-        read_value(file, kind, size)
+    else:
+        for _ in range(count):
+            read_value(file, kind, size)
+    return int(count)
 
 
 def read_text(file: BinaryIO, size: int) -> str:
@@ -169,13 +177,8 @@ def file_sha256(path: Path, *, fresh: bool = False) -> str:
 
 def write_stamp(path: Path, stamp: HashStamp) -> None:
     """Note the hash; a folder that may not be written to only costs the hashing next time."""
-    target = stamp_path(path)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(msgspec.json.encode(stamp))
-        temporary.replace(target)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        replace_file(stamp_path(path), msgspec.json.encode(stamp), 0o644)
 
 
 def _read_stamp(path: Path) -> HashStamp | None:

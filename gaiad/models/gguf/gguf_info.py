@@ -12,15 +12,13 @@ import msgspec
 
 from gaiad.base.errors import BadInput
 from gaiad.models.gguf.gguf_header import (
-    MAGIC,
-    MAX_KEYS,
     DamagedGguf,
     file_sha256,
+    read_counts,
     read_header,
+    read_metadata,
     read_number,
     read_text,
-    read_value,
-    skip_array,
 )
 from gaiad.wire.generation import Sampling, out_of_range
 
@@ -51,7 +49,6 @@ def recommended_sampling(metadata: Mapping[str, Any], parameters: int) -> Sampli
 
 
 MEMORY_CONTEXT_TOKENS = 8192
-_STRING, _ARRAY = 8, 9
 _MAX_DIMENSIONS = 4
 _KEY_VALUE_BYTES = 2
 _LOGIT_BYTES = 4
@@ -149,29 +146,10 @@ def _open(path: Path, size: int) -> tuple[dict[str, Any], int, _Tensors]:
 
 def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], int, _Tensors]:
     """Metadata, tokens of the vocabulary, tensors. Raises DamagedGguf."""
-    file.seek(len(MAGIC) + 4)
-    count, keys = read_number(file, "<Q"), read_number(file, "<Q")
-    if keys > MAX_KEYS or count > size:
-        raise DamagedGguf(f"has a damaged header ({keys} keys, {count} tensors)")
-    metadata: dict[str, Any] = {}
-    vocabulary = 0
-    for _ in range(keys):
-        key, kind = read_text(file, size), read_number(file, "<I")
-        if kind != _ARRAY:
-            metadata[key] = read_value(file, kind, size)
-            continue
-        if key == "tokenizer.ggml.tokens":
-            vocabulary = _array_length(file)
-        skip_array(file, size)
+    count, keys = read_counts(file, size)
+    metadata = read_metadata(file, keys, size, before_vocabulary=False)
+    vocabulary = int(metadata.get("tokenizer.ggml.tokens", 0))
     return metadata, vocabulary, _tensors(file, count, size, metadata.get("general.alignment", 32))
-
-
-def _array_length(file: BinaryIO) -> int:
-    start = file.tell()
-    read_number(file, "<I")
-    length = int(read_number(file, "<Q"))
-    file.seek(start)
-    return length
 
 
 def _tensors(file: BinaryIO, count: int, size: int, alignment: Any) -> _Tensors:

@@ -102,7 +102,9 @@ def _refuse(wanted: Need, loaded: Sequence[Resident], budget: int) -> EvictionPl
             f"{model.name} ({'pinned' if model.pinned else 'answering'}, {_mib(model.bytes)})" for model in kept
         )
         why = f", of which {_mib(taken)} cannot be freed now: {parts}"
-        remedy = "try again when it is done" if busy else "unpin one, raise models.memory_mib, or take a smaller model"
+        remedy = (
+            "try again when it has finished" if busy else "unpin one, raise models.memory_mib, or take a smaller model"
+        )
     text = f"{wanted.name} needs about {_mib(wanted.bytes)} and the budget is {_mib(budget)}{why}; {remedy}"
     return EvictionPlan(refusal=text, busy=busy)
 

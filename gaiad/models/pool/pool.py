@@ -229,7 +229,7 @@ class ModelPool:
             await self._dependencies.tokenizer_process.start()
         async with self._placing:
             if model.failed:
-                await model.sleep("it failed and is being retried")
+                await model.sleep("it failed; trying again")
                 await asyncio.to_thread(model.make, self._dependencies)
         async with self.use(name, call) as served:
             await served.wait_ready(self._dependencies.settings.start_timeout_s)

@@ -1,34 +1,69 @@
-"""Downloads one file over HTTP into its .part, and goes on where an earlier try stopped. httpx2 is met here.
+"""Downloads one file over HTTP into its .part file and resumes where an earlier try stopped. httpx2 lives here.
 
-A range is asked for with If-Range, so that another version of the file starts again; with a known SHA-256 the version
-does not matter, for the hash decides.
+A range is asked for with If-Range, so another version of the file starts from the beginning; with a known SHA-256 the
+version does not matter, because the hash decides.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import contextlib
+import fcntl
+import hashlib
+import ipaddress
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
 
-from gaiad.base.errors import BadInput, DeadlineExceeded, Unavailable
-from gaiad.models.gguf.gguf_header import MAGIC
-from gaiad.models.pulling.files import Note, Part, check_space
-from gaiad.models.pulling.http import (
-    TRANSIENT_STATUSES,
-    Attempts,
-    DownloadResponse,
-    Listener,
-    PullFailed,
-    Transient,
-    Tries,
-    identity,
-    is_unprotected,
-    read_answer,
-    shown,
-    status_error,
+from gaiad.base.errors import (
+    BadInput,
+    Conflict,
+    DeadlineExceeded,
+    Forbidden,
+    GaiadError,
+    NotFound,
+    Unauthorized,
+    Unavailable,
 )
+from gaiad.models.gguf.gguf_header import MAGIC
+from gaiad.models.pulling.source import identity, shown
 
+RESERVE_BYTES = 64 << 20
+_PROGRESS_BYTES = 1 << 20
 _MAX_REDIRECTS = 10
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_RANGE = re.compile(r"bytes (?:(?P<start>\d+)-\d+|\*)/(?P<total>\d+|\*)")
+_T = TypeVar("_T")
+
+
+class Listener(Protocol):
+    """Who watches a pull: lines for a person, and bytes done of a file (`total` is 0 while it is unknown)."""
+
+    def say(self, line: str) -> None: ...
+
+    def show(self, label: str, done: int, total: int) -> None: ...
+
+
+class PullFailed(GaiadError):
+    """What was pulled is not what it should be; the message says what is wrong and what to do."""
+
+    code = "pull_failed"
+
+
+class Tries(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of silence that end a try, tries in a row that brought nothing, and the waits between them."""
+
+    connect_s: float = 10.0
+    silence_s: float = 30.0
+    count: int = 5
+    first_wait_s: float = 0.5
+    longest_wait_s: float = 30.0
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,177 +77,293 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     sha256: str = ""
     size: int = -1
-    hint: str = ""
+    hint: str = "pull from a hub by its name, owner/repo; else fetch it with your browser and pull the file"
+
+
+class Transient(Exception):
+    """Worth another try; `error` is what is raised when there is none. `wait_s` is what the server asked for."""
+
+    def __init__(self, error: GaiadError, wait_s: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.wait_s = wait_s
+
+
+def persist(work: Callable[[], _T], tries: Tries, listener: Listener, progress: Callable[[], int] = lambda: 0) -> _T:
+    """The result of `work`, tried again while it raises Transient; bytes of `progress` start the count again."""
+    failed = 0
+    while True:
+        before = progress()
+        try:
+            return work()
+        except Transient as trouble:
+            failed = 1 if progress() - before >= _PROGRESS_BYTES else failed + 1
+            if failed >= tries.count:
+                raise trouble.error from trouble
+            wait_s = tries.first_wait_s * 2.0 ** (failed - 1) * random.uniform(0.8, 1.2)
+            wait_s = min(tries.longest_wait_s, wait_s if trouble.wait_s is None else trouble.wait_s)
+            listener.say(f"{trouble.error.message}; try {failed + 1} of {tries.count} in {wait_s:.1f} s")
+            time.sleep(wait_s)
+
+
+class _Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the bytes of a .part come from: the address, the hash that was asked for, and the version there."""
+
+    address: str
+    sha256: str
+    version: str = ""
+
+
+class Part:
+    """The .part file beside `target`, locked while it is open. Bytes are in the file as soon as `write` returns.
+
+    Raises Conflict while another pull writes it. `kept` counts the bytes of an earlier pull, `note` beside the file
+    says what they belong to.
+    """
+
+    def __init__(self, target: Path, remote: Remote) -> None:
+        self.path = target.with_name(target.name + ".part")
+        self._note_path = self.path.with_name(self.path.name + ".json")
+        self._file = self._open(target)
+        self._wanted = _Note(address=identity(remote.url), sha256=remote.sha256)
+        note = self._read_note()
+        same = bool(note.sha256) and note.sha256 == remote.sha256
+        if not same and (note.address != self._wanted.address or not note.version):
+            self.restart("")
+        self.version = note.version
+        self.kept = self.size
+
+    def _open(self, target: Path) -> BinaryIO:
+        while True:
+            with writing(self.path):
+                file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b", buffering=0)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.close()
+                raise Conflict(f"{target}: another pull is writing it; wait for that or choose --as NAME") from error
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), self.path.stat()):
+                    file.seek(0, os.SEEK_END)
+                    return file
+            file.close()  # another pull finished meanwhile and gave the file its name
+
+    def _read_note(self) -> _Note:
+        try:
+            return msgspec.json.decode(self._note_path.read_bytes(), type=_Note)
+        except (OSError, msgspec.DecodeError):
+            return _Note(address="", sha256="")
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def restart(self, version: str) -> None:
+        """Empty the file for bytes of `version`; a note never describes bytes of something else."""
+        self._note_path.unlink(missing_ok=True)
+        with writing(self.path):
+            self._file.truncate(0)
+            self._file.seek(0)
+            self._note_path.write_bytes(msgspec.json.encode(msgspec.structs.replace(self._wanted, version=version)))
+        self.version, self.kept = version, 0
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            with writing(self.path):
+                view = view[self._file.write(view) :]
+
+    def sha256(self) -> str:
+        """Bring the bytes to the disk; their SHA-256 in hex."""
+        with writing(self.path):
+            os.fsync(self._file.fileno())
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def close(self) -> None:
+        """An empty part, and one that has its own name by now, leave nothing behind."""
+        if not self.size:
+            self.path.unlink(missing_ok=True)
+        self._file.close()
+        if not self.path.exists():
+            self._note_path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raises PullFailed when the disk is full or the folder belongs to somebody else."""
+    try:
+        yield
+    except OSError as error:
+        raise PullFailed(
+            f"{path}: cannot be written ({error.strerror}); free space or set GAIAD_MODELS to another folder,"
+            " then run the same command again"
+        ) from error
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Raises PullFailed with the numbers unless `needed` more bytes and a reserve fit into `folder`."""
+    available = shutil.disk_usage(folder).free
+    if needed > 0 and available < needed + RESERVE_BYTES:
+        raise PullFailed(
+            f"{folder}: {needed:,} bytes are needed (and {RESERVE_BYTES:,} in reserve), {available:,} are free;"
+            " make room or set GAIAD_MODELS to a folder on another disk"
+        )
 
 
 def download(remote: Remote, part: Part, tries: Tries, listener: Listener) -> str:
-    """Bring the rest of the file into `part`, which is open; its SHA-256 in hex.
+    """Bring the rest of the file into `part`; its SHA-256 in hex. Pieces that make a wrong file are fetched again once.
 
     Raises NotFound, Unauthorized, Forbidden, Unavailable, DeadlineExceeded, BadInput, PullFailed; the part stays.
     """
-    attempts = Attempts(tries, listener)
-    with _client(remote, tries, listener) as client:
-        while True:
-            before = part.size
-            try:
-                _fetch(client, remote, part, listener)
-                break
-            except Transient as trouble:
-                attempts.failed(trouble, part.size - before)
+    if _is_unprotected(remote.url):
+        listener.say(f"warning: {shown(remote.url)} is not https; anyone on the way can change the file: give --sha256")
+    with _client(tries) as client:
+        persist(lambda: _fetch(client, remote, part, listener), tries, listener, lambda: part.size)
+        digest = part.sha256()
+        if part.kept and remote.sha256 not in ("", digest):
+            listener.say(f"{shown(remote.url)}: the pieces do not make the promised file; starting again")
+            part.restart("")
+            persist(lambda: _fetch(client, remote, part, listener), tries, listener, lambda: part.size)
+            digest = part.sha256()
     if remote.size >= 0 and part.size != remote.size:
         raise PullFailed(f"{shown(remote.url)}: has {part.size} bytes, the hub promised {remote.size}; try again later")
-    return part.finish()
+    return digest
 
 
-def look(remote: Remote, known: Note | None, tries: Tries, listener: Listener) -> DownloadResponse:
-    """The head of the answer alone; status 304 when the file is still the one that `known` noted."""
-    headers = {**remote.headers, "Accept-Encoding": "identity", "Range": "bytes=0-0"}
-    if known is not None and known.validator.startswith('"'):
-        headers["If-None-Match"] = known.validator
-    attempts = Attempts(tries, listener)
-    with _client(remote, tries, listener) as client:
-        while True:
-            try:
-                with _answered(client, remote, headers) as (answer, _):
-                    return answer
-            except Transient as trouble:
-                attempts.failed(trouble, 0)
+def _client(tries: Tries) -> httpx2.Client:
+    with proxy_from_environment():
+        timeout = httpx2.Timeout(tries.silence_s, connect=tries.connect_s)
+        return httpx2.Client(follow_redirects=True, max_redirects=_MAX_REDIRECTS, timeout=timeout)
 
 
-def _client(remote: Remote, tries: Tries, listener: Listener) -> httpx2.Client:
-    warned: set[str] = set()
+def _fetch(client: httpx2.Client, remote: Remote, part: Part, listener: Listener) -> None:
+    """One request: the rest of the file, or all of it. Raises Transient when another one is worth it."""
+    address, before = shown(remote.url), part.size
+    if remote.sha256 and before == remote.size:
+        return
+    headers = {**remote.headers, "Accept-Encoding": "identity"}
+    if before:
+        headers["Range"] = f"bytes={before}-"
+        if part.version and not remote.sha256:
+            headers["If-Range"] = part.version
+    with translated(address), client.stream("GET", remote.url, headers=headers) as response:
+        start, total = _range(response)
+        if response.status_code == 416 and before and total in (-1, before):
+            return
+        if response.status_code == 206 and (
+            start != before or not (remote.sha256 or _version(response) == part.version)
+        ):
+            part.restart("")
+            raise Transient(Unavailable(f"{address}: cannot be resumed because the file has changed"), 0.0)
+        if response.status_code not in (200, 206):
+            raise _refusal(response, address, remote.hint)
+        if response.status_code == 200:
+            if before:
+                listener.say(f"{address}: the server does not resume this file; starting again")
+            part.restart(_version(response))
+        _receive(response, total, remote, part, listener)
 
-    def warn(request: httpx2.Request) -> None:
-        address = str(request.url)
-        if is_unprotected(address) and request.url.host not in warned:
-            warned.add(request.url.host)
-            listener.say(
-                f"warning: {shown(address)} is not https; anyone on the way can change the file: give --sha256"
-            )
 
+def _receive(response: httpx2.Response, total: int, remote: Remote, part: Part, listener: Listener) -> None:
+    address, size = shown(remote.url), part.size
+    if (encoding := response.headers.get("content-encoding", "identity").lower()) != "identity":
+        raise PullFailed(f"{address}: the server compresses the file ({encoding}) unasked; fetch it another way")
+    check_space(part.path.parent, total - size)
+    for block in response.iter_raw():
+        if not size and not block.startswith(MAGIC[: len(block)]):
+            raise PullFailed(_not_a_model(block, response, remote.url))
+        part.write(block)
+        size += len(block)
+        listener.show(remote.target, size, max(total, 0))
+    if total > 0 and size != total:
+        if size > total:
+            part.restart("")
+        raise Transient(Unavailable(f"{address}: the download ended at {size} of {total} bytes"))
+
+
+def _not_a_model(block: bytes, response: httpx2.Response, url: str) -> str:
+    page = "; a /blob/ address is a web page, write /resolve/ instead" if "/blob/" in url else ""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    start = f"it starts with {bytes(block[:4])!r}{f', {kind}' if kind else ''}"
+    return f"{shown(url)}: is not a GGUF ({start}){page}; check the address"
+
+
+def _range(response: httpx2.Response) -> tuple[int, int]:
+    """First byte of the body in the file, and the file's size; -1 for what is unknown."""
+    if response.status_code in (206, 416):
+        found = _RANGE.fullmatch(response.headers.get("content-range", "").strip())
+        if found is None:
+            return -1, -1
+        return int(found["start"] or -1), int(found["total"]) if found["total"] != "*" else -1
+    length = response.headers.get("content-length", "")
+    return 0, int(length) if length.isdecimal() else -1
+
+
+def _version(response: httpx2.Response) -> str:
+    """What If-Range takes: a strong ETag, else the date of the last change."""
+    tag = response.headers.get("etag", "").strip()
+    return tag if tag.startswith('"') else response.headers.get("last-modified", "").strip()
+
+
+def _is_unprotected(url: str) -> bool:
+    """Whether what comes from there could be read and changed on the way: http, and not this machine."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() != "http" or parts.hostname == "localhost":
+        return False
     try:
-        return httpx2.Client(
-            follow_redirects=True,
-            max_redirects=_MAX_REDIRECTS,
-            timeout=httpx2.Timeout(tries.silence_s, connect=tries.connect_s),
-            event_hooks={"request": [warn]},
-        )
-    except (ImportError, ValueError, httpx2.InvalidURL) as error:
-        raise unusable_proxy(error) from error
+        return not ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return True
 
 
-def unusable_proxy(error: Exception) -> BadInput:
-    """The client reads HTTP_PROXY and the like as it is made, and knows no SOCKS."""
-    return BadInput(f"the proxy that your environment names cannot be used ({error}); write an http:// one or unset it")
-
-
-@contextmanager
-def _answered(
-    client: httpx2.Client, remote: Remote, headers: Mapping[str, str]
-) -> Iterator[tuple[DownloadResponse, httpx2.Response]]:
-    """The answer to a GET, its body unread; what goes wrong until the end of the body is translated."""
-    address = shown(remote.url)
+@contextlib.contextmanager
+def translated(address: str) -> Iterator[None]:
+    """The errors of httpx2 as ours. Raises Transient where another try may help, BadInput where it cannot."""
     try:
-        with client.stream("GET", remote.url, headers=dict(headers)) as response:
-            answer = read_answer(response.status_code, response.headers, [old.headers for old in response.history])
-            if answer.status in TRANSIENT_STATUSES:
-                raise Transient(status_error(answer.status, address), answer.retry_after_s)
-            if answer.status not in (200, 206, 304, 416):
-                raise status_error(answer.status, address, remote.hint)
-            yield answer, response
+        yield
     except httpx2.TimeoutException as error:
         raise Transient(DeadlineExceeded(f"{address}: the server fell silent; check the network")) from error
     except (httpx2.NetworkError, httpx2.RemoteProtocolError, httpx2.ProxyError) as error:
         reason = str(error) or type(error).__name__
         raise Transient(Unavailable(f"{address}: the connection failed ({reason}); check the network")) from error
     except httpx2.TooManyRedirects as error:
-        raise BadInput(f"{address}: leads in a circle (more than {_MAX_REDIRECTS} redirects); check it") from error
+        raise BadInput(f"{address}: redirects in a circle (more than {_MAX_REDIRECTS} times); check it") from error
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
-        raise BadInput(f"{address}: is not an address that can be fetched ({error}); check it") from error
+        raise BadInput(f"{address}: cannot be fetched ({error}); check the address") from error
 
 
-def _fetch(client: httpx2.Client, remote: Remote, part: Part, listener: Listener) -> None:
-    """One request: the rest of the file, or all of it. Raises Transient when another one is worth it."""
-    if remote.sha256 and part.size == remote.size:
-        return
-    headers = {**remote.headers, "Accept-Encoding": "identity"}
-    if part.size and part.note is not None:
-        headers["Range"] = f"bytes={part.size}-"
-        if part.note.validator and not remote.sha256:
-            headers["If-Range"] = part.note.validator
-    with _answered(client, remote, headers) as (answer, response):
-        if _place(answer, remote, part, listener):
-            _receive(response, answer, remote, part, listener)
+@contextlib.contextmanager
+def proxy_from_environment() -> Iterator[None]:
+    """Around the making of a client, which reads HTTP_PROXY and the like and supports no SOCKS. Raises BadInput."""
+    try:
+        yield
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        raise BadInput(
+            f"the proxy that your environment names cannot be used ({error}); write an http:// one or unset it"
+        ) from error
 
 
-def _place(answer: DownloadResponse, remote: Remote, part: Part, listener: Listener) -> bool:
-    """Make `part` ready for the body; False when nothing is missing. Raises Transient to ask again from the start."""
-    address = shown(remote.url)
-    _check_offer(answer, remote)
-    if answer.status == 416 and part.size and part.size == (answer.total if answer.total >= 0 else _noted_size(part)):
-        return False
-    if answer.status == 206 and answer.start == part.size and _same_version(answer, remote, part):
-        part.spliced = True
-        return True
-    if answer.status == 200:
-        if part.size:
-            listener.say(f"{address}: starting again, {_why_again(answer, part)}")
-        note = Note(
-            address=identity(remote.url),
-            validator=answer.validator,
-            sha256=remote.sha256 or answer.sha256,
-            size=answer.total,
-        )
-        part.begin(note)
-        return True
-    if not part.size:
-        raise PullFailed(f"{address}: the server answers {answer.status} to a plain request; fetch it another way")
-    part.forget()
-    raise Transient(Unavailable(f"{address}: cannot be continued, the file there is another now"), 0.0)
+def _refusal(response: httpx2.Response, address: str, hint: str) -> GaiadError | Transient:
+    error = status_error(response.status_code, address, hint)
+    if response.status_code not in _TRANSIENT:
+        return error
+    asked = response.headers.get("retry-after", "").strip()
+    return Transient(error, float(asked) if asked.isdecimal() else None)
 
 
-def _check_offer(answer: DownloadResponse, remote: Remote) -> None:
-    address = shown(remote.url)
-    if answer.encoding != "identity" and answer.status != 416:
-        raise PullFailed(f"{address}: the server compresses the file ({answer.encoding}) unasked; fetch it another way")
-    if remote.sha256 and answer.sha256 and answer.sha256 != remote.sha256:
-        raise PullFailed(
-            f"{address}: the server offers SHA-256 {answer.sha256}, wanted is {remote.sha256}; check which is right"
-        )
-
-
-def _same_version(answer: DownloadResponse, remote: Remote, part: Part) -> bool:
-    noted = part.note.validator if part.note is not None else ""
-    return bool(remote.sha256) or answer.validator == noted
-
-
-def _noted_size(part: Part) -> int:
-    return part.note.size if part.note is not None else -1
-
-
-def _why_again(answer: DownloadResponse, part: Part) -> str:
-    changed = part.note is not None and part.note.validator != answer.validator
-    return "the file there has changed" if changed else "the server cannot continue a file"
-
-
-def _receive(
-    response: httpx2.Response, answer: DownloadResponse, remote: Remote, part: Part, listener: Listener
-) -> None:
-    total = max(answer.total, 0)
-    check_space(part.path, total - part.size)
-    for block in response.iter_raw():
-        if not part.size and not block.startswith(MAGIC[: len(block)]):
-            raise PullFailed(_no_model(block, answer, remote))
-        part.append(block)
-        listener.show(remote.target, part.size, total)
-    if total and part.size != total:
-        message = f"{shown(remote.url)}: ended at {part.size} of {total} bytes"
-        if part.size > total:
-            part.forget()
-        raise Transient(Unavailable(message))
-
-
-def _no_model(block: bytes, answer: DownloadResponse, remote: Remote) -> str:
-    page = "; a /blob/ address is a web page, write /resolve/ instead" if "/blob/" in remote.url else ""
-    kind = f", {answer.content_type}" if answer.content_type else ""
-    return f"{shown(remote.url)}: is not a GGUF (it starts with {bytes(block[:4])!r}{kind}){page}; check the address"
+def status_error(status: int, address: str, hint: str) -> GaiadError:
+    """The error for a status that is not a file: its meaning and the remedy. `address` is without secrets."""
+    if status == 401:
+        return Unauthorized(f"{address}: requires a login (401); {hint}")
+    if status == 403:
+        return Forbidden(f"{address}: access denied (403); {hint}")
+    if status in (404, 410):
+        return NotFound(f"{address}: no such file ({status}); check the address")
+    if status in (408, 504):
+        return DeadlineExceeded(f"{address}: the server did not answer in time ({status})")
+    if status == 429:
+        return Unavailable(f"{address}: the server asks for fewer requests (429)", 60.0)
+    if status >= 500:
+        return Unavailable(f"{address}: server error ({status})", 30.0)
+    return PullFailed(f"{address}: the server answers {status}, which is not a file; check the address")

@@ -1,34 +1,30 @@
 """Finds a model on the hub: which files a name means, where they are, how large, and with which SHA-256.
 
-huggingface_hub is met here: its names, its listing, the user's own login, HF_ENDPOINT. The bytes come through url.py,
-for the library itself throws an interrupted download away. It gets no telemetry from us and no global settings.
+huggingface_hub lives here: its names, its listing, the user's own login, HF_ENDPOINT. The bytes come through
+`download`, because the library throws an interrupted download away. No telemetry is sent.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import httpx2
 import msgspec
 
-from gaiad.base.errors import BadInput, DeadlineExceeded, Forbidden, GaiadError, NotFound, Unauthorized, Unavailable
-from gaiad.models.pulling.download import Remote, unusable_proxy
-from gaiad.models.pulling.http import (
-    TRANSIENT_STATUSES,
-    Attempts,
-    HubSource,
+from gaiad.base.errors import BadInput, Forbidden, NotFound, Unavailable
+from gaiad.models.pulling.download import (
     Listener,
     PullFailed,
+    Remote,
     Transient,
     Tries,
-    part_names,
+    persist,
+    proxy_from_environment,
     status_error,
+    translated,
 )
-
-if TYPE_CHECKING:
-    from huggingface_hub import HfApi
+from gaiad.models.pulling.source import HubSource, part_names
 
 _LISTED = 16
 _NO_MODEL = re.compile(r"(^|[-._/])(mmproj|imatrix)([-._/]|$)", re.IGNORECASE)
@@ -36,7 +32,7 @@ _LOGIN = "if it is private or gated, get access on its page and log in with `hf 
 
 
 class HubFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a repository: path in it, bytes (-1: not told), SHA-256 in hex ("" when it is not a large file)."""
+    """A file of a repository: path in it, bytes (-1: unknown), SHA-256 in hex ("" when it is not a large file)."""
 
     path: str
     size: int
@@ -50,12 +46,8 @@ def find_on_hub(
 
     Raises NotFound, Forbidden, Unavailable, DeadlineExceeded, BadInput (several models: it lists them), PullFailed.
     """
-    attempts = Attempts(tries, listener)
-    while True:
-        try:
-            return _find(source, revision, environment.get("HF_ENDPOINT", ""), tries)
-        except Transient as trouble:
-            attempts.failed(trouble, 0)
+    endpoint = environment.get("HF_ENDPOINT", "")
+    return persist(lambda: _find(source, revision, endpoint, tries), tries, listener)
 
 
 def choose(files: Sequence[HubFile], source: HubSource) -> list[HubFile]:
@@ -68,21 +60,17 @@ def choose(files: Sequence[HubFile], source: HubSource) -> list[HubFile]:
     else:
         fitting = [path for path in models if not _NO_MODEL.search(path)]
     if len(fitting) != 1:
-        said = f"{len(fitting)} models fit" if fitting else "no model fits"
+        found = f"{len(fitting)} models fit" if fitting else "no model fits"
         raise BadInput(
-            f"{source.repo}{':' if source.wanted else ''}{source.wanted}: {said}; choose one with"
+            f"{source.repo}{':' if source.wanted else ''}{source.wanted}: {found}; choose one with"
             f" {source.repo}:FILE or a part of its name such as Q4_K_M: {_listing(fitting or list(models), files)}"
         )
-    return _all_parts(fitting[0], files, source.repo)
-
-
-def _all_parts(path: str, files: Sequence[HubFile], repo: str) -> list[HubFile]:
     by_path = {file.path: file for file in files}
-    parts = part_names(path)
-    missing = [part for part in parts if part not in by_path]
-    if missing:
+    parts = part_names(fitting[0])
+    if missing := [part for part in parts if part not in by_path]:
         raise NotFound(
-            f"{repo}: {path} comes in {len(parts)} parts, but {missing[0]} is missing; ask the repository's owner"
+            f"{source.repo}: {fitting[0]} has {len(parts)} parts, but {missing[0]} is missing; ask the"
+            " repository's owner"
         )
     return [by_path[part] for part in parts]
 
@@ -100,9 +88,9 @@ def _fits(path: str, wanted: str) -> bool:
 
 def _listing(paths: Sequence[str], files: Sequence[HubFile]) -> str:
     sizes = {file.path: file.size for file in files}
-    shown = [f"{path} ({_size(sum(sizes.get(part, 0) for part in part_names(path)))})" for path in sorted(paths)]
-    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
-    return ", ".join(shown[:_LISTED]) + more
+    lines = [f"{path} ({_size(sum(sizes.get(part, 0) for part in part_names(path)))})" for path in sorted(paths)]
+    more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
+    return ", ".join(lines[:_LISTED]) + more
 
 
 def _size(count: int) -> str:
@@ -111,7 +99,7 @@ def _size(count: int) -> str:
 
 def _find(source: HubSource, revision: str, endpoint: str, tries: Tries) -> list[Remote]:
     with _library(source, revision) as library:
-        api: HfApi = library.HfApi(endpoint=endpoint or None, library_name="gaiad")
+        api = library.HfApi(endpoint=endpoint or None, library_name="gaiad")
         found = api.model_info(source.repo, revision=revision or None, files_metadata=True, timeout=tries.silence_s)
         files = [
             HubFile(
@@ -121,8 +109,6 @@ def _find(source: HubSource, revision: str, endpoint: str, tries: Tries) -> list
             )
             for file in found.siblings or []
         ]
-        chosen = choose(files, source)
-        _check_sizes(chosen, source.repo, library.constants.MAX_HTTP_DOWNLOAD_SIZE)
         headers = library.utils.build_hf_headers(library_name="gaiad")
         return [
             Remote(
@@ -133,33 +119,22 @@ def _find(source: HubSource, revision: str, endpoint: str, tries: Tries) -> list
                 size=file.size,
                 hint=_LOGIN,
             )
-            for file in chosen
+            for file in choose(files, source)
         ]
-
-
-def _check_sizes(files: Sequence[HubFile], repo: str, largest: int) -> None:
-    for file in files:
-        if file.size > largest:
-            raise PullFailed(
-                f"{repo}: {file.path} has {file.size:,} bytes, the hub serves at most {largest:,} over HTTP; fetch it"
-                f" with `hf download {repo} {file.path}` and pull the file"
-            )
 
 
 @contextmanager
 def _library(source: HubSource, revision: str) -> Iterator[Any]:
-    """huggingface_hub for one look: without telemetry meanwhile, its errors translated, its connections closed."""
+    """huggingface_hub for one request: without telemetry, its errors translated, its connections closed."""
     import huggingface_hub  # half a second, needed for hub names only
-    from huggingface_hub import close_session, constants, errors
+    from huggingface_hub import constants, errors
 
-    try:
-        huggingface_hub.get_session()
-    except (ImportError, ValueError, httpx2.InvalidURL) as error:
-        raise unusable_proxy(error) from error
-    before = constants.HF_HUB_DISABLE_TELEMETRY
     constants.HF_HUB_DISABLE_TELEMETRY = True
+    with proxy_from_environment():
+        huggingface_hub.get_session()
     try:
-        yield huggingface_hub
+        with translated(f"{source.repo} on the hub"):
+            yield huggingface_hub
     except errors.GatedRepoError as error:
         raise Forbidden(f"{source.repo}: is gated; accept its terms on its page, then `hf auth login`") from error
     except errors.RevisionNotFoundError as error:
@@ -167,27 +142,14 @@ def _library(source: HubSource, revision: str) -> Iterator[Any]:
     except errors.RepositoryNotFoundError as error:
         raise NotFound(f"{source.repo}: the hub has no such model; check the name; {_LOGIN}") from error
     except errors.HfHubHTTPError as error:
-        raise _status(error.response.status_code, source.repo) from error
+        status = error.response.status_code
+        refusal = status_error(status, f"{source.repo} on the hub", _LOGIN)
+        raise (Transient(refusal) if status >= 429 else refusal) from error
     except errors.OfflineModeIsEnabled as error:
         raise Unavailable(f"{source.repo}: HF_HUB_OFFLINE is set; unset it to pull from the hub") from error
-    except (errors.OIDCError, errors.DeviceCodeError) as error:
-        raise Unauthorized(f"{source.repo}: your login at the hub failed ({error}); run `hf auth login`") from error
     except errors.HFValidationError as error:
         raise BadInput(f"{source.repo}: is not a hub name ({error}); write owner/repo") from error
-    except httpx2.TimeoutException as error:
-        raise Transient(DeadlineExceeded(f"{source.repo}: the hub fell silent; check the network")) from error
-    except httpx2.TransportError as error:
-        reason = str(error) or type(error).__name__
-        raise Transient(
-            Unavailable(f"{source.repo}: the hub cannot be reached ({reason}); check the network and HF_ENDPOINT")
-        ) from error
-    except (httpx2.InvalidURL, ValueError, TypeError, KeyError) as error:
-        raise PullFailed(f"{source.repo}: what answers is not a hub ({error}); check HF_ENDPOINT") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise PullFailed(f"{source.repo}: the server there is not a hub ({error}); check HF_ENDPOINT") from error
     finally:
-        constants.HF_HUB_DISABLE_TELEMETRY = before
-        close_session()
-
-
-def _status(status: int, repo: str) -> GaiadError | Transient:
-    error = status_error(status, f"{repo} on the hub", _LOGIN)
-    return Transient(error) if status in TRANSIENT_STATUSES else error
+        huggingface_hub.close_session()

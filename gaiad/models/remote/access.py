@@ -64,7 +64,7 @@ def checked_url(text: str, where: str) -> str:
     except ValueError as error:
         raise ConfigError(f"{where} is not a valid address ({error}); write http://host:port/v1") from error
     if "@" in parts.netloc:
-        raise ConfigError(f"{where} holds a user name or password; put the key into key_env or key_file")
+        raise ConfigError(f"{where} contains a user name or password; use key_env or key_file instead")
     if parts.scheme not in ("http", "https") or not host:
         raise ConfigError(f"{where} = {text!r} must begin with http:// or https:// and name a host")
     if parts.query or parts.fragment or _UNPRINTABLE.search(text.strip()) or " " in text.strip():
@@ -84,7 +84,7 @@ def read_key(where: str, config: ModelConfig, environment: Mapping[str, str]) ->
     else:
         return ""
     if not _KEY.fullmatch(key):
-        raise ConfigError(f"{source} holds no key of printable characters in one line; write the key alone into it")
+        raise ConfigError(f"{source} is not a key; it must contain only the key, on one line of printable characters")
     return key
 
 
@@ -97,7 +97,7 @@ def _read_key_file(path: Path, where: str) -> str:
         raise ConfigError(f"{where}.key_file: {path} cannot be read ({error.strerror}); check the path") from error
     if about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         mode = stat.S_IMODE(about.st_mode)
-        raise ConfigError(f"{where}.key_file: others may read {path} (mode {mode:04o}); run: chmod 600 {path}")
+        raise ConfigError(f"{where}.key_file: other users can read {path} (mode {mode:04o}); run: chmod 600 {path}")
     return text.decode("utf-8", "replace").strip()
 
 

@@ -161,7 +161,7 @@ class RemoteModel:
             return
         listed = not names or self._access.model in names
         known = self._access.excerpt(", ".join(names))
-        self._note = "" if listed else f"it does not list {self._access.model}, but: {known}"
+        self._note = "" if listed else f"it does not list {self._access.model}; it lists: {known}"
         self._health.set("ready")
 
 
@@ -294,7 +294,7 @@ def _fault_of(error: aiohttp.ClientError) -> Fault:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return Fault(f"its host name cannot be resolved ({error.os_error.strerror})", again=True)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
-        return Fault(f"it does not speak TLS as we do ({error.os_error})")
+        return Fault(f"the TLS handshake failed ({error.os_error})")
     if isinstance(error, aiohttp.ClientConnectorError):
         return Fault(f"no connection ({error.os_error.strerror or error.os_error})", again=True)
     if isinstance(error, aiohttp.ConnectionTimeoutError):

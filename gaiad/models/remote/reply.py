@@ -92,7 +92,7 @@ class RemoteReply:
     def take(self, chunk: Chunk, now: float) -> list[TextDelta]:
         """At most one delta. Raises Fault for an error in the stream."""
         if problem := error_in(chunk):
-            raise Fault(f"it broke off with an error: {problem}", well=True)
+            raise Fault(f"it stopped with an error: {problem}", well=True)
         self.usage = chunk.usage or self.usage
         self.system_fingerprint = chunk.system_fingerprint or self.system_fingerprint
         for choice in (chunk.choices or ())[:1]:
@@ -113,7 +113,7 @@ class RemoteReply:
     def finish(self) -> list[TextDelta]:
         """What was held back. Raises Fault when the reply did not come to an end, or does not have its form."""
         if not self.ended and not self._finish:
-            raise Fault("the reply broke off before its end (no finish_reason)" + _INTERRUPTED)
+            raise Fault("the reply ended early (no finish_reason)" + _INTERRUPTED)
         if self._finish in _BROKEN_OFF:
             raise Fault(f"the server gave up on the reply (finish_reason {self._finish})", well=True)
         if self._finish == "content_filter":
@@ -123,7 +123,7 @@ class RemoteReply:
             form_problem(self._marker.body(self.text), self._schema) if self._schema and self.reason == "end" else ""
         )
         if problem:
-            raise Fault(f"the reply does not have the form that was asked for ({problem}); ask again", well=True)
+            raise Fault(f"the reply does not have the requested form ({problem}); ask again", well=True)
         return last
 
     def _give(self, text: str) -> list[TextDelta]:

@@ -235,7 +235,7 @@ def encode_frame(message: WorkerMessage) -> bytes:
         body = _encoder.encode(message)
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end]
-        raise ProtocolError(f"{half!r} is half a character and no text; remove it") from error
+        raise ProtocolError(f"{half!r} is half a character; remove it") from error
     except OverflowError as error:
         raise ProtocolError(f"{oversized(message) or error}; give a number of at most 63 bits") from error
     if len(body) > MAX_FRAME_BYTES:

@@ -211,7 +211,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"**"})
 
     def call_binop(self, _context: Any, operator: str, _left: Any, _right: Any) -> NoReturn:
-        raise _TemplateError(f"{operator} has no place in a chat template")
+        raise _TemplateError(f"{operator} is not allowed in a chat template")
 
 
 def _environment() -> jinja2.Environment:

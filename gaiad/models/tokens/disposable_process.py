@@ -109,12 +109,12 @@ class DisposableProcess:
         elif not self._ends:
             self._end("")
         elif time.monotonic() > self.until:
-            self._end(f"was not done after {self._limits.wall_s:g} s")
+            self._end(f"did not finish within {self._limits.wall_s:g} s")
 
     def kill(self) -> None:
         """End it now; safe when it is over or was never started."""
         if self.started:
-            self._end("was given up")
+            self._end("was stopped")
 
     def outcome(self) -> bytes:
         """What `work` returned. Raises Died."""

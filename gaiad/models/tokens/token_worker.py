@@ -57,7 +57,7 @@ class CrashRecord:
         while len(self._guilty) >= _REMEMBERED:
             del self._guilty[next(iter(self._guilty))]
         self._guilty[_key(request)] = (self._clock.monotonic() + BLAME_S, request.path, reason)
-        return BadInput(f"{request.path}: the tokenizer died twice over this request ({reason}); change the request")
+        return BadInput(f"{request.path}: the tokenizer crashed twice on this request ({reason}); change the request")
 
     def refuse(self, request: TokenizerRequest) -> None:
         """Raises BadInput when this request or others on its file are to blame. Costs nothing while nobody is."""
@@ -67,10 +67,10 @@ class CrashRecord:
         self._guilty = {key: found for key, found in self._guilty.items() if now < found[0]}
         if known := self._guilty.get(_key(request)):
             raise BadInput(
-                f"{request.path}: the tokenizer died twice over this request ({known[2]}); change the request"
+                f"{request.path}: the tokenizer crashed twice on this request ({known[2]}); change the request"
             )
         if Counter(path for _, path, _ in self._guilty.values())[request.path] >= REQUESTS_OF_A_FILE:
-            raise BadInput(f"{request.path}: the tokenizer died over it again and again; replace the file or try later")
+            raise BadInput(f"{request.path}: the tokenizer crashed on it repeatedly; replace the file or try later")
 
 
 def _key(request: TokenizerRequest) -> bytes:

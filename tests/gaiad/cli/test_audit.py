@@ -63,5 +63,5 @@ def test_wrong_input_says_what_to_give(home: Path, tmp_path: Path, capsys: pytes
     assert "give the 64 hexadecimal digits" in capsys.readouterr().err
     for verb in (["verify"], ["export"], ["export", "--output", str(tmp_path / "out")]):
         assert gaiad(*verb, "--home", str(tmp_path / "none")) == 3
-        assert "holds no audit yet" in capsys.readouterr().err
+        assert "has no audit yet" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -75,7 +75,7 @@ def test_config_check_looks_at_roles_and_models_too(
 def test_config_check_looks_whether_a_named_file_is_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "config.toml").write_text('[roles]\nprime = "/nowhere/a.gguf"\n')
     assert run(program, "gaiad", ["config", "check", "--home", str(home)]) == 2
-    assert "/nowhere/a.gguf is not there; correct the path" in capsys.readouterr().err
+    assert "no such file /nowhere/a.gguf; correct the path" in capsys.readouterr().err
 
 
 def test_config_reload_separates_what_waits_for_a_restart(api: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from hashlib import sha256
 import pytest
 
 from gaiad.cli.main import program, run
-from gaiad.cli.models_pull import bytes_text, settings_text
+from gaiad.cli.models import bytes_text, settings_text
 from tests.makers.file_server import FileServer, put_on_hub, serving
 from tests.makers.llama_files import write_tiny_llama
 

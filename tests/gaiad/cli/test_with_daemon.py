@@ -199,7 +199,7 @@ def test_backup_can_be_restored(ingested: list[dict[str, Any]], shell: Any, tmp_
 def test_a_backup_into_the_home_is_refused(home: Path, shell: Any) -> None:
     code, _, stderr = shell("backup", str(home / "tenants" / "copy"))
     assert code == 2
-    assert "name a folder elsewhere" in stderr
+    assert "choose a folder elsewhere" in stderr
     assert not (home / "tenants" / "copy").exists()
 
 

@@ -68,7 +68,7 @@ async def test_trouble_is_shown_until_it_is_over(monkeypatch: pytest.MonkeyPatch
         tasks.start("drain", drain_vectors(queue, hub, notes.__setitem__))
         await looks(queue, 1)
         await asyncio.sleep(0.01)
-        assert notes["vectors"] == "vectors are not being made: no room; trying again"
+        assert notes["vectors"] == "vectors cannot be built: no room; trying again"
         await looks(queue, 2)
         assert notes["vectors"] == ""
 

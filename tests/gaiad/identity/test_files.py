@@ -48,15 +48,15 @@ def test_a_kill_between_any_two_writes_leaves_a_signed_identity(
 ) -> None:
     files = IdentityFiles(tmp_path)
     files.put(b"one", sign_identity(KEY, b"one"))
-    real, done = identity_files.write_durable, []
+    real, done = identity_files.replace_file, []
 
-    def killed(path: Path, content: bytes, mode: int) -> None:
+    def killed(path: Path, content: bytes, mode: int = 0o644) -> None:
         if len(done) == writes:
             raise KeyboardInterrupt
         done.append(path)
         real(path, content, mode)
 
-    monkeypatch.setattr(identity_files, "write_durable", killed)
+    monkeypatch.setattr(identity_files, "replace_file", killed)
     with pytest.raises(KeyboardInterrupt):
         files.put(b"two", sign_identity(KEY, b"two"))
     assert files.read_text() == b"one"
@@ -87,5 +87,5 @@ def test_a_file_that_is_no_file_says_so(tmp_path: Path) -> None:
         files.read_text()
     files.text.rmdir()
     files.text.write_bytes(b"x" * 70_000)
-    with pytest.raises(Conflict, match="longer than"):
+    with pytest.raises(Conflict, match="larger than"):
         files.read_text()

@@ -258,7 +258,7 @@ def test_other_words_need_a_higher_version(place: Place, version: str) -> None:
 
 
 def test_only_the_owners_key_signs(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="`gaiad identity init` makes one"):
+    with pytest.raises(NotFound, match="create one with `gaiad identity init`"):
         sign_file(place.home, place.folder, place.audit, place.write("1.1.0"))
     place.start()
     stranger = Place(tmp_path / "s", KeyFolder(tmp_path / "stranger"), open_audit(tmp_path / "s", CLOCK))

@@ -33,6 +33,7 @@ class MemoryService:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.archive = self
         self.clock = SystemClock()
         self.hub = EventHub(self.clock)
         self.metrics = Metrics()
@@ -121,7 +122,7 @@ class MemoryService:
     async def quarantined(self, call: RequestContext, limit: int = 100) -> list[dict[str, Any]]:
         return []
 
-    async def original(self, packet_id: str, revision: int, call: RequestContext) -> tuple[bytes, str]:
+    async def original(self, packet_id: str, call: RequestContext, revision: int) -> tuple[bytes, str]:
         return b"<packet/>", "application/xml"
 
     async def changed_files(self, paths: Sequence[Path], call: RequestContext) -> list[Path]:

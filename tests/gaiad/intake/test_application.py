@@ -190,14 +190,14 @@ async def test_wrong_input_is_named_with_its_path(api: Api) -> None:
 )
 async def test_a_key_that_a_body_has_twice_is_named(api: Api, body: str, key: str) -> None:
     status, _, message = await error_of(await api.unix.post("/search", data=body))
-    assert (status, f"it has the key '{key}' twice" in message) == (400, True), message
+    assert (status, f"the key '{key}' appears twice" in message) == (400, True), message
 
 
 async def test_a_packed_body_is_not_unpacked(api: Api) -> None:
     response = await api.unix.post("/search", data=b"not gzip", headers={"Content-Encoding": "gzip"})
     status, code, message = await error_of(response)
     assert (status, code) == (400, "bad_input")
-    assert "send it plain" in message
+    assert "send the body uncompressed" in message
 
 
 @pytest.mark.parametrize("revision", [-1, 2**31, 2**64])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gaiad.base.errors import ConfigError, Forbidden
-from gaiad.base.home import Home
-from gaiad.intake.auth import PeerCheck, TokenCheck, TokenFile, replace_private
+from gaiad.base.home import Home, replace_file
+from gaiad.intake.auth import PeerCheck, TokenCheck, TokenFile
 
 
 def test_the_first_start_makes_one_private_owner_token(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_token_with_tenants_is_not_the_owners(tmp_path: Path) -> None:
 
 
 def test_a_token_approves_only_where_its_line_grants_it(home: Home) -> None:
-    replace_private(home.token, b"a-token-of-the-owner\na-token-for-work work\na-token-that-may work +approve\n")
+    replace_file(home.token, b"a-token-of-the-owner\na-token-for-work work\na-token-that-may work +approve\n")
     tokens = TokenFile(home.token)
     tokens.load()
     allowed = []
@@ -61,7 +61,7 @@ def test_a_token_approves_only_where_its_line_grants_it(home: Home) -> None:
             caller.require_person("backup")
     assert allowed == ["a-token-that-may"]
     assert caller.tenants == {"work"}
-    replace_private(home.token, b"a-token-that-may work +backup\n")
+    replace_file(home.token, b"a-token-that-may work +backup\n")
     with pytest.raises(ConfigError, match="line 1: a token can be granted"):
         tokens.load()
 
@@ -69,8 +69,8 @@ def test_a_token_approves_only_where_its_line_grants_it(home: Home) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "holds no token"),
-        ("# only words\n", "holds no token"),
+        ("", "contains no token"),
+        ("# only words\n", "contains no token"),
         ("ok-ok-ok-ok-ok-ok-ok\nshort\n", "line 2: a token"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_token_file_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("owner-owner-owner-owner\n")
     path.chmod(0o644)
-    with pytest.raises(ConfigError, match="others can read it"):
+    with pytest.raises(ConfigError, match="other users can read it"):
         TokenFile(path).load()
 
 

@@ -42,7 +42,7 @@ async def api(
 
     async def hidden(names: Any, call: RequestContext) -> set[str]:
         asked.append(call.tenant)
-        return await Service.hidden(SimpleNamespace(_archive=archive), names, call)  # type: ignore[arg-type]
+        return await Service.hidden(SimpleNamespace(archive=archive), names, call)  # type: ignore[arg-type]
 
     asked: list[str] = []
     service.hidden, service.asked = hidden, asked

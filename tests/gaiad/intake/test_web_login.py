@@ -179,7 +179,7 @@ def test_a_damaged_file_is_told_and_logs_everybody_out(logins: WebLogins, tmp_pa
 def test_a_file_others_could_have_read_or_written_counts_no_more(logins: WebLogins, tmp_path: Path, mode: int) -> None:
     value = opened(logins)
     (tmp_path / "web_sessions.json").chmod(mode)
-    assert "others can read it" in logins.load()
+    assert "other users can read it" in logins.load()
     assert logins.caller(value, UID) is None
 
 

@@ -160,7 +160,7 @@ def test_an_altered_last_row_is_said_at_the_next_start(open_log: Open, tmp_path:
 def test_a_note_that_is_none_is_said_and_left(open_log: Open, tmp_path: Path) -> None:
     open_log().close()
     (tmp_path / "audit.head").write_text("something else\n")
-    assert "holds no head of an audit chain" in open_log().trouble
+    assert "does not contain an audit head" in open_log().trouble
     assert (tmp_path / "audit.head").read_text() == "something else\n"
 
 
@@ -168,7 +168,7 @@ def test_a_database_of_another_kind_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "state.db") as connection:
         connection.execute("CREATE TABLE t (x)")
     connection.close()
-    with pytest.raises(Conflict, match="was not written by this gaiad"):
+    with pytest.raises(Conflict, match="is not a gaiad database"):
         open_audit(tmp_path, CLOCK)
 
 

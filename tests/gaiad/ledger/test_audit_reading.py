@@ -84,7 +84,7 @@ def test_a_file_that_is_held_is_no_finding(home: Path, monkeypatch: pytest.Monke
     with sqlite3.connect(home / "state.db", isolation_level=None) as holder:
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(Unavailable, match="another program holds the file"):
+        with pytest.raises(Unavailable, match="the file is locked by another program"):
             verify_home(home)
         holder.execute("ROLLBACK")
     holder.close()
@@ -106,7 +106,7 @@ def test_without_a_readable_note_of_the_head_the_end_is_in_doubt(home: Path, con
 
 def test_a_home_without_an_audit_says_so(tmp_path: Path) -> None:
     assert newest_event(tmp_path, ("council.vote",)) is None
-    with pytest.raises(NotFound, match="holds no audit yet"):
+    with pytest.raises(NotFound, match="has no audit yet"):
         verify_home(tmp_path)
 
 

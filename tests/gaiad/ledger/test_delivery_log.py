@@ -78,7 +78,7 @@ async def test_tenants_channels_and_addresses_are_apart(log):
 async def test_more_than_may_wait_is_refused_whole_but_what_is_there_already_is_no_more(log):
     await log.add([parcel(n) for n in range(3)], 3)
     await log.add([parcel(n) for n in range(3)], 2)
-    with pytest.raises(Unavailable, match="4 messages would wait for discord_chat, and 3 may"):
+    with pytest.raises(Unavailable, match="4 messages would be queued for discord_chat, more than the limit of 3"):
         await log.add([parcel(3)], 3)
     assert await log.waiting("discord_chat") == 3
 

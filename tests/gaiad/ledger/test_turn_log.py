@@ -50,7 +50,7 @@ async def test_digits_that_fit_several_name_them(log, monkeypatch):
     monkeypatch.setattr(turn_log, "short", lambda _: "aaaaaaaa")
     await log.put("local", record(1))
     await log.put("local", record(2))
-    with pytest.raises(BadInput, match="2 turns show these digits; name one in full: turn_0001, turn_0002"):
+    with pytest.raises(BadInput, match="2 turns match these digits; give the full id: turn_0001, turn_0002"):
         await log.find("local", "aaaaaaaa")
 
 

@@ -221,7 +221,7 @@ async def test_a_run_that_the_daemon_dies_under_again_and_again_is_given_up(rese
     await until(lambda: not researching.under_way)
     kept = await researching.run("res_1", RequestContext("local"))
     assert kept.run.status == "failed"
-    assert kept.error == "the daemon ended during it 3 times; ask again: gaiad ask QUESTION"
+    assert kept.error == "the daemon stopped during it 3 times; ask again: gaiad ask QUESTION"
     *_, end = [event async for event in await researching.follow("res_1", 0, RequestContext("local"))]
     assert end.name == "error"
 

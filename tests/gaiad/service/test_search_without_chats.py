@@ -51,12 +51,12 @@ class Archive:
     ],
 )
 async def test_what_gaiad_wrote_is_found_only_where_it_is_asked_for(request_: SearchRequest, found: list[str]) -> None:
-    service = SimpleNamespace(_archive=Archive(), metrics=Metrics())
+    service = SimpleNamespace(archive=Archive(), metrics=Metrics())
     response = await Service.search(service, request_, RequestContext())  # type: ignore[arg-type]
     assert [one.page_id for one in response.hits] == found
 
 
 async def test_a_limit_that_is_none_is_left_to_the_archive_to_refuse() -> None:
-    service = SimpleNamespace(_archive=Archive(), metrics=Metrics())
+    service = SimpleNamespace(archive=Archive(), metrics=Metrics())
     await Service.search(service, SearchRequest(query="x", limit=0), RequestContext())  # type: ignore[arg-type]
-    assert service._archive.asked[0].limit == 0
+    assert service.archive.asked[0].limit == 0

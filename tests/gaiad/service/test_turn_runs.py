@@ -198,7 +198,7 @@ async def test_one_that_came_to_nothing_before_is_told_as_an_error_event(runs: T
 
 async def test_no_more_are_begun_than_can_be_taken_at_once(runs: TurnRuns, talk: Talk) -> None:
     started = [await runs.start(ask(), RequestContext()) for _ in range(3)]
-    with pytest.raises(Unavailable, match="3 turns are being taken already"):
+    with pytest.raises(Unavailable, match="3 turns are already running"):
         await runs.start(ask(), RequestContext())
     talk.say(started[0].turn_id, "")
     await events(runs, started[0].turn_id)

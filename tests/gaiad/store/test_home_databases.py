@@ -41,7 +41,7 @@ async def test_looking_at_a_tenant_makes_no_file_and_a_bad_name_is_refused(tmp_p
 def test_a_home_of_an_earlier_gaiad_is_refused_untouched(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_bytes(b"earlier")
-    with pytest.raises(Conflict, match=r"is from an earlier gaiad that this one cannot read; use another home"):
+    with pytest.raises(Conflict, match=r"was written by an earlier version that this one cannot read; use another"):
         HomeDatabases(tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
 
@@ -54,6 +54,6 @@ def test_a_state_of_an_earlier_gaiad_is_refused_untouched(tmp_path: Path) -> Non
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(Conflict, match=r"state\.db was not written by this gaiad"):
+    with pytest.raises(Conflict, match=r"state\.db is not a gaiad database"):
         _ = HomeDatabases(tmp_path).state
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])

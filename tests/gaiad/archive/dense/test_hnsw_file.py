@@ -36,10 +36,10 @@ def test_vectors_come_back_by_their_pages(saved):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda path, ids: (ids[:-1], 12), "laid out in another way"),
-        (lambda path, ids: (ids, 13), "laid out in another way"),
-        (lambda path, ids: (ids + 1, 12), "other pages"),
-        (lambda path, ids: (path.write_bytes(path.read_bytes()[:300]), (ids, 12))[1], "laid out in another way"),
+        (lambda path, ids: (ids[:-1], 12), "different layout"),
+        (lambda path, ids: (ids, 13), "different layout"),
+        (lambda path, ids: (ids + 1, 12), "the pages on its list"),
+        (lambda path, ids: (path.write_bytes(path.read_bytes()[:300]), (ids, 12))[1], "different layout"),
         (lambda path, ids: (path.write_bytes(b"short"), (ids, 12))[1], "too short"),
     ],
 )

@@ -132,5 +132,5 @@ def test_a_build_stopped_before_its_child_begins_has_none(tmp_path, monkeypatch)
     build = vector_index.BaseBuild()
     build.stop()
     monkeypatch.setattr(vector_index.subprocess, "Popen", lambda *_, **__: pytest.fail("a child began"))
-    with pytest.raises(vector_index.NotBuilt, match="closes"):
+    with pytest.raises(vector_index.NotBuilt, match="is closing"):
         build.run(tmp_path / "tenant.db", 1, "f", tmp_path)

@@ -69,7 +69,7 @@ def smaller(**changes: int) -> PacketLimits:
         (b'{"a": truest}', "no value begins"),
         (b'{"a": "tab\there"}', "control character 0x09"),
         (b'{"a": "\\x"}', "unknown escape"),
-        (b'{"a": 1} {"b": 2}', "goes on after the end"),
+        (b'{"a": 1} {"b": 2}', "continues after the end"),
         (b'"text"', "neither XML nor JSON"),
         (b"plain words", "neither XML nor JSON"),
         (b"", "is empty"),

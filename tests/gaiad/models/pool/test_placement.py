@@ -54,7 +54,7 @@ def test_pinned_and_answering_ones_stay_and_the_refusal_has_the_numbers():
 def test_one_that_only_waits_for_a_busy_model_is_told_to_come_back():
     room = make_room(need("lite", 500), [resident("code", 800, running=1)], 1000 * MIB)
     assert room.busy
-    assert "try again when it is done" in room.refusal
+    assert "try again when it has finished" in room.refusal
 
 
 def test_one_larger_than_the_whole_budget_is_refused_without_sending_anyone_to_sleep():

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gaiad.base.errors import BadInput
-from gaiad.models.pulling.http import (
+from gaiad.models.pulling.source import (
     FileSource,
     HubSource,
     WebSource,

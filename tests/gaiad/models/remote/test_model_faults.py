@@ -289,8 +289,8 @@ async def test_nothing_is_asked_again_once_text_was_given_out(stand, open_remote
             ConfigError,
             "307, go to http://elsewhere.example/v1",
         ),
-        (streams(delta("a")), Unavailable, "broke off before its end"),
-        (streams(DONE), Unavailable, "broke off before its end"),
+        (streams(delta("a")), Unavailable, "ended early"),
+        (streams(DONE), Unavailable, "ended early"),
         (streams({"error": {"message": "kv cache full", "code": 500}}), Unavailable, "kv cache full"),
         (says("x", finish="content_filter"), BadInput, "content filter"),
         (says("x", finish="abort"), Unavailable, "gave up"),
@@ -476,7 +476,7 @@ async def test_a_model_the_server_does_not_list_is_shown(stand, open_remote):
     stand.models = listing("other", "third")
     remote = await open_remote()
     assert remote.status().state == "ready"
-    assert remote.status().reason == "it does not list m, but: other, third"
+    assert remote.status().reason == "it does not list m; it lists: other, third"
 
 
 async def test_a_server_without_a_list_of_models_is_ready_and_one_with_a_page_instead_is_not(stand, open_remote):

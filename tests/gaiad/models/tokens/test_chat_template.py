@@ -160,7 +160,7 @@ def test_tags_and_filters_of_the_transformers_library():
         ("{{ messages.__class__.__mro__ }}", "unsafe"),
         ("{{ ().__class__.__base__.__subclasses__() }}", "unsafe"),
         ("{% include '/etc/passwd' %}", "loader"),
-        ("{{ 9 ** 9 ** 9 }}", "no place in a chat template"),
+        ("{{ 9 ** 9 ** 9 }}", "is not allowed in a chat template"),
         ("{{ messages.append(1) }}", "unsafe"),
         ("{{ unknown.thing }}", "unknown"),
         ("{{ 1 / 0 }}", "ZeroDivisionError"),

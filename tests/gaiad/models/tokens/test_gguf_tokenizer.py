@@ -273,7 +273,7 @@ async def test_a_refusal_is_bad_input_in_the_templates_words(tokens, tiny_llama)
     [
         (  # whichever bound comes first: a machine that others use gives less than 3 s of its processor in 15 s
             "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-            "took more than 3 s of processor time|was not done after 15 s",
+            "took more than 3 s of processor time|did not finish within 15 s",
         ),
         ("{% if messages %}", "not a Jinja template"),
         ("{{ 'x' * 4000000000 }}", "MemoryError"),

@@ -79,7 +79,7 @@ async def test_who_crashes_it_twice_is_refused_and_the_others_are_served(tokens,
     await guilty.count([[Segment("warm")]], RequestContext())
 
     async def crashes():
-        with pytest.raises(BadInput, match=r"bpe\.gguf: the tokenizer died twice over this request.*SIGSEGV"):
+        with pytest.raises(BadInput, match=r"bpe\.gguf: the tokenizer crashed twice on this request.*SIGSEGV"):
             await guilty.count(LONG, RequestContext())
 
     async def is_served():
@@ -181,12 +181,12 @@ def test_blame_is_for_one_request_until_its_file_has_several_and_ends_in_time():
     clock = Hours()
     blame = CrashRecord(clock)
     assert "crash" in blame.record(asked("a", 7), "crash").message
-    with pytest.raises(BadInput, match="twice over this request"):
+    with pytest.raises(BadInput, match="twice on this request"):
         blame.refuse(asked("a", 9))
     blame.refuse(asked("b"))
     for text in "bc":
         blame.record(asked(text), "crash")
-    with pytest.raises(BadInput, match=r"/m\.gguf: the tokenizer died over it again and again"):
+    with pytest.raises(BadInput, match=r"/m\.gguf: the tokenizer crashed on it repeatedly"):
         blame.refuse(asked("innocent"))
     clock.now = BLAME_S + 1
     blame.refuse(asked("a"))

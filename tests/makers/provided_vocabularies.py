@@ -105,3 +105,7 @@ def _version(entry: str) -> str:
     if found is None:
         raise SetupFailed(f"{LOCK_FILE.name} names no version of {PACKAGE}; run make lock")
     return found[1]
+
+
+if __name__ == "__main__":
+    provide_vocabularies()
