@@ -33,7 +33,8 @@ class Deletion:
                 if request.dry_run:
                     return report, WriteResult()
                 keep = not request.now
-                arrivals.remember_deleted(connection, request.packet_ids)
+                named = (*request.packet_ids, *request.session_ids)  # an imported conversation is a session of its own
+                arrivals.remember_deleted(connection, [each for each in named if each in chosen.packet_ids])
                 return report, forget.forget(connection, chosen, forget_id, now, self._clock.zone, keep=keep)
 
             file = opened.tenant.file

@@ -94,7 +94,7 @@ class ImportTally(msgspec.Struct):
     last: str = ""
     outcomes: dict[str, int] = msgspec.field(default_factory=dict)
     left_out: dict[str, int] = msgspec.field(default_factory=dict)
-    titles: list[tuple[int, str]] = msgspec.field(default_factory=list)
+    most_said: list[tuple[int, str]] = msgspec.field(default_factory=list)
     months: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, outcome: ImportOutcome) -> None:
@@ -122,7 +122,7 @@ class ImportTally(msgspec.Struct):
         """Keep the titles of the conversations in which most was said."""
         title = outcome.title
         if len(title) <= _TITLE_CHARS and outcome.kind not in _FILE_TITLES and not _NO_TITLE.search(title):
-            self.titles = sorted({*self.titles, (said, title)}, reverse=True)[:_CANDIDATES]
+            self.most_said = sorted({*self.most_said, (said, title)}, reverse=True)[:_CANDIDATES]
 
     def note(self) -> str:
         """What the progress line says."""
@@ -138,7 +138,7 @@ class ImportTally(msgspec.Struct):
             last=self.last,
             outcomes=self.outcomes,
             left_out=dict(Counter(self.left_out).most_common(12)),
-            questions=_questions(self.titles, self.months),
+            questions=_questions(self.most_said, self.months),
             dry_run=dry_run,
         )
 
@@ -151,10 +151,7 @@ def _questions(titles: Sequence[tuple[int, str]], months: Mapping[str, int]) -> 
     """Up to three: two about titles, a title that is a question as it is, and one about the busiest month."""
     names = list(dict.fromkeys(title for _, title in titles))
     forms = ('What did we say about "{name}"?', 'When did we talk about "{name}"?')
-    asked = [
-        name if name.endswith("?") else form.format(name=name.rstrip("."))
-        for form, name in zip(forms, names, strict=False)
-    ]
+    asked = [name if name.endswith("?") else form.format(name=name) for form, name in zip(forms, names, strict=False)]
     month = max((each for each in months if each), key=lambda each: (months[each], each), default="")
     if month:
         asked.append(f"What did we talk about in {datetime.fromisoformat(f'{month}-01'):%B %Y}?")

@@ -63,7 +63,7 @@ def test_the_summary_proposes_questions_that_a_person_would_ask() -> None:
         brought("specstory", "the code in my notes", 90),
         brought("chatgpt", "Hello", 80),
         brought("chatgpt", "Fix src/pump.py for the bilge", 70),
-        brought("chatgpt", "Painting the hull.", 60),
+        brought("chatgpt", "Painting the hull", 60),
         brought("claude_ai", "How deep is the harbour?", 50, "2024-05-01T00:00:00Z"),
         brought("packet", "A record", 0),
         brought("note", "Rope", 0),

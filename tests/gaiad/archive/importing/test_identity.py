@@ -112,3 +112,14 @@ async def test_an_import_that_came_back_by_undo_can_be_deleted_again(
     for attempt in ("fgt_1", "fgt_2"):
         assert (await archive.deletion.forget(request, attempt, call)).packets == 1
         assert await archive.deletion.undo(attempt, call) == 1
+
+
+async def test_an_imported_conversation_deleted_as_a_session_stays_away_too(
+    run_import: Any, put: Put, archive: LocalArchive
+) -> None:
+    export = put("march.json", [chatgpt()])
+    (outcome,) = await run_import(export)
+    request = ForgetRequest(session_ids=[outcome.packet_id])
+    assert (await archive.deletion.forget(request, "fgt_1", RequestContext())).packets == 1
+    assert [each.outcome for each in await run_import(export, import_id="imp_2")] == ["ignored"]
+    assert [each.outcome for each in await run_import(export, import_id="imp_3", again=True)] == ["accepted"]
