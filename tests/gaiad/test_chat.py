@@ -240,7 +240,7 @@ def test_that_nothing_was_found_of_the_time_asked_about_is_said_and_kept_with_th
     assert (kept.notes, kept.history) == (answer.notes, answer.history)
     run = client.runs.show(answer.history.research_id, "local")
     assert run.result.source_packets
-    assert in_chat(run.result.answer, run.result.source_packets) == answer.answer
+    assert in_chat(run.result) == answer.answer
 
 
 # -------------------------------------------------------------------------------------------------------- sessions
