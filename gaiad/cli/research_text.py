@@ -48,7 +48,8 @@ def result_text(
         *([SYNTHESIZING] if answered else []),
         f"{RULE}\nRESEARCH RESULT",
         _body(result, query, width, options),
-        *(_confidence(result, confidence) if answered and "CONFIDENCE:" not in result.answer else []),
+        *([_PARTIAL] if result.status == "PARTIAL" else []),
+        *(_confidence(result, confidence) if answered else []),
         *([_quotes(result.citations, width)] if quotes and result.citations else []),
         *([f"SOURCES:\n{source_lines(result, zone)}"] if result.source_packets else []),
         f"Iterations: {result.iterations_used}/{result.max_iterations} | Status: {result.status}\n{RULE}",
@@ -112,8 +113,6 @@ def _body(result: "ResearchResult", query: str, width: int, options: str) -> str
     if not answer and result.status == "NOT_FOUND":
         answer = f'No relevant Transmission Packets found for query: "{one_line(query)}"'
     parts = [answer]
-    if result.status == "PARTIAL" and "PARTIAL status" not in f"{answer} {result.note}":
-        parts.append(_PARTIAL)
     if result.note and result.note.strip() not in answer:
         parts.append(result.note.strip())
     fresh = [hint for hint in result.suggestions if hint not in answer]

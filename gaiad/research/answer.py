@@ -146,11 +146,6 @@ def found_answer(
     notes += disagreement.notes
     notes += _degraded(degraded)
     text = written or compose(parameters, statements, zone)
-    if status == "PARTIAL":
-        packets = list(dict.fromkeys(citation.packet_id for citation in citations))
-        text = f"{text}\n\n{responses.partial(packets)}"
-    if confidence < 0.5:
-        text = f"{text}\n\nCONFIDENCE: {confidence:.2f} ({band(confidence)})\n\n{responses.safeguard()}"
     return Answer(
         parameters=parameters,
         status=status,
@@ -161,7 +156,6 @@ def found_answer(
         iterations=iterations,
         refinements=refinements,
         notes=(*notes, *_refined(refinements)),
-        suggestions=tuple(responses.suggestions()) if status == "PARTIAL" else (),
         missing=reflection.missing_aspects if status == "PARTIAL" else (),
         degraded=degraded,
         engine=engine,
@@ -175,7 +169,8 @@ def _what_is_missing(
     if reflection.temporality == 0 and parameters.dated:
         notes.append(f"Nothing found {parameters.date_text}; these packets are from another time.")
     if status == "PARTIAL":
-        notes.append(responses.partial_note(at_limit))
+        if at_limit:
+            notes.append(responses.at_limit())
         if reflection.missing_aspects:
             notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
     return notes

@@ -31,10 +31,9 @@ LEXICAL_COSINE = 0.6
 
 
 class FoundUnits(msgspec.Struct, frozen=True):
-    """The units that answer, best first, what else came near, and how likely the answer is right, 0 to 1."""
+    """The units that answer, best first, and how likely they do, 0 to 1."""
 
     chosen: tuple[Scored, ...]
-    others: tuple[Scored, ...]
     confidence: float
 
 
@@ -62,7 +61,7 @@ class Answerer:
         likely = _likelihood(held)
         chosen = _with_answers(fewest(scored, likely, threshold), held)
         share = sum(likely[one] for one in {each.unit.page.packet_id for each in chosen})
-        return FoundUnits(tuple(chosen), tuple(scored[:UNITS_MAX]), confidence_of(question, chosen, share, of_then))
+        return FoundUnits(tuple(chosen), confidence_of(question, chosen, share, of_then))
 
     def best_of(
         self,

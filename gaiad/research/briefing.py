@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from gaiad.base.ports import Archive, RequestContext, Tokenizer
-from gaiad.research import responses
 from gaiad.research.evidence import Evidence, Term, union
 from gaiad.research.sentences import cut_at_word, inline, shown, split
 from gaiad.research.trail import Trail
@@ -224,17 +223,10 @@ def draft(trail: Trail, result: ResearchResult, hits: Mapping[str, Hit], max_pag
     pages = _pages([*wanted, *beside][:max_pages], trail, hits, cited)
     left_out = [f"{more} more pages bear on this; raise maxPages = {max_pages} to see them."] if more else []
     listed = result.answer.split("\n")[:-1]  # the last line is for people at a terminal
-    summary = "\n".join(listed[: max_pages + 1]) if result.kind == "listing" else _told(result)
+    summary = "\n".join(listed[: max_pages + 1]) if result.kind == "listing" else result.answer
     return Draft(
         summary=summary, questions=_once((*_missing(result), *depth, *left_out)), pages=pages, reflections=reflections
     )
-
-
-def _told(result: ResearchResult) -> str:
-    """The answer without the seed's words to people, which an agent pays for in tokens; what is missing stays open."""
-    for words in (responses.partial(result.source_packets), responses.safeguard()):
-        result = msgspec.structs.replace(result, answer=result.answer.replace(f"\n\n{words}", ""))
-    return result.answer
 
 
 def _pages(

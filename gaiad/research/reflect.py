@@ -141,7 +141,7 @@ STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
 SAID_THEN = 0.15
 TENTH, USUAL_TENTH = 9, 0.7
 # Of units, by `scoring.confidence_of`: from where they answer, and below which nothing found is about the question.
-LIKELY, NEAR_MISS = 0.24, 0.1
+LIKELY, NEAR_MISS = 0.29, 0.13
 # A question with this share of its weight in words that are nowhere in the archive is about something else.
 MOSTLY_FOREIGN = 0.6
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import msgspec
 
 from constants.load import load
-from gaiad.research.sentences import inline, shown
+from gaiad.research.sentences import shown
 from gaiad.research.words import lowered
+from gaiad.wire.schemas import ResearchResult
 
 
 class _Responses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,13 +20,10 @@ class _Responses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nearest: str
     suggestions: tuple[str, ...]
     empty: str
-    partial: str
     not_found_in_chat: str
     partial_in_chat: str
     unsure_in_chat: str
-    stopped_note: str
     partial_note: str
-    safeguard: str
     clarify: str
     offer: str
 
@@ -50,35 +48,20 @@ def suggestions(*, empty: bool = False) -> list[str]:
     return [_responses().empty] if empty else list(_responses().suggestions)
 
 
-def partial(packet_ids: list[str]) -> str:
-    """Failure mode 2."""
-    return _responses().partial + _sources(packet_ids)
-
-
-def in_chat(answer: str, packet_ids: list[str]) -> str:
+def in_chat(result: ResearchResult) -> str:
     """The answer with a short line for the seed's words, where packets and confidence are shown beside it."""
     table = _responses()
-    if answer.startswith(table.not_found.partition("{")[0]):
+    if result.answer.startswith(table.not_found.partition("{")[0]):
         return table.not_found_in_chat
-    sure = re.sub(rf"\n\nCONFIDENCE: [^\n]*\n\n{re.escape(safeguard())}$", "", answer)
-    text = sure.replace(f"\n\n{partial(packet_ids)}", "", 1)
-    line = table.partial_in_chat if text != sure else table.unsure_in_chat if sure != answer else ""
-    return f"{text}\n\n{line}" if line else text
+    doubt = table.partial_in_chat if result.status == "PARTIAL" else ""
+    if not doubt and result.status == "SUCCESS" and result.confidence_band == "LOW":
+        doubt = table.unsure_in_chat
+    return f"{result.answer}\n\n{doubt}" if doubt else result.answer
 
 
-def _sources(packet_ids: list[str]) -> str:
-    sources = ", ".join(inline(packet_id) for packet_id in packet_ids)
-    return f"\n\nSources: {sources}" if sources else ""
-
-
-def partial_note(at_limit: bool) -> str:
-    """Why a PARTIAL run ended: at its limit of iterations (GAM's words), or before, with nothing new to try."""
-    return _responses().partial_note if at_limit else _responses().stopped_note
-
-
-def safeguard() -> str:
-    """Failure mode 3, shown below high confidence."""
-    return _responses().safeguard
+def at_limit() -> str:
+    """Why a PARTIAL run ended at its limit of iterations."""
+    return _responses().partial_note
 
 
 def offer() -> str:

@@ -71,7 +71,7 @@ _HEAD = re.compile(
 KINDS = ("field", "sentence", "turn", "record")
 """Kinds of units with a weight of their own."""
 FEATURES = (
-    "own", "all", "label", "rare", "length", "adds", "type", "list", "page", "packet", "cosine", "first", "question",
+    "own", "all", "label", "rare", "length", "type", "list", "page", "packet", "cosine", "first", "question",
     *KINDS,
 )  # fmt: skip
 

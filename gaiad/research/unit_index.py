@@ -51,7 +51,6 @@ class PacketUnits:
         label = [_stems(unit.label) for unit in self.units]
         above = [_stems(f"{unit.path} {unit.page.topic} {unit.page.speaker}") for unit in self.units]
         self._own, self._label, self._above = _postings(own), _postings(label), _postings(above)
-        self._own_count = np.array([len(row) for row in own], np.float32)
         self._label_count = np.array([len(row) for row in label], np.float32)
         numbers: dict[str, int] = {}
         self._pieces = _Ragged(
@@ -86,11 +85,9 @@ class PacketUnits:
                     if one in postings:
                         found[row, postings[one]] = True
         asked = frozenset().union(*(term.stems for term in terms))
-        shared, named = np.zeros((2, len(self)), np.float32)
-        for one in asked:
-            for count, postings in ((shared, self._own), (named, self._label)):
-                if one in postings:
-                    count[postings[one]] += 1
+        named = np.zeros(len(self), np.float32)
+        for one in asked & self._label.keys():
+            named[self._label[one]] += 1
         credits = hit.astype(np.float32)
         with_path = np.maximum(credits, np.where(in_path, IN_PATH, 0.0))
         weight = np.array([term.weight for term in terms], np.float32) / question.weight
@@ -106,7 +103,6 @@ class PacketUnits:
                 label,
                 with_path[rarest] if terms else np.zeros(len(self)),
                 self._fixed[:, 0],
-                np.minimum(1.0, (self._own_count - shared) / 6),
                 self._type(question.wants),
                 self._fixed[:, 1] * question.many,
                 page,

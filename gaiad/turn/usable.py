@@ -84,7 +84,7 @@ def instead_of_answer(stage: StageCall, turn_state: TurnState) -> str:
     turn_state.act_notes = [_QUOTED]
     if found is not None and found.citations:
         turn_state.cited = found.source_packets
-        return in_chat(found.answer, found.source_packets)
+        return in_chat(found)
     turn_state.act_notes = []
     if only_tells(message):
         return _NOTED
@@ -139,7 +139,7 @@ def quote(stage: StageCall, gathered: Gathered) -> str:
     says_more = found is not None and bool(found.source_packets or gathered.needed)
     absent = stage.task.stands_in_for
     nothing = ONLY_QUOTES if absent is None else _STANDS_IN.format(role=absent)
-    text = in_chat(found.answer, found.source_packets) if found and says_more else nothing
+    text = in_chat(found) if found and says_more else nothing
     stage.reply = Generated(
         text=text,
         reason="end",

@@ -160,7 +160,7 @@ def test_without_a_model_the_archive_is_quoted_with_sources_that_are_in_it(clien
     answer = msgspec.convert(events[-1].data, ChatAnswer)
     assert (answer.status, answer.engine, answer.persona) == ("SUCCESS", "extractive", "plain")
     assert answer.sources == ["tp-20251130-154500"]
-    assert "enumerates all candidate passages" in answer.answer
+    assert "numerate all candidate passages" in answer.answer
     assert [block.marker for block in answer.blocks] == ["RESPONSE"]
     assert answer.answer == "".join(event.data["text"] for event in events if event.event == "delta")
     assert answer.history.sought
@@ -240,7 +240,7 @@ def test_that_nothing_was_found_of_the_time_asked_about_is_said_and_kept_with_th
     assert (kept.notes, kept.history) == (answer.notes, answer.history)
     run = client.runs.show(answer.history.research_id, "local")
     assert run.result.source_packets
-    assert in_chat(run.result.answer, run.result.source_packets) == answer.answer
+    assert in_chat(run.result) == answer.answer
 
 
 # -------------------------------------------------------------------------------------------------------- sessions

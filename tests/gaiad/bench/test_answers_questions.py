@@ -9,7 +9,7 @@ from gaiad.bench.answers_scores import format_sets, interval
 
 CONFIG = load_config((), {}, ["embedder.kind=none"])
 ROOT = Path(__file__).parents[3]
-SETS = ROOT.parent / "shared" / "data" / "questions"
+SETS = (ROOT.parent / "shared" / "data" / "questions", ROOT / "tests" / "data" / "questions")
 PRODUCT = ("gaiad/research", "gaiad/archive", "constants")
 
 
@@ -54,7 +54,7 @@ def test_an_empty_set_has_figures_too() -> None:
 def test_no_question_set_stands_in_the_product() -> None:
     """Neither the name of a set nor one of its questions or patterns of several words."""
     phrases = {"locomo", "beir", "packets.json", "destress"}
-    for file in SETS.glob("*.json") if SETS.is_dir() else ():
+    for file in (file for folder in SETS for file in folder.glob("*.json")):
         for one in json.loads(file.read_text(encoding="utf-8")):
             phrases.add(one["q"].lower().strip("?. "))
             phrases |= {each.lower() for each in (*one.get("all", ()), *one.get("any", ())) if each.count(" ") > 1}

@@ -1,6 +1,9 @@
 """What a run went without is told once a reason, with the steps and how often."""
 
-from gaiad.research.responses import by_rules, in_chat, not_found, partial, safeguard, told_once
+import msgspec
+
+from gaiad.research.responses import by_rules, in_chat, not_found, told_once
+from gaiad.wire.schemas import ResearchResult
 
 
 def test_one_step_is_told_as_it_is() -> None:
@@ -34,10 +37,14 @@ def test_other_reasons_keep_their_own_sentence_and_place() -> None:
     )
 
 
-def test_in_chat_one_short_line_stands_for_what_a_report_says() -> None:
-    report = f"It is oak. [Packet: tp-1]\n\n{partial(['tp-1'])}"
-    assert in_chat(report, ["tp-1"]) == "It is oak. [Packet: tp-1]\n\nThis may be only part of the answer."
-    unsure = f"It is oak.\n\nCONFIDENCE: 0.41 (LOW)\n\n{safeguard()}"
-    assert in_chat(unsure, []) == "It is oak.\n\nThis may not be the answer."
-    assert in_chat("It is oak.", ["tp-1"]) == "It is oak."
-    assert in_chat(not_found("Who lives in Porto?"), []) == "Nothing on file answers this."
+def test_in_chat_one_short_line_says_what_status_and_confidence_say_elsewhere() -> None:
+    def said(status: str, band: str, answer: str = "It is oak.") -> str:
+        told = {"status": status, "answer": answer, "confidence_band": band, "confidence": 0.4, "engine": "extractive"}
+        rest = {"iterations_used": 1, "max_iterations": 5, "note": "", "took_ms": 1.0}
+        lists: dict[str, list[str]] = {"source_packets": [], "citations": [], "suggestions": []}
+        return in_chat(msgspec.convert(told | rest | lists, ResearchResult))
+
+    assert said("PARTIAL", "LOW") == "It is oak.\n\nThis may be only part of the answer."
+    assert said("SUCCESS", "LOW") == "It is oak.\n\nThis may not be the answer."
+    assert said("SUCCESS", "MEDIUM") == "It is oak."
+    assert said("NOT_FOUND", "LOW", not_found("Who lives in Porto?")) == "Nothing on file answers this."
