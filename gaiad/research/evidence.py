@@ -43,7 +43,9 @@ _ORDERS = re.compile(
     r"(?:(?:hey|hi|hello|ok|okay|so|and|now|then|well|thanks|gaiad?|just|also|(?:can|could|would|will) you|"
     r"i(?: would|['’]d)? (?:want|like|need) you to)\b[\s,:!.-]*)*(?:please\b|"
     r"(?:write|rewrite|compose|create|generate|give|show|tell|summari[sz]e|translate|explain|describe|find|suggest|"
-    r"recommend|look up|search for|quote|cite)\b|(?:draft|list|make|draw) (?:me|us|all|a|an|the|every|some|any)\b)",
+    r"recommend|look up|search for|quote|cite|calculate|compute|convert|count|spell|sort|rephrase|correct|answer|"
+    r"reply)\b|(?:draft|list|make|draw) (?:me|us|all|a|an|the|every|some|any)\b|"
+    r"name (?:a|an|one|two|three|four|five|some|any)\b)",
     re.IGNORECASE,
 )
 # "Write a card for my sister Clara, who moved to Madrid" tells of Clara.

@@ -19,7 +19,7 @@ from constants.load import load
 from gaiad.base.errors import NotFound
 from gaiad.base.ports import Archive, RequestContext
 from gaiad.research.answer import tokens_of
-from gaiad.research.evidence import asks, own_words, repeats_question
+from gaiad.research.evidence import asks, only_asked, own_words, repeats_question
 from gaiad.research.one_run import QUERY_MAX_CHARS
 from gaiad.research.query import SearchParameters, process_query, request_words
 from gaiad.research.sentences import split
@@ -141,7 +141,8 @@ def told_before(message: str, said: Collection[str]) -> str:
 async def familiar(archive: Archive, message: str, passed_over: Collection[str], call: RequestContext) -> list[str]:
     """The words of the message that a page knows, [] when none does.
 
-    Pages of `passed_over` (packet ids), the same question asked before and what a model of ours said do not count.
+    Pages of `passed_over` (packet ids), the same question asked before, what a person only asked of gaiad in a chat and
+    what a model of ours said do not count.
     Raises what the archive raises.
     """
     told = telling(message)
@@ -150,7 +151,8 @@ async def familiar(archive: Archive, message: str, passed_over: Collection[str],
     request = SearchRequest(query=" ".join(told.words), mode="bm25", limit=PAGES_READ, tenant=call.tenant)
     hits = [hit for hit in (await archive.search(request, call)).hits if hit.packet_id not in passed_over]
     pages = await archive.pages([hit.page_id for hit in hits], call) if hits else []
-    return most_shown(told, [page for page in pages if not own_words(page) and not repeats_question(page, message)])
+    pages = [page for page in pages if not own_words(page) and not repeats_question(page, message)]
+    return most_shown(told, [page for page in pages if not only_asked(page, message)])
 
 
 def most_shown(told: MessageTerms, pages: Sequence[Page]) -> list[str]:

@@ -1,7 +1,7 @@
 """After a turn the model reads what was said where it will stand in the next prompt, while nobody waits (decision 6).
 
-Role text and task instruction stand after the question and do not come again, so the answer that was written after them
-has to be read again in its own place. Done now, the next turn begins with a prompt of which only the question is new.
+Where role text and task instruction stood before the question they do not come again, so question and answer have to be
+read again in their own place. Done now, the next turn begins with a prompt of which only the question is new.
 """
 
 import asyncio

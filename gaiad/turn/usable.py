@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from council.reply_rules import RepetitionLimits, before_loop, parrots, without_own_sentences
-from gaiad.research.evidence import asks, only_tells
+from gaiad.research.evidence import CHAT_TURN, asks, only_tells
 from gaiad.research.familiar import asks_back, told_before
 from gaiad.research.responses import in_chat
 from gaiad.research.sentences import inline, shown, split
@@ -49,8 +49,13 @@ def usable(text: str, broken: str, packet: CognitionPacket, limits: RepetitionLi
 
 
 def not_told(grounding: Grounding, turn_state: TurnState) -> bool:
-    """Whether the pages in hand answer and the text does not say so, or nothing is left of it."""
+    """Whether the pages in hand answer and the text does not say so, or nothing is left of it; or the person told it in
+    this session and the text has it from other chats, if at all.
+    """
     found = turn_state.gathered.found
+    elsewhere = not grounding.from_history and all(name.startswith(CHAT_TURN) for name in grounding.cited)
+    if grounding.strict and elsewhere and _said_here(turn_state.request.message, turn_state.gathered):
+        return True
     in_hand = found is not None and bool(found.citations)
     return grounding.strict and not grounding.carried and (in_hand or not turn_state.shown.strip())
 
@@ -79,7 +84,7 @@ def instead_of_answer(stage: StageCall, turn_state: TurnState) -> str:
     """Verified quotes when the archive has any, else a sentence; the story says which."""
     found, message = turn_state.gathered.found, turn_state.request.message
     if said := _said_here(message, turn_state.gathered):
-        turn_state.act_notes = []
+        turn_state.act_notes, turn_state.cited = [], []
         return _YOU_SAID.format(quote=shown(said))
     turn_state.act_notes = [_QUOTED]
     if found is not None and found.citations:

@@ -113,6 +113,8 @@ async def test_real_packets_are_known_by_their_words(real_packets: LocalArchive)
     [
         {"packet_id": "turn_2", "speaker": "assistant", "text": "A lantern has a wick and a gimbal."},
         {"packet_id": "turn_2", "speaker": "user", "text": "Which gimbal has the lantern?"},
+        {"packet_id": "turn_2", "speaker": "user", "text": "What weighs a lantern with a gimbal minus the wick?"},
+        {"packet_id": "turn_2", "speaker": "user", "text": "Calculate the gimbal of a lantern."},
         {"packet_id": "turn_1", "speaker": "user", "text": "My lantern has a gimbal."},
     ],
 )

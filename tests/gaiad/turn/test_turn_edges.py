@@ -210,6 +210,7 @@ async def test_what_was_told_in_the_session_is_quoted_where_the_model_says_other
         await house.say("My cat is called Pixel and she is grey.", depth="fast")
         answer, _ = await house.say("What colour is my cat?", depth="fast")
         assert answer.answer == "You said: “My cat is called Pixel and she is grey.”"
+        assert answer.sources == []
 
 
 async def test_a_plan_within_the_answer_ends_it_there(open_house):
