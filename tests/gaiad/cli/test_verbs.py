@@ -358,7 +358,7 @@ def test_packets_are_listed_and_shown(shell: Shell, api: Any) -> None:
         "source": "/in/a.xml",
         "received_at": "2025-12-01T00:00:00Z",
     }
-    assert "tp-1    2025-11-30  broken     1      gam      Law" in shell("packets", "list", "--tag", "a")[1]
+    assert "tp-1    2025-11-30  gam   1      (integrity broken) Law" in shell("packets", "list", "--tag", "a")[1]
     assert api.body("POST /packets/list")["filters"]["tags"] == ["a"]
     text = shell("packets", "show", "tp-1")[1]
     for part in ("[Packet: tp-1] Law", "2.0 KiB, 1 page", "a; b", "coherence 0.9", "chain  broken  hash differs"):
