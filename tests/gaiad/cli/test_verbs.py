@@ -368,7 +368,7 @@ def test_packets_are_listed_and_shown(shell: Shell, api: Any) -> None:
     listed = json.loads(shell("packets", "list", "--json")[1])
     assert listed == {"packets": [SUMMARY | {"summary": "", "media_type": ""}]}
     api.routes["POST /packets/list"] = {"packets": [SUMMARY | {"topic": "", "summary": f"What hums? {'x' * 60}"}]}
-    assert "  What hums? xxx" in shell("packets", "list")[1]
+    assert " What hums? xxx" in shell("packets", "list")[1]
 
 
 def test_every_day_shown_is_that_of_the_persons_zone(shell: Shell, api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
