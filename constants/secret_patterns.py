@@ -8,7 +8,7 @@ from constants.load import load
 class SecretPatterns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """constants/secrets.toml: patterns by what they find, in words.
 
-    `secrets` stand in one run of characters without a space, `headers` begin a key of many lines, `credentials` are
+    `secrets` are in one run of characters without a space, `headers` begin a key of many lines, `credentials` are
     secrets by what is before them, in the group `value`.
     """
 

@@ -196,7 +196,7 @@ class LocalArchive:
         return await self._tenant(call).searcher.facets(call)
 
     async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
-        """On how many pages each word stands; 0 when nowhere."""
+        """How many pages contain each word; 0 for none."""
         return await self._tenant(call).searcher.document_frequency(words, call)
 
     async def pages(self, page_ids: Sequence[str], call: RequestContext) -> list[Page]:

@@ -1,4 +1,4 @@
-"""What the archive is told of packets by the person: useful or not; search takes it into account from then on."""
+"""Feedback on packets from the person, useful or not; search takes it into account from then on."""
 
 import sqlite3
 from collections.abc import Sequence

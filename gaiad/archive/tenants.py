@@ -1,6 +1,7 @@
 """The tenants the archive has open, by name, and the threads their blocking work runs in.
 
-A tenant is opened at the start or when something is first written for it. While none are open, every call is told why.
+A tenant is opened at the start or when something is first written for it. While none are open, every call raises
+with the reason.
 The counts `status` shows are kept in memory: read once at opening, moved by every commit.
 """
 

@@ -39,7 +39,7 @@ class SystemClock:
 
 
 class FrozenClock:
-    """A clock that stands still until `advance` is called; for tests and `--now`."""
+    """A clock that does not move until `advance` is called; for tests and `--now`."""
 
     def __init__(self, now: datetime, zone: tzinfo = UTC) -> None:
         if now.tzinfo is None:
@@ -72,7 +72,7 @@ def load_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ConfigError(
-            f"user.timezone: there is no time zone called {name!r}; use an IANA name such as Europe/Berlin"
+            f"user.timezone: no time zone is called {name!r}; use an IANA name such as Europe/Berlin"
         ) from error
 
 

@@ -110,17 +110,15 @@ class _Writer:
         """The field's schema with its text replaced by the choices; {} leaves an optional field out."""
         ids = list(dict.fromkeys(self._choices[key]))
         if not _holds_text(schema):
-            raise BadInput(f"the field {key!r} holds no text to choose; name a field of strings")
+            raise BadInput(f"the field {key!r} is not text; name a field of strings")
         made = _choose(schema, ids)
         if made is None and required:
-            raise BadInput(
-                f"there are no ids to choose from for the field {key!r}, which must have a value; give an id"
-            )
+            raise BadInput(f"the field {key!r} is required but has no ids to choose from; give an id")
         return made or {}
 
 
 def _choose(schema: Schema, ids: Sequence[str]) -> Schema | None:
-    """None when nothing can stand there."""
+    """None when nothing can go there."""
     if "anyOf" in schema:
         parts = [part for part in (_choose(one, ids) for one in schema["anyOf"]) if part is not None]
         return {**schema, "anyOf": parts} if parts else None

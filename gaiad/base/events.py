@@ -1,7 +1,7 @@
 """The event hub: bounded, numbered, replayable from an id (the id is what SSE calls Last-Event-ID).
 
 Readers (the page, `--follow`, the council channel) never slow a publisher: each reads from the shared ring at its own
-pace, and one that falls behind the ring is told how many events it missed instead of getting a silent gap.
+pace, and one that falls behind the ring learns how many events it missed instead of getting a silent gap.
 """
 
 import asyncio
@@ -191,7 +191,7 @@ class RunEvents:
 
 
 async def alone(event: Numbered) -> AsyncGenerator[Numbered, None]:
-    """One event, as the events of a run that told nothing else."""
+    """One event, as the events of a run that had no other."""
     yield event
 
 

@@ -89,7 +89,7 @@ def _percentile(buckets: list[int], rank: float) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory the process holds now; 0 when that cannot be told."""
+    """Memory the process holds now; 0 when unknown."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

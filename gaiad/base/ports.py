@@ -142,7 +142,7 @@ class Tokenizer(Protocol):
 
     @property
     def exact(self) -> bool:
-        """False when there is no vocabulary to count with and counts are cautious estimates."""
+        """False without a vocabulary to count with: counts are then cautious estimates."""
         ...
 
     async def count(self, texts: Sequence[Sequence[Segment]], call: RequestContext) -> list[int]:
@@ -202,7 +202,7 @@ class Archive(Protocol):
     async def facets(self, call: RequestContext) -> Facets: ...
 
     async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
-        """For each word (stemmed as the index stems), in how many pages it stands; 0 when nowhere."""
+        """For each word (stemmed as the index stems), how many pages contain it; 0 for none."""
         ...
 
     async def remember_turn(self, turn: SessionTurn, call: RequestContext) -> str:

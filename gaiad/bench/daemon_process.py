@@ -1,6 +1,7 @@
 """A daemon in a child process, as a user would run it, for measurements over its socket."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from typing import Any
 from gaiad.base.errors import DaemonUnreachable, Unavailable
 from gaiad.client.client import Client
 
-_READY_S = 90.0
+_READY_S = 240.0  # a guard: with twenty busy processes beside it a start took a minute
 
 
 class BenchDaemon:
@@ -27,6 +28,7 @@ class BenchDaemon:
         self._log = (home.parent / f"{home.name}.log").open("ab")
         started = time.perf_counter()
         own = {"GAIAD_HOME": str(home), "XDG_CONFIG_HOME": str(home.parent / f"{home.name}.config")}  # settings and key
+        own["PYTHONFAULTHANDLER"] = "1"  # its log shows the stacks when it crashes, or hangs and is aborted
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env={**os.environ, **own})
         self.client = Client(home)
         try:
@@ -43,9 +45,22 @@ class BenchDaemon:
                 return
             except DaemonUnreachable:
                 if self._process.poll() is not None or time.perf_counter() - started > _READY_S:
-                    tail = Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
-                    raise Unavailable(f"the daemon under measurement did not come up:\n{tail}") from None
+                    raise Unavailable(self._why_not_up(time.perf_counter() - started)) from None
                 time.sleep(0.01)
+
+    def _why_not_up(self, waited_s: float) -> str:
+        """Whether it exited or hangs, and the end of its log; one that hangs is aborted, which logs its stacks."""
+        status = self._process.poll()
+        how = (
+            f"exited with status {status}"
+            if status is not None
+            else f"gave no answer, and was aborted, after {waited_s:.0f} s"
+        )
+        if status is None:
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait(timeout=10)
+        tail = Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-8000:]
+        return f"the daemon under measurement did not come up: it {how}:\n{tail}"
 
     def status(self) -> dict[str, Any]:
         """`gaiad status` as a dict."""

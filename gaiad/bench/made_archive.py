@@ -105,7 +105,7 @@ def write_packets(folder: Path, first: int, count: int, *, turns: int = 8, words
 
 
 BANDS = {"common": slice(0, 100), "middling": slice(100, 1000), "rare": slice(1000, None)}
-"""Ranks of the vocabulary by how common its words are: a common word stands on 3 to 80 % of all pages, a middling one
+"""Ranks of the vocabulary by how common its words are: a common word is on 3 to 80 % of all pages, a middling one
 on 0.3 to 3 %, a rare one on fewer."""
 
 

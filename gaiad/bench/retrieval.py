@@ -1,10 +1,11 @@
 """`gaiad bench retrieval`: how well the archive finds labelled evidence, by turn and by session, or by document.
 
 The real archive in this process, one a conversation, searched as `gaiad search` does. `--ablate` measures again with
-one ingredient of the ranking left out at a time. Every evidence that is missed is told apart by where it was lost.
+one ingredient of the ranking left out at a time. Missed evidence is counted by where it was lost.
 """
 
 import asyncio
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from gaiad.base.config import Config, load_config
 from gaiad.base.errors import BadInput
-from gaiad.bench import retrieval_scores as scores
 from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
 from gaiad.bench.retrieval_data import (
     Collection,
@@ -81,22 +82,21 @@ def measure_retrieval(
     outcome = asyncio.run(_run(collections, variants, config or load_config(), loop=loop))
     rows = outcome.rows[""]
     result: dict[str, Any] = {"dataset": source.name, "sha256": fingerprint(_files(source)), "questions": len(rows)}
-    result |= _parted(scores.means(rows)) if form == "locomo" else scores.means(rows)
+    result |= _parted(means(rows)) if form == "locomo" else means(rows)
     if form == "locomo":
         result["by_category"] = {
-            name: {"questions": len(some), **_parted(scores.means(some))}
-            for name, some in outcome.by_category().items()
+            name: {"questions": len(some), **_parted(means(some))} for name, some in outcome.by_category().items()
         }
         if loop:
             result["loop"] = outcome.of_loop()
-    intervals = scores.intervals(rows)
-    result["ci95"] = _parted(intervals) if form == "locomo" else intervals
+    spread = intervals(rows)
+    result["ci95"] = _parted(spread) if form == "locomo" else spread
     result["missed"] = dict(outcome.missed)
     result["skipped"] = {
         name: sum(getattr(one.skipped, name) for one in collections) for name in ("questions", "evidence")
     }
     result["ablation"] = {
-        f"without {name}": _parted(scores.means(found)) if form == "locomo" else scores.means(found)
+        f"without {name}": _parted(means(found)) if form == "locomo" else means(found)
         for name, found in outcome.rows.items()
         if name
     }
@@ -120,9 +120,9 @@ class RetrievalFigures:
     def of_loop(self) -> dict[str, Any]:
         """The figures of what the researcher's loop found, in its order."""
         return {
-            **_parted(scores.means(self.loop)),
-            "by_category": {name: _parted(scores.means(some)) for name, some in self._parted(self.loop).items()},
-            "ci95": _parted(scores.intervals(self.loop)),
+            **_parted(means(self.loop)),
+            "by_category": {name: _parted(means(some)) for name, some in self._parted(self.loop).items()},
+            "ci95": _parted(intervals(self.loop)),
             "iterations": round(sum(self.rounds) / len(self.rounds), 2),
         }
 
@@ -211,11 +211,11 @@ def turn_measures(
     wanted = list(question.evidence)
     sessions = list(dict.fromkeys(groups[turn] for turn in wanted))
     return {
-        **{f"{_TURN}recall@{depth}": scores.recall(turns, wanted, depth) for depth in (5, 10, 20)},
-        f"{_TURN}all@10": scores.all_found(turns, wanted, 10),
-        f"{_TURN}mrr": scores.reciprocal_rank(turns, wanted),
-        f"{_SESSION}hit@1": scores.hit(packets, sessions, 1),
-        **{f"{_SESSION}recall@{depth}": scores.recall(packets, sessions, depth) for depth in (1, 5, 10)},
+        **{f"{_TURN}recall@{depth}": recall(turns, wanted, depth) for depth in (5, 10, 20)},
+        f"{_TURN}all@10": all_found(turns, wanted, 10),
+        f"{_TURN}mrr": reciprocal_rank(turns, wanted),
+        f"{_SESSION}hit@1": hit(packets, sessions, 1),
+        **{f"{_SESSION}recall@{depth}": recall(packets, sessions, depth) for depth in (1, 5, 10)},
     }
 
 
@@ -223,9 +223,9 @@ def document_measures(documents: Sequence[str], question: RetrievalQuestion) -> 
     """Every measure of one BEIR query; only grades above 0 are relevant."""
     wanted = [unit for unit, grade in question.evidence.items() if grade > 0]
     return {
-        "ndcg@10": scores.discounted_gain(documents, question.evidence, 10),
-        **{f"recall@{depth}": scores.recall(documents, wanted, depth) for depth in (10, 100)},
-        "mrr": scores.reciprocal_rank(documents, wanted),
+        "ndcg@10": discounted_gain(documents, question.evidence, 10),
+        **{f"recall@{depth}": recall(documents, wanted, depth) for depth in (10, 100)},
+        "mrr": reciprocal_rank(documents, wanted),
     }
 
 
@@ -242,3 +242,59 @@ def _parted(measures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         part, _, measure = name.partition(" ")
         parts.setdefault(part, {})[measure] = value
     return parts
+
+
+_ROUNDS = 1000
+_SEED = 20240901
+
+
+def recall(ranking: Sequence[str], wanted: Sequence[str], depth: int) -> float:
+    """The share of `wanted` among the first `depth`."""
+    return len(set(wanted) & set(ranking[:depth])) / len(set(wanted))
+
+
+def all_found(ranking: Sequence[str], wanted: Sequence[str], depth: int) -> float:
+    """1 when every one of `wanted` is among the first `depth`, else 0."""
+    return float(set(wanted) <= set(ranking[:depth]))
+
+
+def hit(ranking: Sequence[str], wanted: Sequence[str], depth: int) -> float:
+    """1 when any of `wanted` is among the first `depth`, else 0."""
+    return float(not set(wanted).isdisjoint(ranking[:depth]))
+
+
+def reciprocal_rank(ranking: Sequence[str], wanted: Sequence[str]) -> float:
+    """1 / place of the first of `wanted`, 0 when none is in the ranking."""
+    places = (place for place, found in enumerate(ranking, start=1) if found in set(wanted))
+    return 1 / next(places, math.inf)
+
+
+def discounted_gain(ranking: Sequence[str], grades: Mapping[str, int], depth: int) -> float:
+    """nDCG at `depth` with linear gains, as BEIR counts it; 0 when nothing has a grade above 0."""
+    gains = [grades.get(found, 0) for found in ranking[:depth]]
+    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:depth]
+    best = _discounted(ideal)
+    return _discounted(gains) / best if best else 0.0
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    return sum(gain / math.log2(place + 1) for place, gain in enumerate(gains, start=1))
+
+
+def means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every measure over the questions, to four places; {} without questions."""
+    if not rows:
+        return {}
+    return {name: round(float(np.mean([row[name] for row in rows])), 4) for name in rows[0]}
+
+
+def intervals(rows: Sequence[Mapping[str, float]], rounds: int = _ROUNDS) -> dict[str, list[float]]:
+    """[low, high] of every mean: the middle 95 % of `rounds` draws of as many questions with replacement, seeded."""
+    if not rows:
+        return {}
+    names = list(rows[0])
+    table = np.array([[row[name] for name in names] for row in rows])
+    source = np.random.default_rng(_SEED)
+    drawn = np.array([table[source.integers(0, len(rows), len(rows))].mean(axis=0) for _ in range(rounds)])
+    low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
+    return {name: [round(float(low[n]), 4), round(float(high[n]), 4)] for n, name in enumerate(names)}

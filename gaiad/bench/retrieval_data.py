@@ -59,7 +59,7 @@ class Collection(msgspec.Struct, frozen=True):
     skipped: Skipped = Skipped()
 
     def group_of(self) -> dict[str, str]:
-        """The packet each unit with a span stands in."""
+        """The packet that holds each unit with a span."""
         return {span.unit: packet for packet, spans in self.spans.items() for span in spans}
 
 

@@ -76,7 +76,7 @@ async def together(ask: Ask, requests: Sequence[GenerateRequest]) -> list[Trace]
 def shared_rate(traces: Sequence[Trace]) -> float:
     """Tokens a second of all streams while all of them wrote: from the last first piece to the first last one.
 
-    Each stream's own rate between two of its pieces, added up. Raises Unavailable when there is no such time.
+    Each stream's own rate between two of its pieces, added up. Raises Unavailable without such a time.
     """
     start = max((trace.pieces[0][0] for trace in traces if trace.pieces), default=0.0)
     end = min((trace.pieces[-1][0] for trace in traces if trace.pieces), default=0.0)

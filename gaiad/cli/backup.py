@@ -73,7 +73,7 @@ def _value_text(value: Any) -> str:
         gaiad reindex --detach && gaiad jobs
     """,
 )
-@click.option("--detach", is_flag=True, help="Print the job's id and leave it to the daemon.")
+@click.option("--detach", is_flag=True, help="Print the job's id and return; the daemon continues.")
 @tenant_option
 def reindex(detach: bool, tenant: str) -> None:
     """Rebuild all that is derived from the originals.

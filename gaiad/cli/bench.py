@@ -100,7 +100,7 @@ def bench(
 
 
 def _check_options(measure: str, said: Sequence[str]) -> None:
-    """Raises UsageError for an option of another measure; "" stands for those that run together and have none."""
+    """Raises UsageError for an option of another measure; "" means those that run together and have none."""
     for option in said:
         if option not in _ALONE.get(measure, ()):
             owner = next(name for name, options in _ALONE.items() if option in options)

@@ -84,7 +84,7 @@ def opened(session_id: str, conversation: TerminalChat) -> str:
         turns = so_far(lambda: client.session_turns(session_id, conversation.tenant, _SHOWN_TURNS))
     name = plain(session_id)
     if not turns:
-        return dim(f"There is no session called {name}; it begins with what you say now.")
+        return dim(f"No session is called {name} yet; it begins with your next message.")
     return f"{dim(f'Session {name}, what was said last:')}\n\n{turns_text(turns)}\n"
 
 
@@ -205,7 +205,7 @@ def run_command(name: str, rest: str, conversation: TerminalChat) -> str:
 
 
 def completions(line: str, conversation: TerminalChat) -> list[str]:
-    """Whole words that may stand at the end of `line`: a command, or what follows it. Raises as the daemon does."""
+    """Whole words that may end `line`: a command, or what follows it. Raises as the daemon does."""
     name, space, begun = line.removeprefix("/").partition(" ")
     if not line.startswith("/") or "\n" in line or " " in begun:
         return []

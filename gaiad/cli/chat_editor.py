@@ -26,7 +26,7 @@ _ENTRY = b"\n# "  # begins an entry of the history file
 _LARGEST_HISTORY_BYTES = 1024 * 1024
 
 Complete = Callable[[str], list[str]]
-"""From a line up to the cursor to the whole words that may stand at its end."""
+"""From a line up to the cursor to the whole words that may end it."""
 
 
 class Editor:
@@ -56,7 +56,7 @@ class Editor:
     def read(self, draft: str = "") -> str:
         """What was typed, beginning with `draft`. Raises EOFError for Ctrl-D, KeyboardInterrupt for Ctrl-C.
 
-        Raises SystemExit when the program is told to end; the terminal is as it was then.
+        Raises SystemExit when the program gets a signal to end; the terminal is as it was then.
         """
         before = signal.getsignal(signal.SIGTERM)
         try:

@@ -242,7 +242,7 @@ def _tell(text: str) -> None:
 @click.option("--why", is_flag=True, help="Also explain how each answer came about.")
 @tenant_option
 def chat(message: tuple[str, ...], why: bool, **given: Any) -> None:
-    """Say something in a session, get an answer with its sources.
+    """Send a message in a session, get an answer with its sources.
 
     Without MESSAGE it is read from standard input; a terminal is a conversation until Ctrl-D, where /help lists
     commands and keys. Ctrl-C ends the answer; what was said so far is remembered. A terminal shows the answer while it

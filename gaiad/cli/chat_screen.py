@@ -52,7 +52,7 @@ def rows_of(text: str, width: int) -> int | None:
 
 
 def striking(text: str, width: int, height: int, below: int) -> str:
-    """What to write to strike `text`, which ends in a line break; `below` rows stand under it, the cursor under those.
+    """What to write to strike `text`, which ends in a line break; `below` rows are under it, the cursor under those.
 
     "" when it cannot be done in a window of `width` columns and `height` rows.
     """
@@ -77,7 +77,7 @@ _ENDED = {
     ("act", "empty"): "wrote an empty answer",
     ("verify", "missing"): "gave no verdict",
 }
-_PLAIN_STATUS = ("SUCCESS", "PARTIAL", "NOT_FOUND", "CLARIFY")  # those of the research stand with it
+_PLAIN_STATUS = ("SUCCESS", "PARTIAL", "NOT_FOUND", "CLARIFY")  # those of the research are beside it
 
 
 def working_line(event: str, data: dict[str, Any]) -> str:
@@ -130,7 +130,7 @@ def _block(data: dict[str, Any]) -> str:
 
 
 def _ended(data: dict[str, Any]) -> str:
-    """Of a stage that did not end well; what went well is told by what it wrote."""
+    """Of a stage that did not end well; one that went well shows what it wrote."""
     stage, verdict = data["stage"], data["verdict"]
     role = role_name(data["role"])
     if verdict == "lost":

@@ -59,7 +59,7 @@ def print_result(value: Any, text: str) -> None:
 
 
 def same_place() -> str:
-    """The options that a command told of here needs to reach the same memory, " --tenant work"; "" for the defaults."""
+    """The options that a command named here needs to reach the same memory, " --tenant work"; "" for the defaults."""
     context = click.get_current_context(silent=True)
     if context is None:
         return ""

@@ -11,7 +11,7 @@ from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
 from gaiad.cli.output import FAILED, bold, end, plain, table, warn, write_json
 
 if TYPE_CHECKING:
-    from gaiad.identity.card import IdentityCard
+    from gaiad.identity.trust import IdentityCard
 
 _EVIDENCE = "The signature is tamper evidence: it shows a change that was made without the key, and prevents none."
 
@@ -143,7 +143,7 @@ def _verdict_text(card: "IdentityCard", fault: str) -> str:
 
 
 def _card() -> "IdentityCard":
-    from gaiad.identity.card import read_card
+    from gaiad.identity.trust import read_card
 
     return read_card(invocation().find_home().root, os.environ)
 

@@ -39,7 +39,7 @@ _SHOWN_CONVERSATIONS = 12
     help="Take well-formed XML and JSON of no known kind as one packet.",
 )
 @click.option("--again", is_flag=True, help="Also take conversations that you deleted one by one.")
-@click.option("--detach", is_flag=True, help="Print the job's id and leave it to the daemon.")
+@click.option("--detach", is_flag=True, help="Print the job's id and return; the daemon continues.")
 @click.option("--key", default="", metavar="TEXT", help="Idempotency key: a key seen before answers with that job.")
 @tenant_option
 def import_(

@@ -31,7 +31,7 @@ _NOT_KEPT = ("quarantined", "failed")
     """,
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--detach", is_flag=True, help="Print the job's id and leave it to the daemon.")
+@click.option("--detach", is_flag=True, help="Print the job's id and return; the daemon continues.")
 @click.option("--key", default="", metavar="TEXT", help="Idempotency key: a key seen before answers with that job.")
 @tenant_option
 def ingest(paths: tuple[str, ...], detach: bool, key: str, tenant: str) -> None:
@@ -39,7 +39,7 @@ def ingest(paths: tuple[str, ...], detach: bool, key: str, tenant: str) -> None:
 
     XML and JSON; "-" reads one packet from standard input.
 
-    Exits 0 when every file was accepted, known already or none of ours (ignored), and 1 when one was quarantined or
+    Exits 0 when every file was accepted, known already or not a packet (ignored), and 1 when one was quarantined or
     failed. A missing path exits 2 before anything starts. With --json one object a file, a line each, as
     they come. Ctrl-C cancels what is left.
     """

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def verify_packets(home: "Home", packet_ids: Sequence[str], tenant: str) -> "VerifyReport":
-    """Hold packets of a home against their stored originals. Raises NotFound for a home or tenant that is not there."""
+    """Compare packets of a home with their stored originals. Raises NotFound for an unknown home or tenant."""
     if not (home.root / "tenants" / tenant / "tenant.db").is_file():
-        raise NotFound(f"{home.root}: holds no memory called {tenant!r}; name another with --home or --tenant")
+        raise NotFound(f"{home.root}: no memory is called {tenant!r}; name another with --home or --tenant")
     with _locked(home.lock):
         return asyncio.run(_verify(home.root, packet_ids, tenant))
 
@@ -31,7 +31,7 @@ def verify_packets(home: "Home", packet_ids: Sequence[str], tenant: str) -> "Ver
 def check_index(home: "Home") -> Check:
     """Whether every memory of the home opens, with its numbers. Raises Conflict for a newer or foreign database."""
     if not (home.root / "tenants").is_dir():
-        return Check(name="index", ok=True, detail=f"{home.root} holds no packets yet")
+        return Check(name="index", ok=True, detail=f"{home.root} has no packets yet")
     with _locked(home.lock):
         return asyncio.run(_check_index(home.root))
 

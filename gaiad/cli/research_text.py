@@ -40,7 +40,7 @@ def result_text(
 ) -> str:
     """All that follows `SEARCHING`. Confidence that is not high is shown with the warning; high, when `confidence`.
 
-    Days are those of `zone`; `options` are what a command told of needs to reach this memory.
+    Days are those of `zone`; `options` are what a command named there needs to reach this memory.
     """
     answered = result.status in ("SUCCESS", "PARTIAL")
     parts = [

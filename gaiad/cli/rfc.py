@@ -93,7 +93,7 @@ def merge(name: str, key: str | None) -> None:
     record = _ask("/rfc/show", {"rfc": name})
     body: dict[str, Any] = {"rfc": record.rfc_id}
     if record.kind in _SIGNED and record.state != "merged":
-        from gaiad.identity.rfc_signature import sign_here
+        from gaiad.identity.signing import sign_here
 
         body["signature"] = to_builtins(sign_here(record, os.environ, Path(key).expanduser() if key else None))
     _say(_ask("/rfc/merge", body))

@@ -78,7 +78,7 @@ def list_sessions(limit: int, tenant: str) -> None:
 def show(session_id: str, memos: bool, after: int, limit: int, tenant: str) -> None:
     """Show the last turns of a session, or the memos of its pages.
 
-    Memos come from the first page on, with the header of each. Exits 1 when there is no such session.
+    Memos come from the first page on, with the header of each. Exits 1 for an unknown session.
     """
     with invocation().client() as client:
         if memos:
@@ -92,7 +92,7 @@ def show(session_id: str, memos: bool, after: int, limit: int, tenant: str) -> N
     elif text:
         click.echo(text)
     if not text and (not memos or after < 0):  # that no page is numbered above some number is not a failure
-        click.echo(f"there is no session called {plain(session_id)}; see gaiad sessions list", err=True)
+        click.echo(f"no session is called {plain(session_id)}; see gaiad sessions list", err=True)
         end(FAILED)
 
 

@@ -1,4 +1,4 @@
-"""Opens what a conversation stands on at the daemon's start, and checks that identity fits (decision 7; GCP 5.1)."""
+"""Opens what a conversation needs at the daemon's start, and checks that identity fits (decision 7; GCP 5.1)."""
 
 import contextlib
 from collections.abc import Mapping

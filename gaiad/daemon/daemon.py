@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def ready_text(socket: Path, url: str, packets: int, home: Path | None) -> str:
     """One line with socket, URL ("" for none) and packet count, then the commands, naming `home` when it is given.
 
-    Where there is no packet nothing can be found: the commands are those that fill the memory.
+    Without a packet nothing can be found: the commands are those that fill the memory.
     """
     program = _program()
     option = f" --home {shlex.quote(str(home))}" if home is not None else ""

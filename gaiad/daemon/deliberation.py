@@ -48,7 +48,7 @@ async def open_council(
 ) -> CouncilParts:
     """The room with its pulse beating, closed by `stack`; `table` has the user's stages.
 
-    Turns that an earlier life left running are told as cut off. Raises Conflict.
+    Turns that an earlier daemon left running are marked as cut off. Raises Conflict.
     """
     log, turn_log = CouncilLog(databases, clock), TurnLog(databases, clock)
     cut_off = await turn_log.end_cut_off()

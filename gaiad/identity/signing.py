@@ -2,22 +2,29 @@
 
 Versions only go up: an older identity that somebody puts back is noticed. To go back, sign the old words under a new
 version. They are made within `changing`, which holds the home's lock.
+
+An RFC is signed where the private key is, by the command line; the daemon, which never reads that key, checks the
+signature against the public one, the trust root. A merged identity is put in its place for the next start.
 """
 
-from collections.abc import Iterator
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from council.governance.reflection_table import read_stability
+from council.governance.reviewing import rfc_bytes
 from council.governance.rfc_table import passed_offline
 from council.governance.rules import governance_table
+from council.governance.workflow import Attached
 from gaiad.base.clock import SystemClock, to_epoch_ms
-from gaiad.base.errors import BadInput, ConfigError, Conflict, NotFound
+from gaiad.base.errors import BadInput, ConfigError, Conflict, Forbidden, NotFound
 from gaiad.base.home import Home, HomeLock, make_private_directory
 from gaiad.identity.files import IdentityFiles, Signature, is_signed, sign_identity
-from gaiad.identity.keys import KeyFolder, PrivateKey, PublicKey, read_private, read_public, trust
+from gaiad.identity.keys import KeyFolder, PrivateKey, PublicKey, owner_folder, read_private, read_public, trust
 from gaiad.identity.trust import (
     IN_FORCE,
     KEY_REPLACED,
@@ -33,6 +40,7 @@ from gaiad.identity.trust import (
 )
 from gaiad.ledger.audit import AuditLog
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.governance import RfcRecord, RfcSignature
 from prompts.identity import Identity, identity_bytes, identity_digest, parse_identity, shipped_identity
 
 _PERSON = "person"
@@ -178,3 +186,85 @@ def _read(file: Path) -> Identity:
     except OSError as error:
         raise NotFound(f"{file}: cannot be read ({error.strerror}); give the identity's file") from error
     return parse_identity(str(file), content)
+
+
+_ATTACHED = "the attached identity"
+
+
+def sign_rfc(record: RfcRecord, folder: KeyFolder, key_file: Path | None = None) -> RfcSignature:
+    """The creator's signature: on the attached identity, else on the RFC itself; with the key in `key_file`.
+
+    Raises NotFound or BadInput without the right private key.
+    """
+    key = owner_key(folder, trusted_key(folder), key_file)
+    if record.identity_toml:
+        made = sign_identity(key, identity_bytes(_parsed(record.identity_toml)))
+        return RfcSignature(key_id=made.key_id, signature=made.signature)
+    signature = base64.b64encode(key.sign(rfc_bytes(record))).decode("ascii")
+    return RfcSignature(key_id=key.public().key_id, signature=signature)
+
+
+def sign_here(record: RfcRecord, environment: Mapping[str, str], key_file: Path | None = None) -> RfcSignature:
+    """`sign_rfc` with the owner's keys of this environment."""
+    return sign_rfc(record, owner_folder(environment), key_file)
+
+
+class HomeSeal:
+    """The Seal of a home: its identity files, the trust root in `folder`, and its audit."""
+
+    def __init__(self, home: Path, folder: KeyFolder, audit: AuditLog) -> None:
+        self._home = home
+        self._folder = folder
+        self._audit = audit
+
+    def current(self) -> str:
+        """The words that were signed last."""
+        last = remembered(self._audit.newest(IN_FORCE))
+        return "" if last is None else last.text
+
+    def check(self, identity_toml: str) -> Attached:
+        """Raises BadInput for a faulty identity or an old version, Conflict for another owner's key."""
+        identity = _parsed(identity_toml)
+        last = remembered(self._audit.newest(IN_FORCE))
+        check_successor(identity, last, trusted_key(self._folder))
+        if last is not None and last.digest == identity_digest(identity):
+            raise BadInput(f"{_ATTACHED} is the one in force, version {identity.version}; change it, raise its version")
+        return Attached(
+            text=identity_bytes(identity).decode("utf-8"), version=identity.version, digest=identity_digest(identity)
+        )
+
+    def admit(self, record: RfcRecord, signature: RfcSignature) -> str:
+        """Raises Forbidden for a signature that is not the creator's; BadInput, Conflict as `check`."""
+        public = trusted_key(self._folder)
+        if not record.identity_toml:
+            if not _is_signed(record, signature, public):
+                raise Forbidden(_not_signed(public))
+            return "adopted; who keeps the files carries it out"
+        identity = _parsed(record.identity_toml)
+        found = is_signed(identity_bytes(identity), (Signature(signature.key_id, signature.signature),), public)
+        if found is None:
+            raise Forbidden(_not_signed(public))
+        check_successor(identity, remembered(self._audit.newest(IN_FORCE)), public)
+        standing = put_signed(self._home, self._folder, self._audit, identity, found)
+        if standing.problem:
+            raise Conflict(f"the identity was put in place and is not to be trusted: {standing.problem}")
+        return f"{identity.name} {identity.version} is signed and takes force at the next start"
+
+
+def _parsed(identity_toml: str) -> Identity:
+    try:
+        return parse_identity(_ATTACHED, identity_toml.encode("utf-8"))
+    except ConfigError as error:
+        raise BadInput(error.message) from error
+
+
+def _is_signed(record: RfcRecord, signature: RfcSignature, public: PublicKey) -> bool:
+    try:
+        raw = base64.b64decode(signature.signature, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return public.verifies(raw, rfc_bytes(record))
+
+
+def _not_signed(public: PublicKey) -> str:
+    return f"the signature is not the creator's (key {public.key_id}); sign with that key: `gaiad rfc merge --key FILE`"

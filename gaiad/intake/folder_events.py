@@ -1,7 +1,7 @@
 """The only place that knows watchdog: its threads hear from the kernel, and the event loop reads a bounded buffer.
 
-What does not fit the buffer, what the kernel's queue dropped, and a watch that ended by itself are all told as `lost`:
-a scan finds what they were about.
+What does not fit the buffer, what the kernel's queue dropped, and a watch that ended by itself are all reported as
+`lost`: a scan finds what they were about.
 """
 
 import os
@@ -70,7 +70,7 @@ class Settling:
         return len(self._files)
 
     def hear(self, path: Path, sign: Sign, now: float, look: ObservedFile | None = None) -> bool:
-        """Note that something happened to `path`; false when there is no room (a later scan will find it)."""
+        """Note that something happened to `path`; false without room for it (a later scan will find it)."""
         if path not in self._files and len(self._files) >= self._capacity:
             return False
         self._files.pop(path, None)  # what was heard last comes last

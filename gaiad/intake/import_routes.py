@@ -77,7 +77,7 @@ async def _spool(exchange: Exchange, path: Path) -> None:
         raise BodyTooLarge(
             f"the file is larger than {UPLOAD_MAX_BYTES:,} bytes; import it from a terminal: gaiad import FILE"
         )
-    raise Unavailable("the disk has no room for this file; free some space and send it again")
+    raise Unavailable("not enough disk space for this file; free some and send it again")
 
 
 def _room(folder: Path) -> int:

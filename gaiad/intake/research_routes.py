@@ -61,7 +61,7 @@ async def _run(exchange: Exchange) -> ResearchRun:
 
 
 async def _withhold(exchange: Exchange) -> None:
-    """Raise Withheld before anything is told of a run that the caller may not see; one not kept yet names nothing."""
+    """Raise Withheld before anything is sent of a run that the caller may not see; one not kept yet names nothing."""
     try:
         run = await _run(exchange)
     except NotFound:
@@ -74,7 +74,7 @@ async def show_run(exchange: Exchange) -> Reply:
 
 
 async def events(exchange: Exchange) -> Reply:
-    """What a run told as it went, then what it tells, until its end: `result` or `error`.
+    """The events of a run so far, then the new ones, until its end: `result` or `error`.
 
     Goes on after `Last-Event-ID`. Of an older run only the end is sent.
     """

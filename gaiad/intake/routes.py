@@ -13,7 +13,6 @@ from gaiad.base.tasks import TaskGroup
 from gaiad.intake import (
     chat_routes,
     council_routes,
-    event_routes,
     import_routes,
     memory_routes,
     metrics_routes,
@@ -181,7 +180,7 @@ async def research(exchange: Exchange) -> Reply:
             try:
                 result = await exchange.service.research(request, call, tell, exchange.channel)
                 events.put_nowait(("result", result))
-            except Exception as error:  # noqa: BLE001  (told to the reader; an unexpected one is logged with its id)
+            except Exception as error:  # noqa: BLE001  (sent to the reader; an unexpected one is logged with its id)
                 events.put_nowait(("error", error_body(error, exchange.request.path)[1]))
 
         tasks.start("run", run())
@@ -236,7 +235,6 @@ def table() -> list[Route]:
         Route("POST", "/config/reload", reload_settings, owner="reloading the settings", plain=True),
         Route("GET", "/doctor", doctor, owner="doctor", timed=False, plain=True),
         *import_routes.table(),
-        *event_routes.table(),
         *model_routes.table(),
         *chat_routes.table(),
         *council_routes.table(),

@@ -26,7 +26,7 @@ LINK_S = 300.0
 SESSION_LIFE = timedelta(days=30)
 _SECRET_BYTES = 32
 _MOST_LINKS = 16  # links waiting to be used; the oldest gives way
-_MOST_SESSIONS = 64  # likewise: every browser that was ever let in is one
+_MOST_SESSIONS = 64  # every browser that ever logged in is one
 
 
 class _Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

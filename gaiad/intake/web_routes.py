@@ -61,7 +61,7 @@ class PageFiles:
         matched = _NAME.fullmatch(name)
         media_type = _TYPES.get(matched[1]) if matched else None
         if media_type is None:
-            raise NotFound(f"{request.path}: the page has no such file")
+            raise NotFound(f"{request.path}: no such file")
         file = self._file(name)
         headers = {"ETag": f'"{file.tag}"', "Cache-Control": "no-cache"}
         known = request.if_none_match or ()
@@ -78,7 +78,7 @@ class PageFiles:
                 content = path.read_bytes()
                 found = self._read[name] = _File(changed_ns, content, sha256(content).hexdigest()[:32])
         except OSError as error:
-            raise NotFound(f"{name}: the page has no such file ({error.strerror})") from error
+            raise NotFound(f"{name}: no such file ({error.strerror})") from error
         return found
 
 

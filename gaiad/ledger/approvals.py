@@ -88,7 +88,7 @@ class ApprovalLog:
 
 
 def in_words(approval: Approval) -> str:
-    """How it stands, for a message."""
+    """Its state in words, for a message."""
     said = {
         "waiting": "waiting for its approval",
         "denied": "denied already",

@@ -1,6 +1,6 @@
 """The audit read by people: verified row by row and exported, whether a daemon runs or not.
 
-Only reads, so it may stand beside a daemon that writes. Memory stays flat over millions of rows.
+Only reads, so it may run beside a daemon that writes. Memory stays flat over millions of rows.
 """
 
 import sqlite3
@@ -66,7 +66,7 @@ def export_lines(home: Path) -> Iterator[bytes]:
 
 
 def newest_event(home: Path, kinds: tuple[str, ...]) -> ChainRow | None:
-    """The last row of any of these kinds; None too where there is no audit yet."""
+    """The last row of any of these kinds; None too without an audit."""
     if not (home / STATE_DATABASE).is_file():
         return None
     with _reading(home) as connection:

@@ -36,7 +36,7 @@ class ChainHead(msgspec.Struct, frozen=True):
 
 
 class ChainRow(msgspec.Struct, frozen=True):
-    """One event. `at` is UTC in ISO 8601, `body` JSON text. Bytes that are not UTF-8 stand as surrogate escapes."""
+    """One event. `at` is UTC in ISO 8601, `body` JSON text. Bytes that are not UTF-8 are surrogate escapes."""
 
     number: int
     at: str

@@ -58,7 +58,7 @@ class TurnLog:
         return await self._rows(tenant, f"{where} ORDER BY at DESC, turn_id DESC LIMIT ?", (session_id, limit))
 
     async def end_cut_off(self) -> int:
-        """At the daemon's start: turns that an earlier life left running are told as cut off; how many."""
+        """At the daemon's start: mark turns that an earlier daemon left running as cut off; how many."""
         ended = 0
         for tenant in self._databases.tenants():
             with suppress(Damaged):

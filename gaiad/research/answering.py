@@ -11,22 +11,21 @@ import msgspec
 import numpy as np
 
 from gaiad.research.evidence import Evidence
-from gaiad.research.scoring import COVERED, Question, weights
+from gaiad.research.scoring import COVERED, Question, counts, holds_type, weights
 from gaiad.research.sentences import Quote
 from gaiad.research.unit_index import Scored, UnitScores, UnitShelf, ranked
 from gaiad.research.units import Unit
+from gaiad.research.words import light_stems, stem
 from gaiad.wire.schemas import Page
 
 PACKETS_READ = 8
 """Packets whose units are scored, the likeliest first."""
-WORDS_MAX, UNITS_MAX = 90, 5
+WORDS_MAX, UNITS_MAX = 60, 5
 LOOKED_AT = 5 * UNITS_MAX
 NEAR_BEST = 3.0
 """How far below the best unit's score (log odds) another one may be that is told beside it."""
 OTHER_PACKET = 0.8
 """How likely another packet must be against the best one for its units to be told beside it."""
-TERMS_MANY = 8
-"""Of a question, from where on their number tells nothing more."""
 LEXICAL_COSINE = 0.6
 """Of a page found by its words alone, against its cover of the question: what its cosine usually is."""
 
@@ -62,7 +61,7 @@ class Answerer:
         scored = ranked(list(held.values()), LOOKED_AT)
         likely = _likelihood(held)
         chosen = _with_answers(fewest(scored, likely, threshold), held)
-        share = sum(likely.get(one, 0.0) for one in {each.unit.page.packet_id for each in chosen})
+        share = sum(likely[one] for one in {each.unit.page.packet_id for each in chosen})
         return FoundUnits(tuple(chosen), tuple(scored[:UNITS_MAX]), confidence_of(question, chosen, share, of_then))
 
     def best_of(
@@ -187,17 +186,26 @@ def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of
     if not chosen:
         return 0.0
     union = [max(column) for column in zip(*(one.credits for one in chosen), strict=True)]
-    lost = [at for at, credit in enumerate(union) if credit < COVERED]
-    parts = len(union) + (of_then and len(lost) < len(union))
+    asked = [
+        at for at, term in enumerate(question.terms) if union[at] >= COVERED or stem(term.word) not in light_stems()
+    ]
+    lost = [at for at in asked if union[at] < COVERED]
+    parts = len(asked) + (of_then and len(lost) < len(asked))
     values = {
         "bias": 1.0,
         "head_unknown": float(any(not question.terms[at].known and at in lost for at in question.head)),
-        "own": chosen[0].own,
+        "uncounted": float(question.wants == "number" and not _counted(question, chosen)),
         "cosine": max(one.cosine for one in chosen),
         "share": share,
         "lost": len(lost) / parts if parts else 0.0,
-        "label": chosen[0].label,
-        "terms": min(parts, TERMS_MANY) / TERMS_MANY,
     }
     odds = sum(weights().confidence[name] * value for name, value in values.items())
     return float(1 / (1 + np.exp(-odds)))
+
+
+def _counted(question: Question, chosen: Sequence[Scored]) -> bool:
+    """Whether the best unit has the number asked for; behind a turn that asks, the turn that answers it."""
+    best = chosen[0].unit
+    if best.text.endswith("?") and len(chosen) > 1:
+        return holds_type("number", chosen[1].unit)
+    return counts(question, best)

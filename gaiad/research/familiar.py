@@ -23,7 +23,7 @@ from gaiad.research.evidence import asks, own_words, repeats_question
 from gaiad.research.one_run import QUERY_MAX_CHARS
 from gaiad.research.query import SearchParameters, process_query, request_words
 from gaiad.research.sentences import split
-from gaiad.research.words import content_words, cut, stem, stems, stop_words
+from gaiad.research.words import content_words, cut, forms, stem, stems, stop_words
 from gaiad.wire.memory import Memo
 from gaiad.wire.schemas import Facets, Page, SearchRequest
 
@@ -100,7 +100,7 @@ class MessageTerms(msgspec.Struct, frozen=True, kw_only=True):
     def shown_in(self, text: str) -> list[str]:
         """The words that stand in the text, [] when they are too few."""
         standing = stems(text)
-        found = [word for word in self.words if stem(word) in standing]
+        found = [word for word in self.words if not standing.isdisjoint(map(stem, (word, *forms(word))))]
         enough = len(found) >= max(self.least, self.share * len(self.words))
         return found if enough and (not self.rare or not set(self.rare).isdisjoint(found)) else []
 
@@ -124,11 +124,18 @@ def telling(message: str) -> MessageTerms:
     return MessageTerms(words=tuple(rare[:MOST_WORDS]), share=COVERED, least=min(2, len(rare)))
 
 
-def told_before(message: str, said: Collection[str]) -> bool:
-    """Whether a sentence of what the person `said`, no question, has what the message can be known by."""
+def told_before(message: str, said: Collection[str]) -> str:
+    """The sentence of what the person `said`, no question, that has most of what the message can be known by, of equals
+    the latest; "" for none. Who asks about their own affairs may do so in everyday words alone.
+    """
     told = telling(message)
-    sentences = [sentence.text for text in said for sentence in split(text)]
-    return told.least > 0 and any(not asks(text) and told.shown_in(text) for text in sentences)
+    if not told.least and asks_back(message):
+        told = MessageTerms(words=tuple(content_words(message)), share=COVERED_OF_OURS, least=1)
+    best, most = "", 0
+    for text in (sentence.text for one in said for sentence in split(one)) if told.least else ():
+        shown = 0 if asks(text) else len(told.shown_in(text))
+        best, most = (text, shown) if shown >= max(most, 1) else (best, most)
+    return best
 
 
 async def familiar(archive: Archive, message: str, passed_over: Collection[str], call: RequestContext) -> list[str]:

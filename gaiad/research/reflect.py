@@ -141,7 +141,7 @@ STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
 SAID_THEN = 0.15
 TENTH, USUAL_TENTH = 9, 0.7
 # Of units, by `scoring.confidence_of`: from where they answer, and below which nothing found is about the question.
-LIKELY, LIKELY_ENOUGH, NEAR_MISS = 0.4, 0.3, 0.1
+LIKELY, NEAR_MISS = 0.24, 0.1
 # A question with this share of its weight in words that are nowhere in the archive is about something else.
 MOSTLY_FOREIGN = 0.6
 
@@ -226,12 +226,13 @@ def judge_units(
     judged = evaluate_sufficiency(parameters, terms, selected, found)
     if not selected:
         return judged
+    near = max(item.semantic for item in selected)
     other = somebody_elses(parameters, selected, found)
-    foreign = foreign_share(terms) > MOSTLY_FOREIGN and max(item.semantic for item in selected) < SAME_MEANING
+    foreign = foreign_share(terms) > MOSTLY_FOREIGN and near < SAME_MEANING
     known = not other and not foreign and not strangers(parameters, terms)
-    whole = foreign_share(terms) <= HALF_LEFT_OUT and not unheard_of(parameters, terms)
-    paraphrase = max(item.semantic for item in selected) >= SAME_MEANING and judged.is_relevant
-    relevant = known and (confidence >= LIKELY_ENOUGH or paraphrase)
+    whole = _left_out(terms, selected, near) < HALF_LEFT_OUT and not unheard_of(parameters, terms)
+    paraphrase = near >= SAME_MEANING and _coverage(parameters, terms, selected) <= NO_WORDS
+    relevant = known and (confidence >= LIKELY or paraphrase)
     more = judged.refinement_suggestions
     if relevant:  # weaker pages and other words find nothing that answers better
         more = tuple(one for one in more if one != LOWER_THRESHOLD and not one.startswith(ADD_TERM))
@@ -239,7 +240,7 @@ def judge_units(
         judged,
         refinement_suggestions=more,
         is_relevant=relevant,
-        is_sufficient=known and whole and confidence >= LIKELY and judged.temporality > 0,
+        is_sufficient=relevant and whole and judged.temporality > 0,
         confidence=confidence,
         likelihood=confidence,
     )

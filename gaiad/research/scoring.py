@@ -17,15 +17,20 @@ from numpy.typing import NDArray
 from constants.load import load
 from gaiad.base.text import words_of
 from gaiad.research.units import Unit
-from gaiad.research.words import forms, lowered, stem, stop_words
+from gaiad.research.words import forms, lowered, normalise, stem, stop_words
 
 Wants = Literal["number", "time", "person", "list", "steps", "reason", "place", "thing"]
 IN_PATH = 0.8
 COVERED = 0.3
 """A term with less credit is not covered."""
-_NUMBER = re.compile(
-    r"\d|\b(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|thousand|million)\b", re.I
+_SPELLED = (
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|seventy|"
+    "eighty|ninety|dozen|hundred|thousand|million"
 )
+_NUMBER = re.compile(rf"\d|\b(?:{_SPELLED})\b", re.I)
+_TOKEN = re.compile(r"[\w$€£%'.-]+")
+_COUNT = re.compile(rf"[$€£]?\d+(?:[.,:]\d+)*(?:%|[a-z]{{1,2}})?$|(?:{_SPELLED})$", re.I)
+BESIDE_WORDS = 4
 _TIME = re.compile(
     r"\b\d{4}-\d\d|\b(?:19|20)\d\d\b|\b\d{1,2}:\d\d|\b(?:yester|to)day\b|\btomorrow\b|\btonight\b|\bago\b"
     r"|\b(?:last|next|this|past) \w+|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:jan|febr)uary\b"
@@ -139,6 +144,16 @@ def read_question(text: str, rarity: Mapping[str, float], frequencies: Mapping[s
         many=bool(_MANY.search(text)),
         head=frozenset(at for at, term in enumerate(found) if term.word in named),
     )
+
+
+def counts(question: Question, unit: Unit) -> bool:
+    """Whether a number that the question does not give itself is beside one of its words, or in a field they name."""
+    own = frozenset().union(*(term.stems for term in question.terms))
+    given = set(lowered(question.text))
+    tokens = _TOKEN.findall(words_of(unit.text))
+    asked = [at for at, token in enumerate(tokens) if stem(normalise(token)) in own]
+    numbers = [at for at, token in enumerate(tokens) if _COUNT.match(token) and normalise(token) not in given]
+    return any(abs(at - other) <= BESIDE_WORDS for at in numbers for other in asked)
 
 
 def holds_type(wants: Wants, unit: Unit) -> bool:

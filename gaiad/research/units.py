@@ -32,6 +32,8 @@ Kind = Literal["field", "item", "list", "record", "row", "section", "turn", "sen
 WHOLE_MAX_CHARS = 900
 """The longest list, record or section that is one unit; a longer one answers by its parts."""
 TURN_MAX_CHARS = 400
+SECTION_MAX_CHARS = 450
+"""The longest section or paragraph that is one unit; a longer one answers by its sentences and lists."""
 FENCES = ("```", "~~~")
 _ROOT_FIELDS_MAX = 6
 """Of a page of fields without a common path above them; more of them are no one thing."""
@@ -256,7 +258,7 @@ class _Reader:
             end += 1
         start, stop = self.lines[at].start, self.lines[end - 1].end
         found = self._sentences(start, stop)
-        if found > 1 and stop - start <= WHOLE_MAX_CHARS:
+        if found > 1 and stop - start <= SECTION_MAX_CHARS:
             self._add("section", start, stop)
         return end
 
@@ -284,7 +286,7 @@ class _Reader:
                 _, start, path = open_headings.pop()
                 above.pop()
                 body = self.stream.text[start:stop].strip()
-                if "\n" in body and len(body) <= WHOLE_MAX_CHARS:
+                if "\n" in body and len(body) <= SECTION_MAX_CHARS:
                     self._add("section", start, start + len(body), path=path)
             if line:
                 name = line.text.strip("#*_: ")

@@ -111,6 +111,12 @@ def stop_words() -> frozenset[str]:
     return frozenset(load("stop_words.toml", _WordList).words)
 
 
+@functools.cache
+def light_stems() -> frozenset[str]:
+    """Stems of words of time and quantity and of verbs that say little: an answer may lack them."""
+    return frozenset(map(stem, load("light_words.toml", _WordList).words))
+
+
 def content_words(text: str) -> list[str]:
     """Normalised words of `text` that carry a topic, in order, once each."""
     idle = stop_words()

@@ -225,7 +225,7 @@ class ApprovalService:
         return [one for one in waiting if one.state == "waiting"][:limit]
 
     async def named(self, name: str, call: RequestContext) -> Approval:
-        """The one called so, however it stands. Raises NotFound, BadInput."""
+        """The one called so, in any state. Raises NotFound, BadInput."""
         return await self._book.log.find(call.tenant, name)
 
     async def deny(self, name: str, call: RequestContext, by: str) -> Approval:
@@ -256,7 +256,7 @@ class ApprovalService:
     # -- the command
 
     async def _run(self, approval: Approval, tenant: str) -> Approval:
-        """Copy, run, verify; how it stands then. Whatever fails is in it in words."""
+        """Copy, run, verify; the approval afterwards. Whatever fails is in it in words."""
         lock = self._sessions.setdefault((tenant, approval.session_id), asyncio.Lock())
         call, name = RequestContext(tenant=tenant), short(approval.id)
         folder = self._folder(tenant, approval)

@@ -17,7 +17,7 @@ from gaiad.base.logs import get_logger
 from gaiad.base.ports import RequestContext, Tokenizer
 from gaiad.base.tasks import TaskGroup
 from gaiad.identity.keys import owner_folder
-from gaiad.identity.rfc_signature import HomeSeal
+from gaiad.identity.signing import HomeSeal
 from gaiad.ledger.audit import AuditLog
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.generation import Segment

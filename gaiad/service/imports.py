@@ -101,7 +101,7 @@ class ImportTally(msgspec.Struct):
         """Count one outcome."""
         self._count(self.outcomes, outcome.outcome)
         if outcome.outcome in ("refused", "failed"):
-            return  # told by name
+            return  # reported by name
         if outcome.outcome == "ignored":
             self._count(self.left_out, outcome.reason if outcome.conversation_id else "other files or lines")
             return

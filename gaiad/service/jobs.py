@@ -194,7 +194,7 @@ class JobRunner:
             return "failed", f"unexpected {type(error).__name__}: {error}", {}
 
     async def _finish(self, run: JobRun, state: JobState, note: str, result: dict[str, Any]) -> None:
-        """Record the end. On a full disk it is told from memory until it can be; after a stop the job goes on."""
+        """Record the end. On a full disk it stays in memory until it can be written; after a stop the job goes on."""
         job_id, tenant = run.job.job_id, run.job.tenant
         while True:
             try:

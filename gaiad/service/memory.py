@@ -97,7 +97,7 @@ class MemoryApi:
         """Keep a session's turns, durable and searchable by their words at once; the same again changes nothing.
 
         Of a session that has grown and is handed over whole, only what is new is kept; it has the session's labels
-        too. What `memory.exclude` keeps from this API does not stand in the memo. Raises Unavailable while off,
+        too. What `memory.exclude` keeps from this API is not in the memo. Raises Unavailable while off,
         BadInput, PacketRejected, Conflict (also for labels that turns kept before do not have); then nothing is kept.
         """
         self.require_enabled()
@@ -174,7 +174,7 @@ class MemoryApi:
             try:
                 named += [named_page(page) for page in await self._archive.pages([page_id], call)]
             except NotFound:
-                unknown.append(f"There is no page {page_id} in tenant {call.tenant}.")
+                unknown.append(f"No page {page_id} in tenant {call.tenant}.")
         return named, unknown
 
     async def _drafted(

@@ -149,7 +149,7 @@ class Models:
         self._pool.resize(budget_bytes(config.models.memory_mib, machine_bytes()))
 
     def _named(self, name: str) -> str:
-        """A role's name stands for its model."""
+        """A role's name means its model."""
         return self._pool.name_of(role=name) if name in self._pool.roles else self._pool.name_of(name)
 
     def _observe(self, done: Generated) -> None:

@@ -28,16 +28,17 @@ from gaiad.models import probe
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import PooledModel
 from gaiad.models.probe import Duty, ProbeTasks, Proposed, Score, Skill
+from gaiad.turn.cognition import directions
 from gaiad.wire.generation import Generated, GenerateRequest, Sampling
 from gaiad.wire.status import ProbeReport, ProbeScore
 from prompts.budget import BuildRequest
 from prompts.builder import build
 from prompts.counting import PromptCounter
-from prompts.load import load_prompt, prompt_mark
+from prompts.load import prompt_mark
 from prompts.packet import ContextItem, WorkItem
 from prompts.registry import Registry
 
-_VERSION = "1"  # of how the tasks are asked
+_VERSION = "2"  # of how the tasks are asked
 _SAMPLING = Sampling(temperature=0.0)
 _SHORT, _VERDICT, _REVIEW, _PLAN = 48, 24, 48, 160  # tokens of a reply
 _REVIEW_KEY, _ACT = "execute_review", "act"
@@ -222,6 +223,7 @@ class Probes:
         work: list[WorkItem] | None = None,
     ) -> str:
         registry = self._registry()
+        said = directions(registry, role, key, alone=not work)
         built = await build(
             BuildRequest(
                 full_id="cog_probe",
@@ -230,9 +232,9 @@ class Probes:
                 model=model.fingerprint,
                 identity=registry.identity_text(),
                 role=role,
-                role_text=load_prompt(f"role_{role}").body.rstrip("\n"),
+                role_text=said.role_text,
                 task_instruction_key=key,
-                task_instruction=registry.task_instruction(key).text,
+                task_instruction=said.task_instruction,
                 user_prompt=ask,
                 context=context or [],
                 work=work or [],

@@ -51,7 +51,7 @@ _log = get_logger("gaiad.research")
 AT_ONCE = 16
 """Runs that go on by themselves."""
 TOLD_AGAIN = 64
-"""Runs whose events are still in memory; of those before only the end is told."""
+"""Runs whose events are still in memory; of earlier ones only the end is known."""
 ATTEMPTS = 3
 """How often a run is begun at most: one that the daemon died under so often may be what kills it."""
 BROKEN_OFF = "it was broken off"
@@ -176,7 +176,7 @@ class ResearchService:
     async def research(
         self, request: ResearchRequest, call: RequestContext, on_event: OnEvent | None = None
     ) -> ResearchResult:
-        """A run that others can follow by its id, which is the first thing told: `started`. Raises as Researcher.
+        """A run that others can follow by its id, which is in the first event, `started`. Raises as Researcher.
 
         `partial` answers are made for `on_event`, and for who follows at that moment.
         """

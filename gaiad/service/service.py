@@ -248,7 +248,7 @@ class Service:
         return await self.research_runs.start(request, call)
 
     async def hidden(self, names: Collection[str], call: RequestContext) -> set[str]:
-        """Those of these packet and page ids that the call may not see; none where there is no such tenant."""
+        """Those of these packet and page ids that the call may not see; none for an unknown tenant."""
         try:
             return await self.archive.hidden(names, call)
         except (NotFound, BadInput):

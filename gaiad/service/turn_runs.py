@@ -1,6 +1,6 @@
 """Turns that go on in the daemon though nobody listens, for a page that is reloaded in the middle of one.
 
-A run takes its turn from conversations and keeps what is told of it (`run_events`) for readers that come and go; the
+A run takes its turn from conversations and keeps its events (`run_events`) for readers that come and go; the
 last ended ones are kept too, those before them are answered from memory. A part of `service`.
 """
 
@@ -79,20 +79,20 @@ class _Run:
 
 
 class TurnRuns:
-    """Runs by tenant and turn id. `told` puts an error in the words of the wire."""
+    """Runs by tenant and turn id. `describe` puts an error in the words of the wire."""
 
     def __init__(
         self,
         turns: Turns,
         clock: Clock,
-        told: DescribeError,
+        describe: DescribeError,
         at_once: int = AT_ONCE,
         kept: int = KEPT,
         running_bytes: int = RUNNING_BYTES,
     ) -> None:
         self._turns = turns
         self._clock = clock
-        self._told = told
+        self._describe = describe
         self._at_once = at_once
         self._kept = kept
         self._running_bytes = running_bytes
@@ -135,7 +135,7 @@ class TurnRuns:
     async def follow(
         self, turn_id: str, after: int, call: RequestContext, channel: ChatChannel | None
     ) -> AsyncGenerator[Numbered, None]:
-        """The events of a turn above `after`, until its last, `done` or `error`, which is told again when asked again.
+        """The events of a turn above `after`, until its last, `done` or `error`, which is sent again when asked again.
 
         A reader of one channel sees only what was said there. Of a turn that is not kept any longer there is only that
         last event, from memory, as its channel may have it. Raises NotFound, and Conflict for one that somebody else's
@@ -153,7 +153,7 @@ class TurnRuns:
         try:
             answer = await self._turns.again(turn_id, channel or "cli_chat", call)
         except (Cancelled, Unavailable) as error:  # it came to nothing
-            return Numbered(after + 1, "error", self._told(error, turn_id)[1])
+            return Numbered(after + 1, "error", self._describe(error, turn_id)[1])
         return Numbered(after + 1, "done", answer)
 
     async def cancel(self, turn_id: str, call: RequestContext) -> bool:
@@ -197,7 +197,7 @@ class TurnRuns:
             run.task.cancel()
 
     async def _take(self, run: _Run) -> None:
-        """The turn to its end; what went wrong is told to every reader."""
+        """The turn to its end; every reader gets what went wrong."""
         try:
             await self._tell(run)
         except Exception as error:  # noqa: BLE001  (an unexpected one is logged with its id where it is put in words)
@@ -208,7 +208,7 @@ class TurnRuns:
         if not run.answered:
             broken_off = Cancelled("the turn was interrupted; what was said so far is remembered")
             error = broken_off if run.call.cancelled else run.error or Unavailable("the turn ended early; ask again")
-            run.events.add("error", self._told(error, "turn")[1])
+            run.events.add("error", self._describe(error, "turn")[1])
         elif run.error is not None:
             _log.error("turn_failed_after_its_answer", turn_id=run.row.turn_id, exc_info=run.error)
         run.events.end()

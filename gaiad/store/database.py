@@ -24,7 +24,7 @@ def chunks(values: Sequence[_Value]) -> Iterator[list[_Value]]:
 
 
 def marks(values: Sequence[object]) -> str:
-    """A question mark for each of `values`, to stand in `IN (...)`."""
+    """A question mark for each of `values`, for `IN (...)`."""
     return ", ".join("?" * len(values))
 
 
@@ -40,7 +40,7 @@ class StorageFull(Unavailable):
 
 
 class StorageFailed(Unavailable):
-    """The disk refused a read or a write; what was committed before stands."""
+    """The disk refused a read or a write; what was committed before is kept."""
 
     code = "storage_failed"
 

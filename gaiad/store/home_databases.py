@@ -200,7 +200,7 @@ class HomeDatabases:
         return await file.awrite(work)
 
     async def read(self, tenant: str, work: Callable[[sqlite3.Connection], T], without: T) -> T:
-        """Run `work` in one snapshot of the tenant's file; `without` is the result when there is no such tenant."""
+        """Run `work` in one snapshot of the tenant's file; `without` is the result for an unknown tenant."""
         file = self._tenants.get(tenant)
         if file is None:
             if not await asyncio.to_thread(self.exists, tenant):

@@ -169,7 +169,7 @@ class Jobs:
 
 
 def end_job(connection: sqlite3.Connection, job_id: str, at: str) -> None:
-    """Mark a job done within the commit that stores its result; nothing happens when there is no such job."""
+    """Mark a job done within the commit that stores its result; nothing happens for an unknown job."""
     connection.execute("UPDATE jobs SET state = 'done', updated_at = ? WHERE job_id = ?", (at, job_id))
 
 

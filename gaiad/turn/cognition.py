@@ -96,6 +96,7 @@ class Assembler:
         started = self._clock.monotonic()
         request, registry, model = gathered.request, gathered.registry, self.model_of(role)
         mtu, reserve, notes = self._sizes(request, model)
+        said = directions(registry, role, instruction, alone=not work_tokens)
         stays = gathered.found is None and not gathered.context
         built = await build(
             BuildRequest(
@@ -106,9 +107,9 @@ class Assembler:
                 identity=registry.identity_text(),
                 persona=registry.persona_text(gathered.persona),
                 role=role,
-                role_text=role_text(role),
+                role_text=said.role_text,
                 task_instruction_key=instruction,
-                task_instruction=registry.task_instruction(instruction).text,
+                task_instruction=said.task_instruction,
                 user_prompt=request.message,
                 history=_entries(gathered.turns),
                 context=pages_that_stay(previous) if stays else gathered.context,
@@ -221,6 +222,22 @@ class Assembler:
             )
         smaller = model.window - reserve
         return smaller, reserve, [f"{model.name}'s context of {model.window} tokens leaves an MTU of {smaller}"]
+
+
+class Directions(NamedTuple):
+    """What a packet tells a model to do, before the user's words."""
+
+    role_text: str
+    task_instruction: str
+
+
+def directions(registry: Registry, role: str, instruction: str, *, alone: bool) -> Directions:
+    """Role text and directive of a stage; none for an answer that stands `alone`, without work of other stages: there
+    the user's words say what to do, and a conversation as the model's template expects it gets the best answer.
+    """
+    if alone and instruction == ACT:
+        return Directions("", "")
+    return Directions(role_text(role), registry.task_instruction(instruction).text)
 
 
 def role_text(role: str) -> str:

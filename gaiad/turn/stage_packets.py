@@ -12,7 +12,7 @@ from gaiad.base.ids import IdMaker
 from gaiad.base.ports import RequestContext
 from gaiad.models.pool.pooled import PooledModel
 from gaiad.research.familiar import MOST_TOKENS
-from gaiad.turn.cognition import Assembler, Prepared, role_text
+from gaiad.turn.cognition import Assembler, Prepared, directions
 from gaiad.turn.gathering import Gathered
 from gaiad.turn.turn_store import TurnStore
 from prompts.budget import Built
@@ -113,13 +113,14 @@ class StagePackets:
         reserve_tokens: int,
         call: RequestContext,
     ) -> Built:
+        said = directions(self._gathered.registry, task.role, task.task_instruction, alone=not work)
         return await retarget(
             prepared.built,
             full_id=self._ids.make("cog"),
             role=task.role,
-            role_text=role_text(task.role),
+            role_text=said.role_text,
             task_instruction_key=task.task_instruction,
-            task_instruction=self._gathered.registry.task_instruction(task.task_instruction).text,
+            task_instruction=said.task_instruction,
             work=list(work),
             inputs=self._inputs(task),
             reserve_tokens=reserve_tokens,

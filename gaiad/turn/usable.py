@@ -27,6 +27,7 @@ _NOTES = {
 _FEWEST_WORDS = 3
 _SAID_SHARE = 0.7  # of the words of the best quote that the question does not have
 _SHOWN_CHARACTERS, _MOST_SHOWN = 120, 3
+_YOU_SAID = "You said: “{quote}”"
 _NOTED = "Noted. I will remember it."
 _PARROTED = "the reply repeated its instructions and was left out"
 _ECHOED = "sentences of its instructions were left out of the reply"
@@ -76,13 +77,15 @@ def unsaid_quote(grounding: Grounding, turn_state: TurnState) -> str:
 
 def instead_of_answer(stage: StageCall, turn_state: TurnState) -> str:
     """Verified quotes when the archive has any, else a sentence; the story says which."""
-    found = turn_state.gathered.found
+    found, message = turn_state.gathered.found, turn_state.request.message
+    if said := _said_here(message, turn_state.gathered):
+        turn_state.act_notes = []
+        return _YOU_SAID.format(quote=shown(said))
     turn_state.act_notes = [_QUOTED]
     if found is not None and found.citations:
         turn_state.cited = found.source_packets
         return in_chat(found.answer, found.source_packets)
     turn_state.act_notes = []
-    message = turn_state.request.message
     if only_tells(message):
         return _NOTED
     if stage.built.packet.context or asks_back(message):
@@ -118,11 +121,16 @@ def is_quoting(stage: StageCall, gathered: Gathered, duties: Collection[str] | N
         return True
     if found is None or not found.source_packets or duties is None or "answer" in duties:
         return False
-    if asks_back(message) and told_before(message, [turn.user for turn in gathered.turns]):
+    if _said_here(message, gathered):
         return False
     if found.status == "NOT_FOUND":
         return gathered.needed and not gathered.turns
     return gathered.needed or (found.status == "SUCCESS" and asks(message))
+
+
+def _said_here(message: str, gathered: Gathered) -> str:
+    """What the person told in this session of what they ask about their own affairs; "" when nothing."""
+    return told_before(message, [turn.user for turn in gathered.turns]) if asks_back(message) else ""
 
 
 def quote(stage: StageCall, gathered: Gathered) -> str:

@@ -82,7 +82,7 @@ class ChatAnswer(Output, frozen=True):
     `answer` says what it asks or tells the person instead; `end_why` is how the turn ended.
 
     `redactions` were taken out of the answer on its way to the turn's channel; `redacted` are the sources whose words
-    are no longer as stored, so that their hash is of another text than the answer has (decision 16).
+    are not as stored, so that their hash is of another text than the answer has (decision 16).
     `also` is an earlier packet that may be of use, the same one never twice in a session (cognition.proactive_context).
     """
 

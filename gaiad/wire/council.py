@@ -128,7 +128,7 @@ class VoteRecord(Output, frozen=True):
 class EscalationRecord(Output, frozen=True):
     """What went up (GCP 8.4), from whom to whom, and why in words.
 
-    `session_id` is where an answer to it is given; it is told while nobody has answered, "" otherwise.
+    `session_id` is where an answer to it is given; it is given while nobody has answered, "" otherwise.
     """
 
     message_id: str

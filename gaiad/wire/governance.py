@@ -130,8 +130,8 @@ class Execution(Output, frozen=True):
 class Approval(Output, frozen=True):
     """A command that the council agreed to. `command` are its exact arguments, which `sha256` is of.
 
-    `votes` are the ballots, `why` the proposer's reason, `told` what the person reads. `turn_id` is the turn that ended
-    in it, `continuation` the one that verified it. `note` says how it came to its state, `work` where it ran.
+    `votes` are the ballots, `why` the proposer's reason, `told` the text for the person. `turn_id` is the turn that
+    ended in it, `continuation` the one that verified it. `note` says how it came to its state, `work` where it ran.
     """
 
     id: str

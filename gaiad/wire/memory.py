@@ -39,7 +39,7 @@ class SessionTurn(Output, frozen=True, omit_defaults=True, tag_field="gaiad_sess
     """One turn of a session, as remembered. Times are UTC ISO 8601; `started_at` "" is the present.
 
     `sequence` counts from 0 within the session; -1 asks for the next number. `sources` are the packet ids the answer
-    stands on. Title, description, agent, classification, policy tags and `session_metadata` describe the session:
+    relies on. Title, description, agent, classification, policy tags and `session_metadata` describe the session:
     the newest that is not empty holds, classification and policy tags add up. `tenant_id` "" is the call's tenant.
     """
 

@@ -79,8 +79,16 @@ def test_the_newest_arrival_counts_between_equals(attacked: Attacked, row: Row) 
         attacked.ingest("e.xml", content)
         shown = _current(attacked, "TP-E")
         row.check(shown[0] == revision and word in shown[1], shown)
+    folder = attacked.home.parent / "dinner"
+    folder.mkdir()
+    for name, content in (("one.xml", one), ("other.xml", other)):
+        (folder / name).write_text(content)
+    for revision, (name, word) in enumerate((("one.xml", "seven"), ("other.xml", "eight")) * 2, 5):
+        attacked.post("/ingest", paths=[str(folder / name)], wait=True)
+        shown = _current(attacked, "TP-E")
+        row.check(shown[0] == revision and word in shown[1], shown)
     told = attacked.post("/research", query="When is dinner?")
-    row.check("Superseded revision 3 of TP-E says otherwise" in told["note"], told["note"])
+    row.check("Superseded revision 7 of TP-E says otherwise" in told["note"], told["note"])
 
 
 def test_a_file_that_claims_to_be_a_turn_of_a_chat(attacked: Attacked, row: Row) -> None:

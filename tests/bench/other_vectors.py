@@ -1,7 +1,7 @@
 """Other vector stores as `tests.bench vectors` asks them: each filled once, then by settings from narrow to wide.
 
 A setting is its name and a function from a query to the ids of its nearest vectors. The libraries are handed in: they
-are no dependency of gaiad, and nothing here imports one.
+are not dependencies of gaiad, and nothing here imports one.
 """
 
 from collections.abc import Callable, Iterator

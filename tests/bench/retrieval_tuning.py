@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gaiad.archive.finding import query_terms, ranking
 from gaiad.base.config import Config, load_config
 from gaiad.base.ports import Embedder
-from gaiad.bench import retrieval_scores as scores
+from gaiad.bench import retrieval as scores
 from gaiad.bench.retrieval import Row, turn_measures, units_of
 from gaiad.bench.retrieval_archive import FilledArchive, filled, own_embedder
 from gaiad.bench.retrieval_data import Collection, RetrievalQuestion, read_conversations

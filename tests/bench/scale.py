@@ -348,7 +348,7 @@ def index_vectors(home: Path, config: Config, space: Space, mixture: Mixture, qu
 
 
 def nearest(tenant: Tenant, space: Space, queries: Vectors, count: int) -> Sequence[NDArray[np.int64]]:
-    """The ids of the `count` nearest pages of each query, by the vectors as they stand in the database."""
+    """The ids of the `count` nearest pages of each query, by the vectors as stored in the database."""
 
     def scan(connection: sqlite3.Connection) -> list[NDArray[np.int64]]:
         number = vectors.space_called(connection, space.fingerprint)

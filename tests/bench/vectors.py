@@ -1,7 +1,7 @@
 """`tests.bench vectors`: the dense index beside chromadb and lancedb in this process, on the same made vectors.
 
 Every engine is tuned to recall@10 of at least 0.95 of the exact scan by the narrowest of its own settings, then all
-take turns with the same queries. The two others are no part of gaiad: they are measured where they are installed.
+take turns with the same queries. The two others are not part of gaiad: they are measured where they are installed.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ def compare(home: Path, space: Space, exact_scan_max: int, scratch: Path) -> lis
 
 
 def _stored(connection: sqlite3.Connection, space: Space) -> tuple[Ids, Vectors]:
-    """Every vector of the space as it stands in the database."""
+    """Every vector of the space as stored in the database."""
     number = vectors.space_called(connection, space.fingerprint)
     pages = vectors.live_pages(connection, number)
     parts = list(vectors.read_vectors(connection, number, pages, space.dimension))

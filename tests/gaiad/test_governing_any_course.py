@@ -10,7 +10,7 @@ import pytest
 from council.governance.rules import prime_agrees
 from gaiad.base.errors import GaiadError
 from gaiad.base.ports import RequestContext
-from gaiad.identity.rfc_signature import sign_rfc
+from gaiad.identity.signing import sign_rfc
 from gaiad.identity.trust import open_identity
 from gaiad.ledger.audit_reading import verify_home
 from gaiad.service.governance import GovernanceService

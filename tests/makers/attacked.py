@@ -21,7 +21,7 @@ from gaiad.base.errors import DaemonUnreachable
 from gaiad.client.client import Client
 
 NOBODY = 65534
-_READY_S = 90.0
+_READY_S = 240.0
 _SHARE = float(os.environ.get("GAIAD_ATTACK") or 0)
 
 _NURSERY = """

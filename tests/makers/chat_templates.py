@@ -1,4 +1,4 @@
-"""Chat templates as they stand in real models' files: what each looks into, trims, refuses and writes differs."""
+"""Chat templates as in real models' files: what each looks into, trims, refuses and writes differs."""
 
 CHATML = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'"
@@ -12,7 +12,7 @@ QWEN2 = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
-# Looks into contents: reasoning before </think> goes, tool responses are told from questions by how they begin.
+# Looks into contents: reasoning before </think> goes, tool responses differ from questions by how they begin.
 QWEN3 = r"""{%- if tools %}
     {{- '<|im_start|>system\n' }}
     {%- if messages[0].role == 'system' %}

@@ -1,4 +1,4 @@
-"""A council for tests: a floor that keeps what is posted, roles that say what they shall, time that is made up."""
+"""A council for tests: a floor that keeps what is posted, roles that say what they are given, time that is made up."""
 
 import asyncio
 import heapq

@@ -21,7 +21,7 @@ class _Server(LeavingClients, ThreadingHTTPServer):
 
 @dataclass
 class Served:
-    """What stands at an address. `location` makes it a redirect."""
+    """The content at an address. `location` makes it a redirect."""
 
     data: bytes = b""
     etag: str = ""

@@ -27,7 +27,7 @@ _TIMEOUT_S = 6 * 3600.0
 
 
 class NotBuilt(Exception):
-    """There is no new base; the message says why, as the end of a sentence about it."""
+    """No new base could be built; the message gives the reason, as the end of a sentence."""
 
 
 class LowRecall(NotBuilt):

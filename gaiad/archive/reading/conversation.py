@@ -28,7 +28,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One thing said. `time` is UTC ISO 8601 or ""; `speaker` is user, assistant, tool or a name, "" in a note.
 
     `part` transcript is what was said; artifact is code that ran, a tool call or an attachment's text; instructions is
-    what the person told every conversation; content is a note.
+    what the person said to every conversation; content is a note.
     """
 
     id: str

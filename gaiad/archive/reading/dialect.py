@@ -1,4 +1,4 @@
-"""What a dialect is: a table that says where each canonical field stands and what each part of the packet is.
+"""What a dialect is: a table that says where each canonical field is found and what each part of the packet is.
 
 Paths are child steps from the root (`header/id`), `/@name` at the end for an attribute, `**/name` for the nearest
 element or key of that name in the first levels. Names compare without case, underscore and hyphen, so one path serves

@@ -107,7 +107,7 @@ _REACH = 24  # characters around a hint that the longest form needs
 
 
 def dates_in(text: str, today: date) -> Iterator[str]:
-    """ISO days (2025-11-27) and months (2025-11) in the order they stand in `text`, each once; what is none is left."""
+    """ISO days (2025-11-27) and months (2025-11) in their order in `text`, each once; anything else is skipped."""
     taken: list[tuple[int, int, str]] = []
     for kind, begin, stop in _windows(text):
         for pattern, read in _FORMS[kind]:
@@ -124,7 +124,7 @@ def dates_in(text: str, today: date) -> Iterator[str]:
 
 
 def _windows(text: str) -> Iterator[tuple[str, int, int]]:
-    """Where a date of which kind may stand: around each word or number that one is made with. Numbers come first.
+    """Where a date of which kind may be: around each word or number that one is made with. Numbers come first.
 
     Windows of one kind that overlap are one. Most of the text is in none, so that the forms need not look there.
     """

@@ -30,8 +30,8 @@ class Text(msgspec.Struct, frozen=True):
     """Decoded text and where each piece of it is in the original bytes.
 
     Three rows of equal length describe its segments: segment i begins at character `offsets[i]` and covers the
-    original bytes from `starts[i]` up to the absolute value of `ends[i]`. A positive end: the characters stand there
-    literally, in the document's encoding. A negative end: they stand for those bytes as a whole (an escape such as
+    original bytes from `starts[i]` up to the absolute value of `ends[i]`. A positive end: the characters are there
+    literally, in the document's encoding. A negative end: they represent those bytes as a whole (an escape such as
     `&amp;`, a CRLF, or a label made from a start tag or a key). Offsets and starts rise.
     """
 

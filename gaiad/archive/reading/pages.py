@@ -1,7 +1,7 @@
 """The page rule: a packet's sections cut into pages, exact text with its byte span in the original (JIT; decision 18).
 
 A page is one contiguous run of one section's text, ends at a paragraph, line, sentence or word, and the next page of
-the same text begins a little before its end. In a dialogue a turn is a page. Pure: citations stand on these spans.
+the same text begins a little before its end. In a dialogue a turn is a page. Pure: citations rely on these spans.
 """
 
 import re

@@ -1,8 +1,9 @@
 """A document as sections: every piece of text once, in document order, under the kind its dialect gives it.
 
-Long or mapped leaves stand alone, literally. Small ones of the same part are gathered into one section as `name: value`
-lines, so that a packet becomes a handful of pages and not one page a field; each value keeps its place in the original,
-a label stands for the tag or key it was made from. Attributes are part of the label: `node (role Conductor): text`.
+Long or mapped leaves are sections of their own, literally. Small ones of the same part are gathered into one section as
+`name: value` lines, so that a packet becomes a handful of pages and not one page a field; each value keeps its place in
+the original, a label that of the tag or key it was made from. Attributes are part of the label:
+`node (role Conductor): text`.
 """
 
 import re
@@ -61,7 +62,7 @@ class TextWriter:
 
 
 class _Position(msgspec.Struct):
-    """Where the walk stands: a node, its path as spelled and as compared, and the part of the packet it belongs to."""
+    """The place of the walk: a node, its path as spelled and as compared, the part of the packet it belongs to."""
 
     node: Node
     path: str

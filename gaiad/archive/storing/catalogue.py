@@ -193,7 +193,7 @@ def section_code(name: str) -> int:
 
 
 def _only_grew(old: Version, new: Version) -> bool:
-    """True when everything `old` read still stands, active marks apart (those are read again each time).
+    """True when everything `old` read is still valid, active marks apart (those are read again each time).
 
     A packet row is updated when a revision supersedes it; its session stays, and a page row is never updated then.
     """

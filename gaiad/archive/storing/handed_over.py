@@ -73,7 +73,7 @@ def _leading(messages: Sequence[IngestedTurn | TurnMessage]) -> int:
 
 
 def _overlap(kept: Sequence[tuple[str, str]], given: Sequence[tuple[str, str]]) -> tuple[int, int]:
-    """Where in `kept` all of `given` stands, else where its longest beginning is at the end; and how long that is.
+    """Where in `kept` all of `given` is found, else where its longest beginning is at the end; and how long that is.
 
     By Knuth, Morris and Pratt: in one pass, however often the same is said.
     """
@@ -116,9 +116,9 @@ def must_be_labelled(request: IngestSession, known: Sequence[SessionTurn]) -> No
         lacking = {*request.classification, *request.policy_tags} - {*turn.classification, *turn.policy_tags}
         if lacking:
             raise Conflict(
-                f"session {turn.session_id!r} is kept without the label {min(lacking)!r}, and what is kept keeps its"
-                " labels: hand over the new turns alone, or the whole under a new sessionId; what is kept can be hidden"
-                " by a label that it has (memory.exclude)"
+                f"session {turn.session_id!r} is stored without the label {min(lacking)!r}, and stored turns keep their"
+                " labels: send only the new turns, or everything under a new sessionId; stored turns can be hidden by a"
+                " label that they have (memory.exclude)"
             )
 
 

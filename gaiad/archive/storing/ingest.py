@@ -49,9 +49,14 @@ class Ingest:
         self._reader = ArrivalReader(config, clock.zone, finder(tenant.file.read))
 
     def files(self, paths: Sequence[Path], call: RequestContext, root: Path | None = None) -> list[IngestOutcome]:
-        """Outcomes in the order of `paths`, all durable. Raises Cancelled or DeadlineExceeded between files."""
+        """Outcomes in the order of `paths`, all durable. Raises Cancelled or DeadlineExceeded between files.
+
+        A file that looks as it did when it was last judged is not read again, except one that a person names alone: the
+        same bytes given again are a new arrival.
+        """
         names = [path_text(path) for path in paths]
-        known = self._tenant.file.read(lambda connection: arrivals.load(connection, names))
+        named = root is None and len(paths) == 1
+        known = {} if named else self._tenant.file.read(lambda connection: arrivals.load(connection, names))
         return self._run((self._arrive(path, name, known, root) for path, name in zip(paths, names, strict=True)), call)
 
     def documents(self, documents: Sequence[tuple[str, bytes]], call: RequestContext) -> list[IngestOutcome]:

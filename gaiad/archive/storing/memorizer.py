@@ -162,7 +162,7 @@ def _stored(connection: sqlite3.Connection, turn_id: str) -> SessionTurn | None:
 
 
 def _must_match(turn: SessionTurn, known: SessionTurn) -> None:
-    """A turn id stands for the same words for ever; times and findings may differ when a caller tries again."""
+    """A turn id always means the same words; times and findings may differ when a caller tries again."""
     same = turn.session_id == known.session_id and [(each.role, each.content) for each in turn.messages] == [
         (each.role, each.content) for each in known.messages
     ]

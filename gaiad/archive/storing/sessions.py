@@ -225,7 +225,7 @@ def drop_empty(connection: sqlite3.Connection) -> None:
 
 
 def not_entered(connection: sqlite3.Connection) -> int:
-    """How many remembered turns stand in no session: 0 unless the file was changed from outside."""
+    """How many remembered turns belong to no session: 0 unless the file was changed from outside."""
     (count,) = connection.execute(
         f"SELECT count(*) FROM packets WHERE {_REMEMBERED}"
         " AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.packet = packets.id)"

@@ -62,7 +62,7 @@ def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
     width = metadata.get(f"{architecture}.embedding_length_out", metadata.get(f"{architecture}.embedding_length"))
     context = metadata.get(f"{architecture}.context_length")
     if not isinstance(architecture, str) or not isinstance(width, int) or not isinstance(context, int):
-        raise DamagedGguf("names no architecture, embedding length or context length")
+        raise DamagedGguf("does not give its architecture, embedding length or context length")
     if not (0 < width <= 65536 and 0 < context <= 1 << 24):
         raise DamagedGguf(f"has impossible sizes (embedding length {width}, context length {context})")
     return GgufHeader(

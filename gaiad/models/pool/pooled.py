@@ -233,7 +233,7 @@ class PooledModel:
         return 0.0
 
     async def wake(self, call: RequestContext) -> None:
-        """Load it when it sleeps, and wait until it answers. Raises Unavailable when there is no room for it."""
+        """Load it when it sleeps, and wait until it answers. Raises Unavailable without room for it."""
         await self._load(self.name, call)
 
     def _served(self) -> ServedModel:

@@ -54,7 +54,7 @@ def choose(files: Sequence[HubFile], source: HubSource) -> list[HubFile]:
     """The parts of the one model that is meant. Raises NotFound and BadInput with what there is to choose from."""
     models = {part_names(file.path)[0]: file for file in files if file.path.lower().endswith(".gguf")}
     if not models:
-        raise NotFound(f"{source.repo}: has no GGUF; look for a repository of the same model that ends with -GGUF")
+        raise NotFound(f"{source.repo}: contains no GGUF; look for one of the same model whose name ends with -GGUF")
     if source.wanted:
         fitting = [path for path in models if _fits(path, source.wanted)]
     else:

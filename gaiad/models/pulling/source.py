@@ -70,7 +70,7 @@ def _check_address(url: str) -> None:
     except ValueError as error:
         raise BadInput(f"{url}: is not a valid address ({error}); {_FORMS}") from error
     if not host:
-        raise BadInput(f"{url}: names no host; {_FORMS}")
+        raise BadInput(f"{url}: the host is missing; {_FORMS}")
 
 
 def parse_sha256(text: str) -> str:

@@ -50,7 +50,7 @@ class Access:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def excerpt(self, text: str, limit: int = _EXCERPT) -> str:
-        """The first characters in one line, 200 unless told, without control characters and without the key."""
+        """The first characters in one line, 200 by default, without control characters and without the key."""
         if self._key:
             text = text.replace(self._key, "[key]")
         return " ".join(_UNPRINTABLE.sub(" ", text).split())[:limit]

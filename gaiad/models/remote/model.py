@@ -131,7 +131,7 @@ class RemoteModel:
         check_request(request)
         await self._check_length(request, call)
         if request.regex:
-            raise BadInput(f"{self._access.server}: cannot hold a reply to a regular expression; give a JSON schema")
+            raise BadInput(f"{self._access.server}: does not support regular expressions; give a JSON schema")
         async with (
             self._line.place(call) as waited_s,
             contextlib.aclosing(self._conversation.reply(request, call, waited_s)) as events,

@@ -71,7 +71,7 @@ class RemoteReply:
 
     @property
     def begun(self) -> bool:
-        """Whether text was given out already, so that there is no second try."""
+        """Whether text was given out already, which rules out a second try."""
         return bool(self._parts)
 
     @property

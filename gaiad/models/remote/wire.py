@@ -153,7 +153,7 @@ def plain_text(segments: Sequence[Segment]) -> str:
 
 
 def _trusted_spans(segments: Sequence[Segment]) -> list[tuple[int, int]]:
-    """Where trusted text stands, neighbours joined."""
+    """The places of trusted text, neighbours joined."""
     spans: list[tuple[int, int]] = []
     at = 0
     for segment in segments:

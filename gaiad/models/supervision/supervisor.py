@@ -129,7 +129,7 @@ class Supervisor:
 
     @property
     def load(self) -> Load:
-        """What the next life is told: as asked for, with what an earlier life measured."""
+        """The next worker's settings: as asked for, with what an earlier life measured."""
         return self._load
 
     def stderr_lines(self) -> list[str]:

@@ -196,7 +196,7 @@ class _TemplateError(Exception):
 
 
 class _Generation(jinja2.ext.Extension):
-    """`{% generation %}` marks what a model is trained on; the text inside stands as it is."""
+    """`{% generation %}` marks what a model is trained on; the text inside is kept as it is."""
 
     tags = {"generation"}  # noqa: RUF012  (Jinja's own way to declare it)
 

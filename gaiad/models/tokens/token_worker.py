@@ -70,7 +70,7 @@ class CrashRecord:
                 f"{request.path}: the tokenizer crashed twice on this request ({known[2]}); change the request"
             )
         if Counter(path for _, path, _ in self._guilty.values())[request.path] >= REQUESTS_OF_A_FILE:
-            raise BadInput(f"{request.path}: the tokenizer crashed on it repeatedly; replace the file or try later")
+            raise BadInput(f"{request.path}: the tokenizer crashed on this file repeatedly; replace it or try later")
 
 
 def _key(request: TokenizerRequest) -> bytes:
@@ -95,7 +95,7 @@ class GgufTokenizer:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the file, and of the template where one stands in for the file's own."""
+        """SHA-256 of the file, and of the template where one replaces the file's own."""
         return self._fingerprint
 
     @property
@@ -192,11 +192,11 @@ def _form_text(form: tuple[str, Any, Any]) -> str:
     try:
         return _form_encoder.encode((regex, schema, contract)).hex()
     except (OverflowError, TypeError, ValueError) as error:
-        raise BadInput(f"the schema holds a value that is not plain JSON ({error})") from error
+        raise BadInput(f"the schema contains a value that is not plain JSON ({error})") from error
 
 
 def _nesting(value: Any) -> int:
-    """How many dictionaries and lists stand inside one another; stops counting above the limit."""
+    """How deeply dictionaries and lists are nested; stops counting above the limit."""
     depth, layer = 0, [value]
     while layer and depth <= MAX_NESTING:
         inner = [part for part in layer if isinstance(part, dict | list)]

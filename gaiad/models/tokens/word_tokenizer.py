@@ -83,7 +83,7 @@ class WordTokenizer:
         return [count_words(joined(text)) for text in texts]
 
     async def encode(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
-        """A number for each word or mark, the same for the same word always; there is no beginning of its own."""
+        """A number for each word or mark, always the same for the same word; no token marks the beginning."""
         call.check(self._clock.monotonic())
         return [_number(match.group()) for match in _WORD.finditer(joined(segments))]
 
@@ -113,7 +113,7 @@ class ByteEstimate:
         return [-(-size // BYTES_PER_TOKEN) + _BEGINNING if size else 0 for size in sizes]
 
     async def encode(self, segments: Sequence[Segment], call: RequestContext) -> list[int]:
-        """Raises BadInput: without a vocabulary there are no tokens."""
+        """Raises BadInput: tokens need a vocabulary."""
         raise BadInput(
             f"a prompt of {len(segments)} parts cannot be encoded without the model's vocabulary; "
             "set tokenizer to its tokenizer.json"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gaiad.bench import retrieval_scores as scores
+from gaiad.bench import retrieval as scores
 
 RANKING = ["a", "b", "c", "d"]
 

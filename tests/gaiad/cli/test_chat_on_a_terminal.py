@@ -103,7 +103,7 @@ def said(client: Client, session: str) -> list[str]:
 def test_messages_are_answered_in_one_session_and_kept_for_the_arrow_keys(talk: Any, daemon: BenchDaemon) -> None:
     here = talk("--session", "two")
     here.wait("/help lists commands and keys, Ctrl-D leaves.")
-    here.wait("There is no session called two; it begins with what you say now.")
+    here.wait("No session is called two yet; it begins with your next message.")
     here.say("Who keeps the lantern?")
     here.wait("\nZephyrine keeps the lantern.\n")
     assert "Session: two" in here.wait("Engine: p (scripted)") + here.wait("Session: two")
@@ -352,7 +352,7 @@ def test_persona_depth_and_session_are_chosen_with_completion(talk: Any, client:
 
 def test_a_tenant_that_holds_nothing_yet_begins_with_the_first_message(talk: Any) -> None:
     here = talk("--tenant", "fresh", "--session", "start")
-    here.wait("There is no session called start")
+    here.wait("No session is called start")
     here.say("/session")
     here.wait("no sessions yet")
     here.say("/why")

@@ -13,7 +13,7 @@ from gaiad.base.ids import short
 from gaiad.cli.main import program, run
 from gaiad.identity.files import Signature, is_signed
 from gaiad.identity.keys import KeyFolder, ensure_keys, read_public
-from gaiad.identity.rfc_signature import HomeSeal
+from gaiad.identity.signing import HomeSeal
 from gaiad.wire.council import BallotRecord, VoteRecord
 from gaiad.wire.governance import RfcEntry, RfcRecord, RfcReview, RfcSignature
 from prompts.identity import identity_bytes, shipped_identity

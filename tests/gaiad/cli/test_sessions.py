@@ -107,7 +107,7 @@ def test_an_unknown_session_is_a_failure_with_a_word(api, capsys, more):
     said = capsys.readouterr()
     assert (said.out, said.err) == (
         "",
-        "there is no session called nobody; see gaiad sessions list\n",
+        "no session is called nobody; see gaiad sessions list\n",
     )
     assert gaiad(api, "--json", "sessions", "show", "nobody", *more) == 1
     assert json.loads(capsys.readouterr().out)["session_id"] == "nobody"

@@ -16,8 +16,8 @@ from gaiad.base.ports import RequestContext
 from gaiad.intake import application
 from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
+from gaiad.intake.chat_routes import table
 from gaiad.intake.doors import UnixDoor
-from gaiad.intake.event_routes import table
 from gaiad.intake.sockets import listen_unix
 from gaiad.service.service import Service
 from gaiad.wire.council import HOUSE

@@ -14,9 +14,9 @@ from gaiad.base.home import Home
 from gaiad.intake import sse
 from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
+from gaiad.intake.chat_routes import COUNCIL, table
+from gaiad.intake.chat_routes import table as event_table
 from gaiad.intake.doors import UnixDoor
-from gaiad.intake.event_routes import COUNCIL, table
-from gaiad.intake.event_routes import table as event_table
 from gaiad.intake.exchange import error_body
 from gaiad.intake.sockets import listen_unix
 from gaiad.service.turn_runs import TurnRuns

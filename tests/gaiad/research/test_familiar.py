@@ -12,7 +12,7 @@ from gaiad.archive.archive import LocalArchive
 from gaiad.base.clock import SystemClock
 from gaiad.base.config import load_config
 from gaiad.base.ports import RequestContext
-from gaiad.research.familiar import familiar, history_need, telling, told_before
+from gaiad.research.familiar import asks_back, familiar, history_need, telling, told_before
 from gaiad.wire.schemas import Page
 from tests.makers.archives import OwnArchive
 
@@ -133,6 +133,39 @@ def test_everyday_words_tell_something_only_of_what_is_ours() -> None:
 
 def test_what_the_person_told_before_is_known_by_its_words_and_a_question_tells_nothing():
     said = ["Hello! My name is Oskar.", "Which colour suits a cat? I like cats."]
-    assert told_before("What is my name?", said)
+    assert told_before("What is my name?", said) == "My name is Oskar."
+    assert told_before("What did I buy yesterday?", ["I bought a lamp yesterday."]) == "I bought a lamp yesterday."
     assert not told_before("What is my name?", ["What is my name?"])
     assert not told_before("When is my dentist appointment?", said)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the name of my cat?",
+        "In which month is my trip?",
+        "Who is coming to my party?",
+        "Which flight am I on tomorrow?",
+        "Where do I keep the spare key?",
+        "Do I have a meeting today?",
+    ],
+)
+def test_a_question_about_ones_own_affairs_is_known_by_its_form(question: str) -> None:
+    assert asks_back(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is our galaxy called?",
+        "In what year was our planet formed?",
+        "What are my options for learning Spanish?",
+        "What is my BMI if I weigh 70 kg?",
+        "What do I have to do to become a pilot?",
+        "What did we learn from the Apollo missions?",
+        "How do I find my IP address?",
+        "Have we been to Mars?",
+    ],
+)
+def test_what_anybody_could_answer_is_no_question_about_ones_own_affairs(question: str) -> None:
+    assert not asks_back(question)

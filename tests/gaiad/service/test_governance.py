@@ -9,8 +9,7 @@ from gaiad.base.errors import BadInput, Conflict, Forbidden, NotFound, TokenBudg
 from gaiad.base.ids import short
 from gaiad.base.ports import RequestContext
 from gaiad.identity.files import IdentityFiles
-from gaiad.identity.rfc_signature import sign_rfc
-from gaiad.identity.signing import sign_file
+from gaiad.identity.signing import sign_file, sign_rfc
 from gaiad.identity.trust import open_identity
 from gaiad.ledger.audit_reading import verify_home
 from gaiad.service.governance import GovernanceService, fitting

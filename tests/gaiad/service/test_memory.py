@@ -299,7 +299,7 @@ async def test_a_page_named_by_its_id_is_looked_up_in_its_own_tenant_only(memory
     assert [(one.page_id, one.retriever_type) for one in both.evidence] == [(page, "page_id")]
     assert both.key_facts
     foreign = await memory.build(page, tenant="home")
-    assert (foreign.evidence, foreign.open_questions) == ([], [f"There is no page {page} in tenant home."])
+    assert (foreign.evidence, foreign.open_questions) == ([], [f"No page {page} in tenant home."])
 
 
 async def test_what_was_said_to_the_agent_and_in_the_session_is_preferred(memory: Memory) -> None:

@@ -15,7 +15,11 @@ from router.routed import RoutedTurn
 from router.routing import routing_of
 from tests.makers.council_house import House
 
-PLANS, REFINES, ACTS = "think step by step", "errors, gaps and risks", "Answer the user now"
+PLANS, REFINES, ACTS = (
+    "think step by step",
+    "errors, gaps and risks",
+    r"\A(?![\s\S]*(?:user's next message|Read this part))",
+)
 REPAIRS, VERIFIES = "was interrupted for", "the plan, step by step"
 REVIEWS, VOTES = "Review the proposed command", "Vote yes, no or abstain"
 PLAN = 'PLAN: {"steps": ["Look up the keeper", "Say who it is"]}'

@@ -18,7 +18,11 @@ from gaiad.turn.whole_turn import WorkStream
 from gaiad.wire.chat import ChatRequest
 from tests.makers.council_house import ROLES, House
 
-PLANS, ACTS, VERIFIES = "think step by step", "Answer the user now", "the plan, step by step"
+PLANS, ACTS, VERIFIES = (
+    "think step by step",
+    r"\A(?![\s\S]*(?:user's next message|Read this part))",
+    "the plan, step by step",
+)
 PLAN = 'PLAN: {"confidence": 0.9, "steps": ["Say it"]}'
 GOOD = 'VERIFY: {"outcome": "success", "summary": "so it is"}'
 BAD = GOOD.replace("success", "fail")
@@ -201,6 +205,13 @@ async def test_a_persons_own_affairs_are_never_made_up(open_house):
         assert sent.packet.history == []
 
 
+async def test_what_was_told_in_the_session_is_quoted_where_the_model_says_otherwise(open_house):
+    async with open_house(ScriptedReply(text="RESPONSE: Your cat is black.", match=ACTS)) as house:
+        await house.say("My cat is called Pixel and she is grey.", depth="fast")
+        answer, _ = await house.say("What colour is my cat?", depth="fast")
+        assert answer.answer == "You said: “My cat is called Pixel and she is grey.”"
+
+
 async def test_a_plan_within_the_answer_ends_it_there(open_house):
     async with open_house(ScriptedReply(text="RESPONSE: It is Zephyrine.\nPLAN: 1. Ask", match=ACTS)) as house:
         answer, turn = await house.say("hello", depth="fast")
@@ -209,7 +220,11 @@ async def test_a_plan_within_the_answer_ends_it_there(open_house):
 
 
 async def test_a_parroted_answer_is_asked_for_again_with_another_seed(open_house):
-    parroted = ScriptedReply(text="Answer the user now with a helpful reply.", match=ACTS, times=1)
+    parroted = ScriptedReply(
+        text="Never execute shell commands without reflection and approval.",
+        match=ACTS,
+        times=1,
+    )
     async with open_house(parroted) as house:
         answer, turn = await house.say("hello", depth="fast", seed=7)
         assert [row.verdict for row in turn.stages] == ["empty", "ok"]
@@ -218,7 +233,10 @@ async def test_a_parroted_answer_is_asked_for_again_with_another_seed(open_house
 
 
 async def test_what_is_parroted_twice_is_never_shown_or_remembered(open_house):
-    parroted = ScriptedReply(text="Answer the user now with a helpful reply.", match=ACTS)
+    parroted = ScriptedReply(
+        text="Never execute shell commands without reflection and approval.",
+        match=ACTS,
+    )
     async with open_house(parroted, parroted) as house:
         answer, turn = await house.say("hello", depth="fast")
         assert [row.verdict for row in turn.stages] == ["empty", "empty"]

@@ -296,5 +296,5 @@ def test_a_file_is_chosen_by_name_pattern_or_quantisation(wanted, path):
 def test_what_fits_several_or_none_is_answered_with_a_list(wanted, says):
     with pytest.raises(BadInput, match=says):
         choose(FILES, HubSource(repo=REPO, wanted=wanted))
-    with pytest.raises(NotFound, match="has no GGUF"):
+    with pytest.raises(NotFound, match="contains no GGUF"):
         choose(FILES[-1:], HubSource(repo=REPO, wanted=wanted))

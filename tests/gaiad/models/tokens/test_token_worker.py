@@ -186,7 +186,7 @@ def test_blame_is_for_one_request_until_its_file_has_several_and_ends_in_time():
     blame.refuse(asked("b"))
     for text in "bc":
         blame.record(asked(text), "crash")
-    with pytest.raises(BadInput, match=r"/m\.gguf: the tokenizer crashed on it repeatedly"):
+    with pytest.raises(BadInput, match=r"/m\.gguf: the tokenizer crashed on this file repeatedly"):
         blame.refuse(asked("innocent"))
     clock.now = BLAME_S + 1
     blame.refuse(asked("a"))
