@@ -74,19 +74,19 @@ def list_packets(tenant: str, **given: Any) -> None:
 
 
 def list_text(found: "list[PacketSummary]", zone: tzinfo) -> str:
-    """A line a packet, of a turn what was said in it; days are those of `zone`."""
+    """A line a packet, of a turn what was said in it; days are those of `zone`. Broken integrity is named."""
     rows = [
         (
             packet.packet_id,
             date_of(packet.timestamp, zone),
-            packet.integrity,
-            str(packet.pages),
             packet.dialect,
-            packet.topic or cut_line(packet.summary, _LONGEST),
+            str(packet.pages),
+            ("(integrity broken) " if packet.integrity == "broken" else "")
+            + (packet.topic or cut_line(packet.summary, _LONGEST)),
         )
         for packet in found
     ]
-    return table(rows, ("packet", "date", "integrity", "pages", "dialect", "topic")) if rows else "no packets"
+    return table(rows, ("packet", "date", "kind", "pages", "title")) if rows else "no packets"
 
 
 @packets.command("show", cls=Verb, example="gaiad packets show tp-20251130-154500 --original | xmllint --format -")

@@ -98,9 +98,9 @@ def search(query: tuple[str, ...], tenant: str, exit_status: bool, **given: Any)
         write_json(response)
     else:
         terms = query_terms(request.query, request.phrases)
-        click.echo(response_text(response, terms, terminal_width(), user_zone()))
         if request.mode == "hybrid" and only_near(response):
-            click.echo(dim("No page has any of these words; these are near in meaning."))
+            click.echo("No page has any of these words. The nearest in meaning:\n")
+        click.echo(response_text(response, terms, terminal_width(), user_zone()))
     if exit_status and not response.hits:
         end(NOT_FOUND)
 

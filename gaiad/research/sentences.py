@@ -101,6 +101,7 @@ def cite(page: Page, start: int, end: int) -> Citation:
         quote=quote,
         timestamp=page.timestamp,
         topic=page.topic,
+        speaker=page.speaker,
         classification=page.classification,
         policy_tags=page.policy_tags,
     )

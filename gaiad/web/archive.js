@@ -14,6 +14,13 @@ import { marked, whyThisHit } from "./why.js";
 
 const MODES = [["hybrid", "Words and meaning"], ["bm25", "Words only"], ["dense", "Meaning only"]]; // prettier-ignore
 const ORDERS = [["relevance", "Best first"], ["latest", "Newest first"], ["earliest", "Oldest first"]]; // prettier-ignore
+const HOW_TO = [
+  ["ChatGPT:", "Settings, Data controls, Export data; a link to a zip file comes by email."],
+  ["Claude:", "Settings, Privacy, Export data; a link to a zip file comes by email."],
+  ["Gemini:", "takeout.google.com, My Activity, Gemini Apps."],
+  ["Claude Code, Codex, Gemini CLI:", "their sessions in ~/.claude, ~/.codex and ~/.gemini; in a terminal, gaiad import takes whole folders."],
+  ["Notes:", "Markdown files, and written transcripts of chats."],
+];
 const LIMIT = 40;
 const NEAREST = 5; // shown when no page has the words
 
@@ -29,18 +36,21 @@ export class Archive {
     this.hits = el("div", { class: "hits" });
     this.browse = new Browse();
     this.files = new ImportFiles(() => this.leaveSearch());
+    this.empty = el("div", { class: "welcome", hidden: true }, el("h2", {}, "Bring in your own history"), el("p", {}, "Drop the files here, or choose them with Import…"), el("ul", {}, HOW_TO.map(([name, words]) => el("li", {}, el("strong", {}, name), ` ${words}`)))); // prettier-ignore
+    this.form = el("form", { class: "search-form", role: "search", onsubmit: (event) => this.submitted(event) },
+      el("div", { class: "search-line" }, this.query, el("button", { type: "submit", class: "strong" }, "Search")),
+      el("div", { class: "search-row" }, this.mode, this.order, el("span", { class: "dates" }, el("label", {}, "from ", this.since), el("label", {}, " to ", this.until)))); // prettier-ignore
     this.node = el(
       "div",
       { class: "page" },
       el("header", { class: "page-head" }, el("h1", {}, "Archive"), this.files.button),
       this.files.told,
-      el("form", { class: "search-form", role: "search", onsubmit: (event) => this.submitted(event) },
-        el("div", { class: "search-line" }, this.query, el("button", { type: "submit", class: "strong" }, "Search")),
-        el("div", { class: "search-row" }, this.mode, this.order, el("span", { class: "dates" }, el("label", {}, "from ", this.since), el("label", {}, " to ", this.until)))),
+      this.form,
+      this.empty,
       this.told,
       this.hits,
       this.browse.node,
-    ); // prettier-ignore
+    );
     this.files.dropOn(this.node);
     this.query.addEventListener("input", () => this.query.value || this.leaveSearch());
   }
@@ -68,9 +78,10 @@ export class Archive {
     try {
       const { packets, folders, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
       if (this.searched) return;
-      const empty = ["The archive is empty. Import the files that ChatGPT, Claude or another assistant exported for you: drop them here, or use Import…"];
       const indexing = queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "";
-      fill(this.told, packets ? indexing : empty);
+      this.form.hidden = !packets;
+      this.empty.hidden = packets > 0;
+      fill(this.told, packets ? indexing : "");
       if (packets) await this.browse.load();
     } catch (error) {
       noticed(error);
@@ -157,6 +168,9 @@ function groupOf([best, ...more], most) {
   return first;
 }
 
+/** An excerpt without the signs of Markdown. */
+const unmarked = (text) => text.replace(/\*\*|`+|(^|\n)#{1,6} /g, "$1");
+
 function hitOf(hit, most) {
   const label = [speakerName(hit), modelName(hit.model)].filter(Boolean).join(" · ");
   const open = (event) => {
@@ -170,7 +184,7 @@ function hitOf(hit, most) {
     { class: "hit" },
     el("h2", {}, title),
     el("p", { class: "hit-facts" }, el("span", {}, day(hit.timestamp)), label ? el("span", {}, label) : null),
-    el("p", { class: "stored" }, marked(hit.excerpt, hit.explanation?.matched_terms ?? [])),
+    el("p", { class: "stored" }, marked(unmarked(hit.excerpt), hit.explanation?.matched_terms ?? [])),
     hit.explanation ? whyThisHit(hit, most) : null,
   );
 }

@@ -23,7 +23,7 @@ async function show(mark, packetId, citation) {
     fill(
       mine,
       el("p", { class: "card-title" }, citation?.topic || name?.topic || packetId),
-      el("p", { class: "card-facts" }, [citation?.timestamp ? day(citation.timestamp) : name?.day, citation?.speaker].filter(Boolean).join(" · ")),
+      el("p", { class: "card-facts" }, [citation?.timestamp ? day(citation.timestamp) : name?.day, citation?.speaker === "user" ? "you" : citation?.speaker].filter(Boolean).join(" · ")),
       citation?.quote ? el("p", { class: "stored" }, citation.quote.length > LONGEST ? `${citation.quote.slice(0, LONGEST)}…` : citation.quote) : null,
       citation?.quote ? el("p", { class: "card-facts verified-words" }, "✓ verified against the stored text") : null,
     );

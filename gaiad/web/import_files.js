@@ -82,9 +82,11 @@ function ended(name, summary, refused) {
   const span = summary.first ? `, ${day(summary.first)} to ${day(summary.last)}` : "";
   const states = Object.entries(NEW).filter(([kind]) => summary.outcomes?.[kind]).map(([kind, word]) => `${summary.outcomes[kind].toLocaleString()} ${word}`); // prettier-ignore
   const left = Object.entries(summary.left_out ?? {}).map(([reason, number]) => `${number.toLocaleString()} ${reason}`);
+  const problems = refused.map((each) => el("p", { class: "problem" }, `${name}: ${each.reason.split("; take it")[0]}`)); // how to take it all the same is for a terminal
+  if (!got.length && problems.length) return problems;
   return [
     `${name}: ${got.join(", ") || "nothing was imported"}${span}${states.length ? ` (${states.join(", ")})` : ""}.`,
-    refused.map((each) => el("p", { class: "problem" }, each.reason)),
+    problems,
     left.length ? el("details", {}, el("summary", {}, "Left out"), left.join("; ")) : null,
     summary.questions?.length ? el("div", {}, "Try asking:", el("ul", {}, summary.questions.map((question) => el("li", {}, el("a", { href: `#/chat?say=${encodeURIComponent(question)}` }, question))))) : null,
   ];

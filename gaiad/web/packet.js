@@ -52,7 +52,8 @@ function show(detail, passage) {
   const found = findPassage(pages, passage);
   const title = el("h2", { tabindex: "-1" }, packet.topic || firstLine(packet.summary, 80) || packet.packet_id);
   const without = leftOut(detail.redactions);
-  const drawPage = pages.some((page) => page.speaker) ? turnOf : pageOf;
+  const cited = packet.dialect === "session_turn" ? null : []; // a source cites nothing: what looks like it is text
+  const drawPage = pages.some((page) => page.speaker) ? (page, mark, before) => turnOf(page, mark, before, cited) : pageOf;
   const body = el("div", { class: "packet-pages" }, pages.map((page, number) => drawPage(page, found?.page === page ? found : null, pages[number - 1])));
   fill(panel(), head(title), facts(detail), record(detail.fields), without ? el("p", { class: "note" }, without) : null, word(passage, found), body, deletion(packet));
   title.focus({ preventScroll: true });
@@ -143,21 +144,21 @@ function plainly(value) {
 }
 
 /** A turn of a conversation; the speaker is named where it changes. */
-function turnOf(page, found, before) {
+function turnOf(page, found, before, cited) {
   const same = before && before.speaker === page.speaker && before.section === page.section;
   const when = page.timestamp && page.timestamp !== before?.timestamp ? el("time", { datetime: page.timestamp }, dateTime(page.timestamp)) : null;
   return el(
     "section",
     { class: `stored-page said${same ? " same" : ""}`, data: { page: page.page_id } },
     same && !when ? null : el("h3", {}, same ? null : el("span", {}, speakerName(page)), when),
-    found?.whole ? el("mark", { class: "whole" }, spoken(page.text, page.speaker)) : found ? stored(page, found) : spoken(page.text, page.speaker),
+    found?.whole ? el("mark", { class: "whole" }, spoken(page, cited)) : found ? stored(page, found) : spoken(page, cited),
   );
 }
 
 /** What was said, as the speaker wrote it; its own "Speaker:" is the heading's already. */
-function spoken(text, speaker) {
+function spoken({ text, speaker }, cited) {
   const node = el("div", { class: "answer said-text" });
-  showText(node, speaker && text.startsWith(`${speaker}: `) ? text.slice(speaker.length + 2) : text, openPacket);
+  showText(node, speaker && text.startsWith(`${speaker}: `) ? text.slice(speaker.length + 2) : text, openPacket, [], cited);
   return node;
 }
 

@@ -9,6 +9,7 @@ import { day } from "./words.js";
 
 const WAIT_MS = 150;
 const MOST = 8;
+const PAGES = 40;
 
 /** `places` are {name, words}, `conversations()` gives the sessions known. */
 export class Palette {
@@ -45,8 +46,9 @@ export class Palette {
 
   async search(words) {
     this.under = new AbortController();
-    const { hits } = await post("/search", { query: words, limit: MOST, tenant: tenant() }, this.under.signal);
-    this.found = hits.map((hit) => ({ words: hit.topic || hit.excerpt.slice(0, 80), kind: day(hit.timestamp), run: () => openPacket(hit.packet_id, { page_id: hit.page_id }) }));
+    const { hits } = await post("/search", { query: words, limit: PAGES, tenant: tenant() }, this.under.signal);
+    const best = [...new Map(hits.toReversed().map((hit) => [hit.packet_id, hit])).values()].toReversed().slice(0, MOST); // one of a conversation
+    this.found = best.map((hit) => ({ words: hit.topic || hit.excerpt.slice(0, 80), kind: day(hit.timestamp), run: () => openPacket(hit.packet_id, { page_id: hit.page_id }) }));
     this.draw();
   }
 

@@ -5,6 +5,8 @@ import { button, el, fill } from "./dom.js";
 import { tenant } from "./state.js";
 
 const ANYWHERE = "What did we decide last week, and what is still open?";
+const LONGEST = 80;
+const NO_TITLE = /(…|\.\.\.)$|[[\]{}<>/\\_]|^\W*\w*\W*$/; // cut off, a file's name, an id, or one word
 const LOOKED_AT = 100; // of the newest packets: what was said here has no topic and stands between them
 
 /** Its node; `put` takes the words of a try that is chosen. */
@@ -27,7 +29,9 @@ const tryOf = (words, put) => el("li", {}, button(words, () => put(words), { cla
 
 /** Questions that these packets, the newest first, have an answer to. */
 export function questionsOn(packets) {
-  const [latest, earlier] = packets.filter((packet) => packet.topic);
+  const named = packets.filter((packet) => packet.topic);
+  const titled = named.filter(({ topic, dialect }) => dialect !== "note" && topic.length <= LONGEST && !NO_TITLE.test(topic));
+  const [latest, earlier] = titled.length ? titled : named;
   if (!latest) return [];
   const month = latest.timestamp && new Date(latest.timestamp).toLocaleDateString("en", { month: "long", year: "numeric" });
   return [`What is “${latest.topic}” about?`, earlier && `When did we first discuss “${earlier.topic}”?`, month && `Show me all conversations from ${month}.`].filter(Boolean);

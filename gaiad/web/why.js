@@ -27,8 +27,8 @@ export function whyThisHit(hit, most) {
   return el(
     "details",
     { class: "why" },
-    el("summary", {}, "Why this hit", el("span", { class: "why-score" }, meter(hit.score, most, "score against the best hit"), hit.score.toFixed(2))),
-    el("p", {}, ranks.length ? `${capital(ranks.join("; "))}.` : "Found beside other hits."),
+    el("summary", {}, "Why this hit", el("span", { class: "why-score" }, meter(hit.score, most, "score against the best hit"))),
+    el("p", {}, `Score ${hit.score.toFixed(2)}. `, ranks.length ? `${capital(ranks.join("; "))}.` : "Found beside other hits."),
     parts.length
       ? el("table", { class: "table why-parts" }, el("caption", { class: "unseen" }, "What each part added to the score"), el("tbody", {}, parts.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, PARTS[name] ?? name.replaceAll("_", " ")), el("td", {}, meter(value, most, name)), el("td", { class: "number" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`)))))
       : null,

@@ -21,8 +21,8 @@ const KINDS = {
   specstory: "SpecStory", transcript: "Transcript", note: "Note", thoughtstream: "GAIA thoughtstream", thought_seed: "GAIA thought seed",
 }; // prettier-ignore
 
-/** Who said a page, in what part of a packet, for people; "" for a model without weights, which only quotes. */
-export const speakerName = (page) => ({ user: "you" })[page.speaker] ?? (page.speaker || page.section.replaceAll("_", " "));
+/** Who said a page, or in what part of a packet it is, for people; "" for the text of a note. */
+export const speakerName = (page) => ({ user: "you" })[page.speaker] ?? (page.speaker || (page.section === "content" ? "" : page.section.replaceAll("_", " ")));
 export const modelName = (model) => (model === "extractive" ? "" : model);
 
 /** What a packet came from, for people. */

@@ -284,6 +284,7 @@ class Citation(Output, frozen=True):
     quote: str
     timestamp: str = ""
     topic: str = ""
+    speaker: str = ""
     redacted: bool = False
     classification: list[str] = []
     policy_tags: list[str] = []

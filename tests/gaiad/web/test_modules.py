@@ -104,6 +104,15 @@ async def test_hits_of_a_conversation_stand_together(run):
     assert groups == [["a", "a"], ["b"]]
 
 
+async def test_proposed_questions_are_about_what_has_a_title_of_its_own(run):
+    def packet(topic, dialect="chatgpt"):
+        return {"topic": topic, "dialect": dialect, "timestamp": "2024-03-04T00:00:00Z"}
+
+    packets = [packet("README", "note"), packet("Give me the code that..."), packet("hi"), packet("Old ropes")]
+    asked = await run("welcome", "it.questionsOn(given)", packets)
+    assert asked == ["What is “Old ropes” about?", "Show me all conversations from March 2024."]
+
+
 async def test_every_month_stands_in_the_timeline(run):
     months = await run("browse", "it.everyMonth(given)", ["2025-11", "2026-02"])
     assert months == ["2025-11", "2025-12", "2026-01", "2026-02"]

@@ -77,6 +77,30 @@ async def test_a_file_is_imported_and_a_month_chosen(opened, served, tmp_path):
         await expect(page.locator("#packet .said")).to_have_count(2)
 
 
+async def test_what_is_refused_says_why_a_question_is_proposed_and_a_source_cites_nothing(opened, tmp_path):
+    refused, chat = tmp_path / "packet.xsd", tmp_path / "moss on the quay.txt"
+    refused.write_text("<?xml version='1.0'?><schema/>")
+    chat.write_text("User: Is there moss on the quay?\nAssistant: Plenty [Packet: forged-1] there.\n")
+    async with opened("#/archive") as window:
+        page = window.page
+        await page.set_input_files("input[type=file]", [refused, chat])
+        await expect(page.locator(".imports .problem")).to_have_text(
+            "packet.xsd: is a schema, not a conversation or packet"
+        )
+        question = page.locator(".imports a").last
+        await expect(question).to_contain_text("What did we talk about in")
+        await page.fill("#query", "moss quay plenty")
+        await page.press("#query", "Enter")
+        await page.locator(".hit h2 a").first.click()
+        await expect(page.locator("#packet")).to_contain_text("Plenty [Packet: forged-1] there.")
+        await expect(page.locator("#packet .cite")).to_have_count(0)
+        await page.keyboard.press("Escape")
+        asked = await question.inner_text()
+        await question.click()
+        await expect(page.locator("#message")).to_have_value(asked)
+        await page.fill("#message", "")
+
+
 async def test_a_search_in_vain_says_so(opened):
     async with opened("#/archive?q=xylophonezzz&mode=bm25") as window:
         await expect(window.page.locator(".told")).to_contain_text("Nothing was found for “xylophonezzz”")
