@@ -1,6 +1,7 @@
 """Open WebUI, LibreChat, Chatbot UI, Grok, AI Studio, and the log of the llm command."""
 
 import sqlite3
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -140,3 +141,8 @@ async def test_the_llm_log_of_both_schemas(archive: LocalArchive, run_import: An
     ]
     assert [text for _, text in await said(archive, outcomes[1])] == ["Be brief.", "First?", "One.", "Second?", "Two."]
     assert await said(archive, outcomes[2]) == [("user", "Which knot?"), ("assistant", "A bowline.")]
+    with zipfile.ZipFile(tmp_path / "logs.zip", "w") as made:
+        made.write(old, "logs.db")
+        made.writestr("note.md", "# Rope")
+    (packed, _) = await run_import(tmp_path / "logs.zip")
+    assert (packed.outcome, "unpack it" in packed.reason) == ("failed", True)
