@@ -62,7 +62,7 @@ def main_reason(
     }
     surest = 1 - (1 - CRITERIA_FLOOR) * sum(criteria.values())
     lost = {why: likelihood * (1 - CRITERIA_FLOOR) * share for why, share in criteria.items()}
-    lost[f"another packet may as well hold the answer (likelihood {likelihood:.2f})"] = (1 - likelihood) * surest
+    lost[f"the quotes may not hold the answer (likelihood {likelihood:.2f})"] = (1 - likelihood) * surest
     lost[capped] = min(CAP, likelihood * surest) - confidence
     return max(lost, key=lambda why: lost[why])
 

@@ -43,7 +43,7 @@ def test_no_answer_has_no_confidence(status: str) -> None:
 @pytest.mark.parametrize(
     ("values", "taken", "reason"),
     [
-        ((1, 0.9, 1, 1, 0.43), 0.0, "another packet may as well hold the answer (likelihood 0.43)"),
+        ((1, 0.9, 1, 1, 0.43), 0.0, "the quotes may not hold the answer (likelihood 0.43)"),
         ((0.2, 0.9, 1, 1, 0.9), 0.0, "it leaves out words of the question (coverage 0.20)"),
         ((0.9, 0.2, 1, 1, 1), 0.0, "other pages say nearly as much (specificity 0.20)"),
         ((1, 1, 0, 1, 1), 0.0, "not all of it is of the time asked about (temporality 0.00)"),
