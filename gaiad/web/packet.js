@@ -154,10 +154,10 @@ function turnOf(page, found, before) {
   );
 }
 
-/** What was said, as the speaker wrote it; its own "Speaker:" is the heading's already. */
+/** What was said, as the speaker wrote it, no citation of gaiad's; its own "Speaker:" is the heading's already. */
 function spoken(text, speaker) {
   const node = el("div", { class: "answer said-text" });
-  showText(node, speaker && text.startsWith(`${speaker}: `) ? text.slice(speaker.length + 2) : text, openPacket);
+  showText(node, speaker && text.startsWith(`${speaker}: `) ? text.slice(speaker.length + 2) : text, openPacket, [], []);
   return node;
 }
 
