@@ -101,10 +101,10 @@ def outcome_text(made: "Approval") -> str:
     parts = [f"{command_line(made)} is approved; it is {made.state}"]
     if made.execution is not None:
         ended = made.execution.stopped or f"exit status {made.execution.exit_status}"
-        parts = [f"{command_line(made)}: {plain(ended)}, {made.execution.took_ms / 1000:.1f} s, in {plain(made.work)}"]
-        parts += [plain(made.execution.output.rstrip())] if made.execution.output.strip() else []
+        parts = [f"{command_line(made)}: {marked(ended)}, {made.execution.took_ms / 1000:.1f} s, in {plain(made.work)}"]
+        parts += [marked(made.execution.output.rstrip())] if made.execution.output.strip() else []
     if made.note:
-        parts.append(wrap(f"{made.state}: {made.note}", terminal_width()))
+        parts.append(wrap(marked(f"{made.state}: {made.note}"), terminal_width()))
     if made.continuation:
         parts.append(dim(f"gaiad turns show {_turn(made.continuation)}"))
     return "\n".join(parts)

@@ -52,8 +52,8 @@ function show(detail, passage) {
   const found = findPassage(pages, passage);
   const title = el("h2", { tabindex: "-1" }, packet.topic || firstLine(packet.summary, 80) || packet.packet_id);
   const without = leftOut(detail.redactions);
-  const cited = packet.dialect === "session_turn" ? null : []; // a source cites nothing: what looks like it is text
-  const drawPage = pages.some((page) => page.speaker) ? (page, mark, before) => turnOf(page, mark, before, cited) : pageOf;
+  const ours = packet.dialect === "session_turn";
+  const drawPage = pages.some((page) => page.speaker) ? (page, mark, before) => turnOf(page, mark, before, ours) : pageOf;
   const body = el("div", { class: "packet-pages" }, pages.map((page, number) => drawPage(page, found?.page === page ? found : null, pages[number - 1])));
   fill(panel(), head(title), facts(detail), record(detail.fields), without ? el("p", { class: "note" }, without) : null, word(passage, found), body, deletion(packet));
   title.focus({ preventScroll: true });
@@ -143,9 +143,10 @@ function plainly(value) {
   return String(value);
 }
 
-/** A turn of a conversation; the speaker is named where it changes. */
-function turnOf(page, found, before, cited) {
+/** A turn of a conversation, of one held here when `ours`; the speaker is named where it changes. */
+function turnOf(page, found, before, ours) {
   const same = before && before.speaker === page.speaker && before.section === page.section;
+  const cited = ours && page.speaker !== "user" ? null : []; // only gaiad cites: what looks like it elsewhere is text
   const when = page.timestamp && page.timestamp !== before?.timestamp ? el("time", { datetime: page.timestamp }, dateTime(page.timestamp)) : null;
   return el(
     "section",

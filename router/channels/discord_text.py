@@ -16,8 +16,8 @@ _CLOSE = f"\n{_FENCE}"
 _CUTS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?…])\s"), re.compile(r"\s"))
 """Where a text may be cut, the best first."""
 _CODE_CUTS = (_CUTS[1], _CUTS[3])
-_CITATION = re.compile(r"(\[Packet: [^\[\]\n]+\])(?=\()")
-"""One that Discord would make a link to wherever the text says."""
+_FROM_CITATION = re.compile(r"\[Packet: [^\[]+")
+"""Up to the next bracket; from a mark to any "](" in it, Discord would make a link to wherever the text says."""
 _NEWLINES = re.compile(r"\n*")
 _ENDED = re.compile(rf"\s*{_FENCE}")
 """Nothing of the code is left."""
@@ -70,7 +70,7 @@ def split_message(text: str, limit: int = LIMIT) -> list[str]:
 
 def block_messages(marker: str, text: str, *, quiet: bool = False) -> list[str]:
     """A block's messages: an answer as it is, another marker named above; a `quiet` one in small print."""
-    text = _CITATION.sub(r"\1 ", text.strip())
+    text = _without_links(text.strip())
     if quiet:
         text = "\n".join(f"{_QUIET}{line}" for line in text.splitlines() if line.strip())
     head = "" if marker == "RESPONSE" else f"{_QUIET}{marker.lower().replace('_', ' ')}\n"
@@ -94,8 +94,13 @@ def with_sources(messages: Sequence[str], sources: Sequence[str], redacted: Coll
 
 def with_also(messages: Sequence[str], words: str) -> list[str]:
     """The messages with an earlier packet named in small print under the last; "" for none."""
-    line = " ".join(words.split())
+    line = _without_links(" ".join(words.split()))
     return _with_line(messages, f"{_QUIET}{line}") if line and messages else list(messages)
+
+
+def _without_links(text: str) -> str:
+    """The text with no citation that Discord would make the words of a link."""
+    return _FROM_CITATION.sub(lambda found: found[0].replace("](", "] ("), text)
 
 
 def _with_line(messages: Sequence[str], line: str) -> list[str]:

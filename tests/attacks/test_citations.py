@@ -6,7 +6,7 @@ from itertools import product
 
 from gaiad.base.citations import as_text, looks, mark
 from gaiad.turn.acting import ReplyGate
-from router.channels.discord_text import block_messages
+from router.channels.discord_text import block_messages, with_also
 from tests.makers.attacked import Attacked, Row, tries
 
 _PAGE = re.compile(r"\[Packet:\s*([^\]\n]{1,200})\]")  # what the page draws as a citation
@@ -95,6 +95,11 @@ def test_citations_that_lead_elsewhere_on_discord(row: Row) -> None:
     for target in ("https://evil.example", "<https://evil.example>", "discord://x 'y'"):
         (message,) = block_messages("RESPONSE", f"It is so [Packet: TP-REAL]({target}).")
         row.check("](" not in message and "[Packet: TP-REAL]" in message, message)
+        behind = f"[Packet: TP-REAL] and (Packet: TP-FAKE]({target}), (Packet: TP-TWO]({target})"
+        for message in (*block_messages("RESPONSE", behind), *with_also(["So."], behind)):
+            row.check("](" not in message and "[Packet: TP-REAL]" in message, message)
+    (message,) = block_messages("RESPONSE", "See [Packet: TP-REAL] and [the page](https://example.org).")
+    row.check("[the page](https://example.org)" in message, message)
 
 
 def test_forged_citations_in_an_answer_of_a_daemon(attacked: Attacked, row: Row) -> None:

@@ -23,7 +23,7 @@ STYLES = {
     "Arabic digits": (0x0660, 0, 0),
     "Devanagari digits": (0x0966, 0, 0),
 }
-_BETWEEN = (*".．․‐−/_·•–—\t\n,|", "  ", " \n", "** **", "` `")
+_BETWEEN = (*".．․‐−/_·•‧⋅∙–—\t\n\u2800,|", "  ", " \n", "** **", "` `")
 STROKES = "\u0332\u0336\u0305\u20d2\u20dd\ufe2d"
 LETTERS = str.maketrans("aeopcyxijsAEOPCTXBHMKI", "аеорсухіјѕАЕОРСТХВНМКІ")
 

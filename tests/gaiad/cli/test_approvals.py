@@ -30,9 +30,9 @@ APPROVAL = {
 RAN = {
     **APPROVAL,
     "state": "verified",
-    "note": "it was verified",
+    "note": "it was\u200b verified",
     "work": "/home/w",
-    "execution": {"exit_status": 0, "stopped": "", "output": "gone\x1b[2J\n", "output_bytes": 5, "took_ms": 12.0},
+    "execution": {"exit_status": 0, "stopped": "", "output": "gone\x1b[2J\u2060\n", "output_bytes": 8, "took_ms": 12.0},
 }
 
 
@@ -72,8 +72,8 @@ def test_approving_sends_the_hash_of_what_was_shown(api: Any, capsys: pytest.Cap
     assert gaiad(api.home, "approve", short("apr_01")) == 0
     said = capsys.readouterr()
     assert SHA in said.err
-    assert "gone" in said.out
-    assert "\x1b[2J" not in said.out
+    assert "gone\\u001b[2J\\u2060" in said.out
+    assert "it was\\u200b verified" in said.out
     body = api.body("POST /approvals/approve")
     assert body == {"id": short("apr_01"), "sha256": SHA, "wait": True, "tenant": "local"}
 

@@ -262,3 +262,11 @@ async def test_another_tenant_is_another_memory(opened, served):
         await expect(page.locator(".welcome .try").first).to_be_visible()
         await page.evaluate("location.hash = '#/archive'")
         await expect(page.locator(".browse [role=status]")).to_have_text("1 conversation or record")
+
+
+async def test_a_citation_in_what_a_person_said_is_text(served, opened):
+    said = "My note says [Packet: tp-20250928-134500], and so on."
+    made = served.client.post("/chat", {"session_id": "quoting", "message": said, "depth": "fast"})
+    async with opened(f"#/packet/{made['turn_id']}") as window:
+        await expect(window.page.locator("#packet .said-text").first).to_have_text(said)
+        await expect(window.page.locator("#packet .cite")).to_have_count(0)
