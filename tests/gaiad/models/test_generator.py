@@ -191,11 +191,11 @@ async def test_a_person_goes_before_background_work_which_then_goes_on_where_it_
 async def test_the_heart_beats_with_a_real_token_beside_running_streams(open_generator, slow_llama):
     generator = await open_generator(slow_llama)
     async with asyncio.TaskGroup() as group:
-        stream = group.create_task(whole(generator, request("x", 300)))
+        stream = group.create_task(whole(generator, request("x", 1500)))
         beats = [await generator.beat(RequestContext()) for _ in range(5)]
         assert not stream.done()
     assert all(beat > 0 for beat in beats)
-    assert stream.result().tokens == 300
+    assert stream.result().tokens == 1500
 
 
 async def test_a_full_line_says_when_to_come_back(open_generator, slow_llama):

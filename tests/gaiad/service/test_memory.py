@@ -168,7 +168,7 @@ async def test_a_label_that_comes_too_late_is_refused_and_not_dropped(memory: Me
     await memory.ingest(sessionId="s", policyTags=["no-export"])
     more = [{"role": "user", "content": "It is windy."}]
     for turns in (TALK, [*TALK, *more]):
-        with pytest.raises(Conflict, match="kept without the label 'secret'"):
+        with pytest.raises(Conflict, match="stored without the label 'secret'"):
             await memory.ingest(sessionId="s", turns=turns, **labels)
     assert (await memory.archive.counts())["pages"] == 3
     alone = await memory.ingest(sessionId="s", turns=more, **labels)
