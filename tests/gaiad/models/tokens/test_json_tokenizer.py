@@ -130,7 +130,10 @@ def test_a_missing_file_and_a_damaged_neighbour_are_named(tmp_path, plain):
     ("source", "words"),
     [
         ("{% for %}", "not a Jinja"),
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "did not finish within|of processor time"),
+        (
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+            "did not finish within|of processor time",
+        ),
     ],
 )
 def test_a_bad_template_is_refused_when_it_is_opened(tmp_path, source, words):
