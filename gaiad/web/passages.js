@@ -12,7 +12,7 @@ const LEAST_SHARED = 0.34;
  * {page, start, end, exact} in `pages` for a passage, or null; `whole` when it is a page without a place in it.
  *
  * `passage` is {page_id, start, end, quote} (characters of a page, from a citation), {page_id} alone, or {said}: the text before
- * a citation, of which a quoted part is looked for first.
+ * a citation, of which a quoted part is looked for first; with `instead`, the passage for a text that says nothing of its own.
  */
 export function findPassage(pages, passage) {
   if (!passage) return null;
@@ -24,7 +24,7 @@ export function findPassage(pages, passage) {
     return { page: named, start, end: start + characters.slice(passage.start, passage.end).join("").length, exact: true };
   }
   if (named) return { page: named, start: 0, end: named.text.length, exact: true, whole: true };
-  return passage.said ? ofSaid(pages, passage.said) : null;
+  return (passage.said ? ofSaid(pages, passage.said) : null) ?? findPassage(pages, passage.instead);
 }
 
 function ofSaid(pages, said) {

@@ -151,10 +151,11 @@ function inline(text, context) {
 /** A numbered mark; the number is the packet's in this answer. */
 function citation(packetId, before, { onCite, cited, marks }) {
   if (!marks.has(packetId)) marks.set(packetId, marks.size + 1);
-  const exact = citationOf(before, cited.filter((one) => one.packet_id === packetId)); // prettier-ignore
+  const own = cited.filter((one) => one.packet_id === packetId);
+  const exact = citationOf(before, own);
   const mark = el(
     "button",
-    { type: "button", class: "cite", "aria-label": `Source ${marks.get(packetId)}: packet ${packetId}, open it at this passage`, data: { packet: packetId }, onclick: () => onCite(packetId, exact ?? { said: before }) },
+    { type: "button", class: "cite", "aria-label": `Source ${marks.get(packetId)}: packet ${packetId}, open it at this passage`, data: { packet: packetId }, onclick: () => onCite(packetId, exact ?? { said: before, instead: own[0] }) },
     String(marks.get(packetId)),
   );
   return withCard(mark, packetId, exact);

@@ -62,6 +62,8 @@ async def test_a_passage_is_found_by_its_characters_its_words_or_its_nearest_sen
         "p1", "The lantern on the pier is lit at dusk.", False,
     ]  # fmt: skip
     assert await found(run, {"said": "Quite another matter altogether, this "}) is None
+    headline = {"said": "First discussed in ", "instead": {"page_id": "p2", "start": 31, "end": 44}}
+    assert await found(run, headline) == ["p2", "Naïve 😀 signs", True]
     assert await found(run, None) is None
 
 
