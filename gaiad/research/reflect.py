@@ -138,7 +138,7 @@ HALF_LEFT_OUT = 0.45
 STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
 TENTH, USUAL_TENTH = 9, 0.7
 # Of units, by `scoring.confidence_of`: from where they answer, and below which nothing found is about the question.
-LIKELY, NEAR_MISS = 0.29, 0.13
+LIKELY, NEAR_MISS = 0.29, 0.03
 # A question with this share of its weight in words that are nowhere in the archive is about something else.
 MOSTLY_FOREIGN = 0.6
 
@@ -196,7 +196,7 @@ def evaluate_sufficiency(
     relevant = (evidence_strength >= RELEVANT or paraphrase or not terms) and not strangers(parameters, terms)
     return ReflectionResult(
         is_sufficient=enough,
-        is_relevant=relevant and not other,
+        is_relevant=relevant,
         confidence=combine(coverage, specificity, temporality, completeness),
         missing_aspects=tuple(dict.fromkeys(missing)),
         refinement_suggestions=_suggestions(parameters, terms, selected, enough, temporality),
@@ -221,8 +221,8 @@ def judge_units(
     near = max(item.semantic for item in selected)
     other = somebody_elses(parameters, selected, found)
     foreign = foreign_share(terms) > MOSTLY_FOREIGN and near < SAME_MEANING
-    known = not other and not foreign and not strangers(parameters, terms)
-    whole = _left_out(terms, selected, near) < HALF_LEFT_OUT
+    known = not foreign and not strangers(parameters, terms)
+    whole = not other and _left_out(terms, selected, near) < HALF_LEFT_OUT
     paraphrase = near >= SAME_MEANING and _coverage(parameters, terms, selected) <= NO_WORDS
     relevant = known and (confidence >= LIKELY or paraphrase)
     more = judged.refinement_suggestions
@@ -238,9 +238,10 @@ def judge_units(
     )
 
 
-def near_miss(terms: Sequence[Term], confidence: float) -> bool:
-    """Whether units that do not answer are worth telling: they are about most of what is asked."""
-    return confidence >= NEAR_MISS and foreign_share(terms) <= HALF_LEFT_OUT
+def near_miss(parameters: SearchParameters, terms: Sequence[Term], confidence: float) -> bool:
+    """Whether units that do not answer are worth telling: they are about some of what is asked."""
+    alien = foreign_share(terms) > MOSTLY_FOREIGN or strangers(parameters, terms)
+    return confidence >= NEAR_MISS and not alien
 
 
 def _left_out(terms: Sequence[Term], selected: Sequence[Evidence], near: float) -> float:

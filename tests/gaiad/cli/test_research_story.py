@@ -82,7 +82,7 @@ async def test_the_story_says_how_the_question_was_read(runs: KeptRuns) -> None:
     ) in story
 
 
-async def test_a_run_without_an_end_says_nothing_of_it(runs: KeptRuns) -> None:
+async def test_a_run_that_failed_says_why(runs: KeptRuns) -> None:
     archive = OnePacket()
     archive.broken = True
     story = await told(runs, archive, "List packets before November 14, 2025")

@@ -86,6 +86,6 @@ async def ask(question: str) -> Any:
 async def test_the_answer_says_who_speaks_of_it() -> None:
     found = await ask("What huge trout did Otto catch?")
     assert found.status == "SUCCESS"
-    refused = await ask("What huge trout did Vera catch?")
-    assert refused.status == "NOT_FOUND"
-    assert "this of Vera; Otto speaks of it" in refused.missing_aspects
+    doubted = await ask("What huge trout did Vera catch?")
+    assert doubted.status == "PARTIAL"
+    assert "this of Vera; Otto speaks of it" in doubted.missing_aspects
