@@ -41,7 +41,7 @@ def talk():
         return [{"speaker": names[n % 2], "dia_id": f"D{number}:{n + 1}", "text": text} for n, text in enumerate(said)]
 
     questions = [
-        ("What did Otto catch at the lake?", ["D1:2"], 4),
+        ("Who caught a trout at the lake?", ["D1:2"], 4),
         ("Where did Vera's sister move?", ["D2:1"], 1),
         ("What was said of trout and of Lisbon?", ["D1:2", "D2:1"], 1),
         ("What did Vera catch at the lake?", ["D1:2"], 5),
