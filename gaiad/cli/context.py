@@ -141,6 +141,55 @@ def rollback(component: str, version: int, tenant: str) -> None:
     print_result(made, f"{plain(component)} is at version {made['version']}, with the state of version {version}")
 
 
+@context.command("checkpoints", cls=Verb, example="gaiad context checkpoints --make")
+@click.option("--make", is_flag=True, help="Make one now, then list.")
+@_limit
+@tenant_option
+def checkpoints(make: bool, limit: int, tenant: str) -> None:
+    """List recovery points, newest first."""
+    if make:
+        with invocation().client() as client:
+            client.post("/context/checkpoints", {"tenant": tenant})
+    found = ask("/context/checkpoints", limit=min(limit, 100), tenant=tenant)
+    rows = [
+        (one["checkpoint_id"], one["created_at"], str(one["iteration"]), str(one["components"]), size(one["bytes"]),
+         one["damaged"][0] if one["damaged"] else one["reason"])
+        for one in found["checkpoints"]
+    ]  # fmt: skip
+    heads = ("checkpoint", "made (UTC)", "iteration", "states", "size", "why")
+    print_result(found, table(rows, heads) if rows else "no checkpoint has been made yet")
+
+
+@context.command("recovery", cls=Verb, example="gaiad context recovery | jq '.active_tasks'")
+@click.argument("checkpoint", default="", metavar="[ID]")
+@tenant_option
+def recovery(checkpoint: str, tenant: str) -> None:
+    """Show what to resume after a crash, as JSON.
+
+    From the newest checkpoint that is whole, or the one named. Damaged ones are passed over and named.
+    """
+    found = ask("/context/recovery", checkpoint_id=checkpoint, tenant=tenant)
+    print_result(found, _indented(found))
+
+
+@context.command("restore", cls=Verb, example="gaiad context restore CHECKPOINT")
+@click.argument("checkpoint", default="", metavar="[ID]")
+@tenant_option
+def restore(checkpoint: str, tenant: str) -> None:
+    """Go back to a checkpoint's states; later ones are kept.
+
+    Each becomes a new version. Before that a checkpoint of the present states is made.
+    """
+    with invocation().client() as client:
+        found = client.post("/context/restore", {"checkpoint_id": checkpoint, "tenant": tenant})
+    lines = [f"passed over {one['checkpoint_id']}: {one['problem']}" for one in found["passed_over"]]
+    changed = (
+        ", ".join(f"{name} (version {version})" for name, version in found["restored"].items()) or "nothing differed"
+    )
+    lines += [f"restored {found['checkpoint_id']}: {changed}", f"the states before are in {found['before']}"]
+    print_result(found, plain("\n".join(lines)))
+
+
 @context.command("feedback", cls=Verb, example="gaiad context feedback --agent generation")
 @click.option("--iteration", default="latest", show_default=True, metavar="N", help="A number, or latest.")
 @_agent

@@ -121,7 +121,7 @@ def insert_record(
     assert number is not None
     version = 0
     if new.state is not None:
-        version = _add_version(connection, new.component, new.at_ms, number, new.state.sha256)
+        version = add_version(connection, new.component, new.at_ms, number, new.state.sha256)
     return number, _acknowledged(new, record_id, iteration, version)
 
 
@@ -149,9 +149,10 @@ def current_iteration(connection: sqlite3.Connection) -> int:
 # ----------------------------------------------------------------------------------------------------------- versions
 
 
-def _add_version(
+def add_version(
     connection: sqlite3.Connection, component: str, at_ms: int, record: int, sha256: str, restored_from: int = 0
 ) -> int:
+    """Make a body the current state of a component; its version."""
     (version,) = connection.execute(
         "INSERT INTO context_components VALUES (?, 1)"
         " ON CONFLICT (component) DO UPDATE SET version = version + 1 RETURNING version",
@@ -181,7 +182,7 @@ def roll_back(connection: sqlite3.Connection, component: str, version: int, now_
     if newest == (version,):
         raise Conflict(f"version {version} of {component} is the current one already")
     record, sha256 = row
-    made = _add_version(connection, component, now_ms, record, sha256, restored_from=version)
+    made = add_version(connection, component, now_ms, record, sha256, restored_from=version)
     return versions(connection, component, 1, made + 1)[0]
 
 

@@ -6,27 +6,35 @@ Every call stays inside `call.tenant`. What is stored is durable, and checked, w
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gaiad.base.clock import Clock, to_epoch_ms
-from gaiad.base.errors import BadInput, NotFound
+from gaiad.base.errors import BadInput, Forbidden, NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.base.ports import Embedder, RequestContext
-from gaiad.context import aggregates, hypotheses, reading, records, retrieval, similar
-from gaiad.context.bodies import write_file
+from gaiad.context import aggregates, checkpoints, continuations, hypotheses, reading, records, retrieval, similar
+from gaiad.context.bodies import body_of, write_file
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import (
     Acknowledgement,
+    AgentOutput,
+    CheckpointRow,
     ContextRecord,
+    Continuation,
+    ContinuationRequest,
+    ContinuationStorage,
+    ContinuedState,
     FeedbackContent,
     FeedbackData,
     Lineage,
+    PassedOver,
     RecordKind,
     RecordQuery,
     RecordRow,
+    RecoveryState,
     RetrievedState,
     ReviewQuery,
     SimilarQuery,
@@ -65,7 +73,7 @@ class ContextStore:
     async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
         """Store a state, output or review; the same record again is acknowledged as a duplicate.
 
-        Raises BadInput, Unavailable.
+        Raises BadInput, Unavailable, Forbidden for an output with a continuation token that is not its task's.
         """
         new, counted = records.describe(record), aggregates.counted(record)
         record_id, now_ms = self._ids.make(_PREFIX[new.kind]), to_epoch_ms(self._clock.now())
@@ -74,13 +82,45 @@ class ContextStore:
             if body.place == "file":
                 await asyncio.to_thread(write_file, folder, body)
 
+        token = record.state_data.continuation_token if isinstance(record, AgentOutput) else None
+
         def insert(connection: sqlite3.Connection) -> Acknowledgement:
+            if token is not None:
+                continuations.check_token(connection, call.tenant, new.task_id, token)
             number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
             if not acknowledged.duplicate:
                 aggregates.count(connection, new, counted, number, acknowledged.iteration)
             return acknowledged
 
         return await self._databases.write(call.tenant, insert)
+
+    async def checkpoint(self, reason: str, configuration: Mapping[str, Any], call: RequestContext) -> CheckpointRow:
+        """A recovery point of every state as it is now, verified. Raises Unavailable."""
+        name, now_ms = self._ids.make("ckpt"), to_epoch_ms(self._clock.now())
+        make = partial(
+            checkpoints.make_manifest, checkpoint_id=name, now_ms=now_ms, reason=reason, configuration=configuration
+        )
+        manifest = await self._read(call, lambda c, folder: make(c, folder), None)
+        if manifest is None:
+            raise NotFound(f"tenant {call.tenant!r} holds nothing yet")
+        return await self._databases.write(call.tenant, partial(checkpoints.add_checkpoint, manifest=manifest))
+
+    async def restore(self, checkpoint_id: str, call: RequestContext) -> tuple[str, dict[str, int], list[PassedOver]]:
+        """Make the states of a checkpoint the current ones; see `checkpoints.restore`. Raises NotFound, Conflict."""
+        folder, now_ms = self._databases.folder(call.tenant), to_epoch_ms(self._clock.now())
+        work = partial(checkpoints.restore, folder=folder, checkpoint_id=checkpoint_id, now_ms=now_ms)
+        return await self._databases.write(call.tenant, work)
+
+    async def store_continuation(self, wanted: ContinuationStorage, call: RequestContext) -> Continuation:
+        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable."""
+        body, folder = body_of(wanted.partial_state), self._databases.folder(call.tenant)
+        if body.place == "file":
+            await asyncio.to_thread(write_file, folder, body)
+        name, now_ms = self._ids.make(), to_epoch_ms(self._clock.now())
+        work = partial(
+            continuations.store_continuation, tenant=call.tenant, wanted=wanted, body=body, name=name, now_ms=now_ms
+        )
+        return await self._databases.write(call.tenant, work)
 
     async def roll_back(self, component: str, version: int, call: RequestContext) -> StateVersion:
         """Make an earlier version the current one. Raises NotFound, Conflict."""
@@ -120,6 +160,31 @@ class ContextStore:
             request_type=query.request_type, timestamp_range=("", ""), content=StateContent(), complete=True
         )
         return await self._read(call, read, nothing)
+
+    async def checkpoints(self, limit: int, call: RequestContext) -> list[CheckpointRow]:
+        """The last ones, newest first."""
+        return await self._read(call, lambda c, _: checkpoints.list_checkpoints(c, limit), [])
+
+    async def unsaved(self, call: RequestContext) -> bool:
+        """Whether something was stored since the newest checkpoint."""
+        return not await self._read(call, lambda c, _: checkpoints.newest_covers(c), True)
+
+    async def recovery(self, checkpoint_id: str, call: RequestContext) -> RecoveryState:
+        """From the newest checkpoint that is whole, or the one named. Raises NotFound, Conflict."""
+        found = await self._read(call, lambda c, folder: checkpoints.recover(c, folder, checkpoint_id), None)
+        if found is None:
+            raise NotFound("no checkpoint has been made yet")
+        return found
+
+    async def continued(self, wanted: ContinuationRequest, call: RequestContext) -> ContinuedState:
+        """What a token stands for. Raises Forbidden for one that is foreign, altered, expired or stale."""
+        now_ms, token = to_epoch_ms(self._clock.now()), wanted.continuation_token
+        found = await self._read(
+            call, lambda c, folder: continuations.continued(c, folder, call.tenant, wanted.task_id, token, now_ms), None
+        )
+        if found is None:
+            raise Forbidden(f"tenant {call.tenant} holds nothing that a token could stand for")
+        return found
 
     async def feedback(self, query: ReviewQuery, call: RequestContext) -> FeedbackData:
         """Of a review. Raises NotFound, DamagedBody."""

@@ -9,8 +9,11 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+import gaiad
 from gaiad.archive.archive import LocalArchive
 from gaiad.base.clock import Clock, SystemClock
 from gaiad.base.config import Config, EmbedderConfig, assign
@@ -172,7 +175,8 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     thinker_of, limit_s = thinking_with(pool, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
-    context = ContextService(ContextStore(databases, clock, embedder), ground.metrics)
+    store = ContextStore(databases, clock, embedder)
+    context = ContextService(store, ground.metrics, databases.tenants, lambda: _for_checkpoints(config))
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
@@ -183,6 +187,10 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
         databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
     )
     return parts, trouble
+
+
+def _for_checkpoints(config: Config) -> dict[str, Any]:
+    return {"gaiad": gaiad.__version__, **msgspec.to_builtins({"roles": config.roles, "context": config.context})}
 
 
 def _condition(ground: StartContext, parts: _Parts) -> Condition:
@@ -291,4 +299,6 @@ async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
     forget = parts.convened.forgetting(lambda: service.config.council.keep_heartbeats_days)
     at, zone = config.schedule.sweep_at, config.user.timezone
     ground.schedule.daily("heartbeats", at, zone, forget, at_start=True)
+    if config.context.checkpoint_s:
+        ground.schedule.every("checkpoints", config.context.checkpoint_s, parts.context.checkpoint_all)
     ground.schedule.daily("research runs", at, zone, parts.research.prune, at_start=True)

@@ -9,10 +9,14 @@ from gaiad.base.ports import RequestContext
 from gaiad.intake.exchange import Exchange, Handler, Reply, Route, asks
 from gaiad.wire.context import (
     AgentOutput,
+    CheckpointRequest,
     ContextRecord,
+    ContinuationRequest,
+    ContinuationStorage,
     MetaReviewStorage,
     RecordKind,
     RecordQuery,
+    RestoreRequest,
     ReviewQuery,
     RollbackRequest,
     SimilarQuery,
@@ -37,6 +41,20 @@ class VersionQuery(Input, frozen=True):
     tenant: str = DEFAULT_TENANT
     component: str = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
+
+
+class CheckpointQuery(Input, frozen=True):
+    """The last `limit`."""
+
+    tenant: str = DEFAULT_TENANT
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20
+
+
+class RecoveryQuery(Input, frozen=True):
+    """From this checkpoint or the one before it that is whole; "" is the newest."""
+
+    tenant: str = DEFAULT_TENANT
+    checkpoint_id: str = ""
 
 
 def _query(exchange: Exchange, kind: type[T]) -> tuple[T, RequestContext]:
@@ -101,6 +119,28 @@ async def versions(exchange: Exchange) -> Reply:
     return {"versions": await store.versions(query.component, query.limit, call)}
 
 
+async def checkpoints(exchange: Exchange) -> Reply:
+    query, call = _query(exchange, CheckpointQuery)
+    return {"checkpoints": await exchange.service.context.store.checkpoints(query.limit, call)}
+
+
+async def recovery(exchange: Exchange) -> Reply:
+    query, call = _query(exchange, RecoveryQuery)
+    return await exchange.service.context.store.recovery(query.checkpoint_id, call)
+
+
+async def keep_continuation(exchange: Exchange) -> Reply:
+    _, call = _query(exchange, TenantQuery)
+    return await exchange.service.context.store.store_continuation(await exchange.body(ContinuationStorage), call)
+
+
+async def resume(exchange: Exchange) -> Reply:
+    _, call = _query(exchange, TenantQuery)
+    return await exchange.service.context.store.continued(await exchange.body(ContinuationRequest), call)
+
+
+make_checkpoint = asks(CheckpointRequest, lambda s, b, c: s.context.checkpoint(b.reason, c))
+restore = asks(RestoreRequest, lambda s, b, c: s.context.restore(b.checkpoint_id, c))
 roll_back = asks(RollbackRequest, lambda s, b, c: s.context.roll_back(b, c))
 
 
@@ -110,6 +150,12 @@ def table() -> list[Route]:
         Route("POST", "/context/outputs", _stores(AgentOutput), beside=True),
         Route("POST", "/context/reviews", _stores(MetaReviewStorage), beside=True),
         Route("POST", "/context/rollback", roll_back, beside=True),
+        Route("POST", "/context/checkpoints", make_checkpoint, timed=False, beside=True),
+        Route("POST", "/context/restore", restore, timed=False, beside=True),
+        Route("POST", "/context/continuations", keep_continuation, beside=True),
+        Route("POST", "/context/continuations/resume", resume, beside=True),
+        Route("GET", "/context/checkpoints", checkpoints, beside=True),
+        Route("GET", "/context/recovery", recovery, timed=False, beside=True),
         Route("GET", "/context/state", state, beside=True),
         Route("GET", "/context/states", _lists("state"), beside=True),
         Route("GET", "/context/outputs", _lists("output"), beside=True),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gaiad.base.errors import BadInput, NotFound
+from gaiad.base.errors import BadInput, Forbidden, NotFound
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.cli.main import program, run
 from gaiad.context.bodies import ROW_BYTES
@@ -129,3 +129,68 @@ def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
         client.close()
         process.terminate()
         process.wait(60)
+
+
+def test_a_failure_in_the_middle_of_an_iteration_repeats_only_what_was_in_flight(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The seed's first scenario."""
+    home = tmp_path / "h"
+    process, client = start(home)
+    tasks = [{"task_id": f"rank-{number}"} for number in range(6)]
+    client.post("/context/outputs", output_body("generate-1", own={"step": 3}))
+    update = state_body(update_type="critical", checkpoint_data={"in_flight_tasks": tasks, "recovery_metadata": {}})
+    made = client.post("/context/state", update)["checkpoint_id"]
+    for task in tasks[:4]:
+        client.post("/context/outputs", output_body(task["task_id"], "ranking"))
+    token = client.post(
+        "/context/continuations", {"agent_type": "ranking", "task_id": "rank-4", "partial_state": {"pair": 7}}
+    )["continuation_token"]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    client.close()
+    process, client = start(home)
+    try:
+        recovery = client.get("/context/recovery")
+        assert recovery["checkpoint_id"] == made
+        assert [task["task_id"] for task in recovery["active_tasks"]] == ["rank-4", "rank-5"]
+        assert recovery["resume_points"]["agent:generation"] == {"step": 3}
+        wanted = {"task_id": "rank-4", "continuation_token": token}
+        assert client.post("/context/continuations/resume", wanted)["partial_state"] == {"pair": 7}
+        with pytest.raises(Forbidden):
+            client.post("/context/continuations/resume?tenant=other", wanted)
+        for arguments, words in (
+            (["checkpoints", "--make"], made),
+            (["recovery"], "rank-5"),
+            (["restore"], "restored"),
+        ):
+            assert run(program, "gaiad", ["context", *arguments, "--home", str(home)]) == 0
+            assert words in capsys.readouterr().out
+    finally:
+        client.close()
+        process.terminate()
+        process.wait(60)
+
+
+def test_feedback_of_one_iteration_reaches_the_next(daemon: BenchDaemon) -> None:
+    """The seed's second scenario."""
+    query = "?tenant=loop"
+    daemon.client.post(f"/context/reviews{query}", review_body(3, advice={"generation": "vary the sites"}))
+    found = daemon.client.get("/context/feedback?tenant=loop&iteration=latest&agent_type=generation")
+    assert found["feedback_content"]["agent_specific"] == {"generation": ["vary the sites"]}
+    assert daemon.client.post(f"/context/outputs{query}", output_body())["iteration"] == 4
+
+
+def test_ten_iterations_of_an_agent_show_its_best_strategy(daemon: BenchDaemon) -> None:
+    """The seed's third scenario."""
+    for iteration in range(1, 11):
+        for strategy, confidence in (("combine", 0.4 + iteration * 0.05), ("simplify", 0.5)):
+            body = output_body(
+                f"{strategy}-{iteration}", "evolution", metadata={"strategy": strategy}, confidence=confidence
+            )
+            daemon.client.post("/context/outputs?tenant=ten", body)
+        daemon.client.post("/context/reviews?tenant=ten", review_body(iteration))
+    found = daemon.client.get("/context/trends?tenant=ten&iterations=10&agent_type=evolution")
+    best = found["effectiveness"][0]
+    assert (best["strategy"], best["outputs"], best["improvement"]) == ("combine", 10, 0.05)
+    assert found["effectiveness"][1]["improvement"] == 0

@@ -462,6 +462,27 @@ CREATE TABLE context_vectors (                         -- of the summaries of st
     PRIMARY KEY (fingerprint, record)
 ) WITHOUT ROWID;
 
+CREATE TABLE context_checkpoints (
+    number INTEGER PRIMARY KEY,
+    id     TEXT NOT NULL UNIQUE,
+    sha256 TEXT NOT NULL,
+    body   BLOB NOT NULL                               -- the manifest's JSON
+);
+CREATE TABLE context_continuations (
+    number     INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    agent      TEXT NOT NULL,
+    task_id    TEXT NOT NULL,
+    stored_ms  INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    sha256     TEXT NOT NULL REFERENCES context_bodies (sha256)
+);
+CREATE INDEX context_continuations_by_task ON context_continuations (agent, task_id, number);
+CREATE TABLE context_keys (                            -- what tokens are signed with: this tenant's alone
+    name  TEXT PRIMARY KEY,
+    value BLOB NOT NULL
+) WITHOUT ROWID;
+
 -- -------------------------------------------------------------------------------------------------- gaiad/store
 
 CREATE TABLE jobs (
