@@ -97,7 +97,7 @@ class EventStream:
         await self._queue.join()
 
     async def read(self, name: str, work: Coroutine[Any, Any, None]) -> AsyncGenerator[NamedEvent, None]:
-        """The events of `work`, then the error it raised. Closing this early cancels the work and waits for it."""
+        """The events of `work`, then its error. Closing this early cancels the work and awaits it."""
         async with TaskGroup("events") as tasks:
             tasks.start(name, self._run(name, work))
             while (event := await self._queue.get()) is not None:

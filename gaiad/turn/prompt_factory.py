@@ -177,7 +177,7 @@ class PromptFactory:
         return await build(wanted, model.tokenizer, self.compressor(names, unasked), call, self.counter)
 
     async def judgement(self, ask: Ask, call: RequestContext) -> tuple[Built, PooledModel]:
-        """The packet in which a role is asked for its word. Raises BadInput, NotFound, TokenBudgetError."""
+        """The packet that asks a role for its word beside a turn. Raises BadInput, NotFound, TokenBudgetError."""
         self.refresh()
         registry, model = self.registry, self.model_of(ask.role)
         names = Names(ask.session_id, ask.turn_id, self.ids.make("cog"))
