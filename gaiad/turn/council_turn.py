@@ -173,7 +173,7 @@ class CouncilTurn:
         return turn_state.also is not None
 
     def _end(self, end: End) -> None:
-        """Raises when there is nothing to be said but that it could not be done; what was shown in part is withdrawn."""
+        """Raises when there is nothing to be said but that it could not be done; a partial answer is withdrawn."""
         self._turn_state.ended(structs.replace(end, reduced_quorum=end.reduced_quorum or self._recorder.reduced()))
         if end.ending != "refused":
             return
