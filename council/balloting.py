@@ -114,7 +114,7 @@ class Balloting:
 
         `subject` is gaiad's own sentence; what others wrote, and is voted on, is `work`. `audited` goes into the
         PROPOSAL's row of the audit, which keeps the words of governance alone.
-        `tenant` is whose log it stands in, `proposer` a role or `person`. Without a quorum nobody is asked, and the
+        `tenant` is whose log it is in, `proposer` a role or `person`. Without a quorum nobody is asked, and the
         decision says so. Late ballots are posted afterwards and not counted. Raises Cancelled and DeadlineExceeded when
         there is no time for a round (the PROPOSAL is withdrawn), BadInput and Unavailable when it cannot be recorded.
         """

@@ -97,7 +97,7 @@ class VotingRound:
         self._roles = frozenset(seat.role for seat in seats)
 
     def cast(self, role: str, form: BallotForm, now: float) -> CastBallot:
-        """Record a ballot; a role's first one stands if it is in time. Raises BadInput for a role without a seat."""
+        """Record a ballot; a role's first one counts if it is in time. Raises BadInput for a role without a seat."""
         if role not in self._roles:
             known = ", ".join(sorted(self._roles))
             raise BadInput(f"ballot of {role!r}: no such role has a seat; seats: {known}")

@@ -73,7 +73,7 @@ def choose_depth(table: DepthTable, situation: Situation) -> DepthChoice:
 
 
 def presence(writers: int, quorum_roles: int) -> Presence:
-    """How the number of active roles that can write and vote stands to the quorum."""
+    """How the number of active roles that can write and vote compares with the quorum."""
     return "whole" if writers >= quorum_roles else "reduced" if writers else "none"
 
 
@@ -129,7 +129,7 @@ def _action(message: str, words: AskingWords) -> str:
 
 @cache
 def _any_of(entries: Iterable[str]) -> re.Pattern[str]:
-    """Any of the words, whole; a star at the end stands for any ending."""
+    """Any of the words, whole; a star at the end matches any ending."""
     parts = [
         re.escape(entry.removesuffix("*")).replace(r"\ ", r"\s+") + (r"\w*" if entry.endswith("*") else "")
         for entry in entries

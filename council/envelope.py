@@ -100,4 +100,4 @@ def _check_ids(envelope: Envelope) -> None:
     if envelope.parent_id != shown:
         raise BadInput(f"parent_id {envelope.parent_id!r}: {envelope.parent_full_id!r} is shown as {shown!r}")
     if envelope.type == "VOTE" and envelope.parent_id is None:
-        raise BadInput(f"VOTE of {envelope.sender!r}: names no PROPOSAL; set parent_id")
+        raise BadInput(f"VOTE of {envelope.sender!r} does not name a PROPOSAL; set parent_id")

@@ -165,7 +165,7 @@ class ObserverRules:
             self._stop("secret", self._at + start, f"it shows {names[found.lastgroup or '']}")
 
     def _lines(self, unit: str, *, going_on: bool) -> None:
-        """Markers, headers of keys and commands: what counts by where in the line it stands."""
+        """Markers, headers of keys and commands: what counts by its place in the line."""
         self._mark(unit)
         if going_on:
             self._head = None

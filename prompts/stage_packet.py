@@ -83,7 +83,7 @@ async def retarget(
     )
     counts_alike = (manifest.tokenizer, manifest.mtu) == (built.manifest.tokenizer, built.manifest.mtu)
     same = await _same_beginning(packet, manifest, tokenizer, compressor, call, counter) if counts_alike else None
-    return same or await _built_anew(built, packet, manifest, tokenizer, compressor, call, counter)
+    return same or await _rebuilt(built, packet, manifest, tokenizer, compressor, call, counter)
 
 
 async def _same_beginning(
@@ -129,7 +129,7 @@ def _table(manifest: PromptManifest, role: FieldReport, task: FieldReport, place
     return [*rows.values(), *work_rows(placed.work, 0, manifest.mtu - total)]
 
 
-async def _built_anew(
+async def _rebuilt(
     built: Built,
     packet: CognitionPacket,
     manifest: PromptManifest,

@@ -90,7 +90,7 @@ def is_prose(key: str) -> bool:
 
 
 def counted(redactions: list[Redaction]) -> list[RedactionCount]:
-    """As they are told on the wire."""
+    """As the wire has them."""
     return [RedactionCount(kind=item.kind, count=item.count) for item in redactions]
 
 

@@ -76,7 +76,7 @@ class RfcQuestion(NamedTuple):
 def rfc_subject(record: RfcRecord, current_identity: str) -> RfcQuestion:
     """What a reviewer reads. `current_identity` is the canonical text of the one in force, "" when nothing changes."""
     work = [WorkItem("RFC", f"{record.title}\n\n{record.text}", "person")]
-    subject = f"Whether the quoted RFC of kind {record.kind} shall hold."
+    subject = f"Whether the quoted RFC of kind {record.kind} should be adopted."
     if record.identity_toml:
         subject += f" It changes the identity as quoted, to version {record.identity_version}."
         work.append(WorkItem("IDENTITY CHANGE", identity_change(current_identity, record.identity_toml), "person"))

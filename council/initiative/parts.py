@@ -1,4 +1,4 @@
-"""What the initiative asks of the house around it, and what it stands on, in one struct."""
+"""What the initiative needs of the daemon, in one struct."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated

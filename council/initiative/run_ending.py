@@ -1,4 +1,4 @@
-"""How one run of the initiative ended, and what the council, the audit and the memory are told of it. Pure."""
+"""How one run of the initiative ended, and what the council, the audit and the memory record of it. Pure."""
 
 from typing import Any, Literal
 

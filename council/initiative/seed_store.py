@@ -1,6 +1,6 @@
 """Where thoughts for later are kept with the runs that took them up, over restarts.
 
-What a run may spend stands reserved in its row before the first token is written, so that a crash never lets a day
+What a run may spend is reserved in its row before the first token is written, so that a crash never lets a day
 spend more than it has; when the run ends the row says what it was.
 """
 

@@ -38,10 +38,10 @@ class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def right(self, answer: str) -> bool:
         """Whether a text answers it."""
 
-        def stands(pattern: str) -> bool:
+        def matches(pattern: str) -> bool:
             return re.search(pattern, answer, re.IGNORECASE | re.DOTALL | re.MULTILINE) is not None
 
-        return not self.none and all(map(stands, self.all)) and (not self.any or any(map(stands, self.any)))
+        return not self.none and all(map(matches, self.all)) and (not self.any or any(map(matches, self.any)))
 
     def is_of(self, packet_ids: Sequence[str]) -> bool:
         """Whether one of them is, or begins with, the packet that answers it."""

@@ -195,7 +195,7 @@ def export(packet_id: str, output: str, revision: int, force: bool, tenant: str)
     """Write a packet's original bytes, exactly as they came in."""
     target = Path(output).expanduser()
     if output != "-" and target.exists() and not force:
-        raise BadInput(f"{target}: is there already; choose another --output or add --force")
+        raise BadInput(f"{target} already exists; choose another --output or add --force")
     with invocation().client() as client:
         content = client.original(packet_id, tenant, revision)
     if output == "-":

@@ -107,7 +107,7 @@ class AuditLog:
         if self._noted is None:
             self._head_file.unlink(missing_ok=True)
             self._noted = NotedHead(self._head_file)
-        self._noted.begin_anew(self.file.read(_head))
+        self._noted.restart(self.file.read(_head))
         self.trouble = ""
 
     def close(self) -> None:

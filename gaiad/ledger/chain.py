@@ -164,7 +164,7 @@ class NotedHead:
                 os.pwrite(self._descriptor, f"{head.number:020d} {head.sha256}\n".encode("ascii"), 0)
                 self._number = head.number
 
-    def begin_anew(self, head: ChainHead) -> None:
+    def restart(self, head: ChainHead) -> None:
         """Write down `head` also when a later one is noted: another chain was put in the place of the old one."""
         with self._lock:
             self._number = -1

@@ -76,7 +76,7 @@ class ReplyGate:
         return "".join([*parts, text[place:]])
 
     def _citation(self, text: str, start: int, end: int, parts: list[str]) -> int:
-        """Put what stands for text[start:...] into `parts`; where the text goes on."""
+        """Put the replacement of text[start:...] into `parts`; where the text goes on."""
         found = _CITATION.match(text, start)
         if found is None:
             parts.append(f"({text[start + 1 : end]}")
@@ -210,7 +210,7 @@ class Acting:
         return "".join(self._shown[before:])
 
     def _keep(self, piece: MarkerPiece) -> None:
-        """A block of another marker; one inside it stands for itself."""
+        """A block of another marker; one inside it is a block of its own."""
         if piece.kind == "open":
             self._open.append(len(self.others))
             self.others.append((piece.marker, ""))

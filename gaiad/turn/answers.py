@@ -41,7 +41,7 @@ _QUOTED = "the model gave no usable answer; these are quotes from your packets"
 
 
 def usable(text: str, broken: str, packet: CognitionPacket, limits: RepetitionLimits) -> tuple[str, str]:
-    """What stands of a text that broke a rule of the observer, "" when nothing does, and a note on what does not."""
+    """The usable part of a text that broke a rule of the observer, "" when none is, and a note on the rest."""
     note = _NOTES.get(broken, "")
     if broken == "repetition":
         text = before_loop(text, limits)

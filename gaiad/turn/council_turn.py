@@ -173,7 +173,7 @@ class CouncilTurn:
         return turn_state.also is not None
 
     def _end(self, end: End) -> None:
-        """Raises when there is nothing to be said but that it could not be done; what was shown in part is void."""
+        """Raises when there is nothing to be said but that it could not be done; a partial answer is withdrawn."""
         self._turn_state.ended(structs.replace(end, reduced_quorum=end.reduced_quorum or self._recorder.reduced()))
         if end.ending != "refused":
             return
@@ -343,7 +343,9 @@ class CouncilTurn:
             await self._show(quoted)
 
     async def _considered(self, commands: list[Command], stage: StageCall) -> list[Considered]:
-        """What the council says to them; when that cannot be written down nothing is, and the answer stands."""
+        """What the council says to them; when that cannot be written down, no command is considered and the answer is
+        kept.
+        """
         try:
             return await self._recorder.consider(commands, stage, self._call)
         except (Unavailable, DeadlineExceeded) as error:

@@ -1,6 +1,6 @@
 """Writes down what happens in a turn: messages of the council, the audit, the turn log, the memory.
 
-What cannot be written is told in the answer's notes and in the log; it costs neither the answer nor the rest.
+What cannot be written is named in the answer's notes and in the log; it costs neither the answer nor the rest.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ class TurnRecorder:
         )
 
     async def consider(self, commands: Sequence[Command], stage: StageCall, call: RequestContext) -> list[Considered]:
-        """What the council says to the commands that Act wants; the person is told in any case."""
+        """What the council says to the commands that Act wants; the person learns of it in any case."""
         found = await self.services.review.consider(
             commands,
             stage.task.role,
@@ -156,7 +156,7 @@ class TurnRecorder:
         return found
 
     async def _queued(self, one: Considered, stage: StageCall, call: RequestContext) -> str:
-        """Put a command that was agreed to in the queue; what the person is told of it."""
+        """Put a command that was agreed to in the queue; what the person reads of it."""
         wish = ApprovalWish(
             command=one.command.argv,
             sha256=one.sha256,

@@ -140,7 +140,7 @@ class TurnState:
         return text
 
     def acts(self, stage: StageCall) -> None:
-        """This call writes the answer; what was to be said of one before it is void."""
+        """This call writes the answer; notes on an earlier one are dropped."""
         self.act_notes = []
         self.model, self.acted = stage.model, stage.built
         self.packet_id = stage.built.packet.packet_id

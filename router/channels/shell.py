@@ -63,7 +63,7 @@ class Shell:
     async def run(self, argv: Sequence[str], work: Path, call: RequestContext) -> Execution:
         """Run exactly `argv` with `work` as its only writable folder; returns when nothing of it is left.
 
-        Raises BadInput for arguments that no process can be given, Unavailable when no sandbox stands: then nothing
+        Raises BadInput for arguments that no process can be given, Unavailable when there is no sandbox: then nothing
         was run. A cancelled call ends the command.
         """
         if self.refusal:

@@ -89,7 +89,7 @@ def test_a_vote_names_its_proposal() -> None:
         ({"sender": "Prime Minister"}, r"\$\.sender"),
         ({"msg_id": "00000000"}, "msg_id '00000000': 'env_1' is shown as"),
         ({"parent_id": "00000000"}, "parent_id '00000000'"),
-        ({"type": "VOTE"}, "names no PROPOSAL"),
+        ({"type": "VOTE"}, "does not name a PROPOSAL"),
         ({"colour": "red"}, "colour"),
     ],
 )

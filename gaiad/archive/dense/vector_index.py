@@ -139,9 +139,9 @@ class VectorIndex:
             known = len(self._notes)
             self._tenant.file.read(self._load)
             if len(self._notes) > known and not self.wants_build:
-                self._write_anew()
+                self._rewrite()
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """Replace a broken file; one that cannot be written costs the next start some time and nothing else."""
         try:
             self.snapshot(force=True)

@@ -50,7 +50,7 @@ def hidden_ids(connection: sqlite3.Connection, labels: Labels, ids: Collection[s
 
 
 def hidden_frequency(connection: sqlite3.Connection, labels: Labels, stem: str) -> int:
-    """On how many hidden pages the word stands. By its postings: a match would stem the stem again."""
+    """On how many hidden pages the word is. By its postings: a match would stem the stem again."""
     (count,) = connection.execute(
         "SELECT count(DISTINCT doc) FROM pages_postings WHERE term = ?"
         f" AND doc IN (SELECT id FROM pages WHERE active = 1 AND packet IN ({hidden_rows(labels)}))",

@@ -22,7 +22,7 @@ K1 = 0.9
 B = 0.4
 """Pages are short and of similar length: counts saturate early and length says little (measured on conversations)."""
 SPEAKER_WEIGHT = 0.8
-"""A speaker's name stands on every page of theirs: it says who, the text says what."""
+"""A speaker's name is on every page of theirs: it says who, the text says what."""
 HEADING_WEIGHT = 0.4
 """Topic and date are the same on all pages of a packet, so they tell packets apart and pages not at all."""
 _CACHED_POSTINGS = 4_000_000  # 12 bytes each; what an archive of 150,000 pages has in all
@@ -31,7 +31,7 @@ _CACHED_FREQUENCIES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Ids of the pages a term stands on, rising, and its weighted count in each."""
+    """Ids of the pages a term is on, rising, and its weighted count in each."""
 
     ids: NDArray[np.int64]
     counts: Scores
@@ -39,7 +39,7 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class TermPages:
-    """Where one term of the query stands: positions, rising, the weighted count in each, and the term's weight."""
+    """Where one term of the query occurs: positions, rising, the weighted count in each, and the term's weight."""
 
     word: str
     positions: Positions
@@ -49,7 +49,7 @@ class TermPages:
 
 @dataclass(frozen=True, slots=True)
 class LexicalScores:
-    """BM25 for every position of the catalogue (0 where no term stands), and where each term stands."""
+    """BM25 for every position of the catalogue (0 where no term occurs), and where each term occurs."""
 
     scores: Scores
     terms: list[TermPages] = field(default_factory=list)
@@ -140,7 +140,7 @@ class LexicalIndex:
         return _read_postings(connection, held, stem) if within else _common(connection, text, chosen)
 
     def frequencies(self, connection: sqlite3.Connection, stems: Sequence[str]) -> dict[str, int]:
-        """On how many pages each index term stands."""
+        """On how many pages each index term occurs."""
         held = self._current(connection)
         return {stem: _frequency(connection, held, stem) for stem in stems}
 
@@ -224,7 +224,7 @@ def _merged(several: Sequence[Postings]) -> Postings:
 
 
 def inverse_frequency(frequency: int, pages: int) -> float:
-    """BM25's weight of a term that stands on `frequency` of `pages` pages; never negative."""
+    """BM25's weight of a term that is on `frequency` of `pages` pages; never negative."""
     return math.log(1 + (max(pages, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 

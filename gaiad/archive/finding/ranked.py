@@ -278,7 +278,7 @@ def _in_time(positions: Positions, catalogue: Catalogue, request: SearchRequest)
 
 
 def _places(positions: Positions, wanted: Positions) -> NDArray[np.int64]:
-    """Where in `positions` each of `wanted` stands."""
+    """Where in `positions` each of `wanted` is."""
     order = np.argsort(positions)
     places: NDArray[np.int64] = order[np.searchsorted(positions, wanted, sorter=order)]
     return places

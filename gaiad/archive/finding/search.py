@@ -143,7 +143,7 @@ class Searcher:
         return await self._tenant.file.aread(self._facets.setdefault(call.hidden, FacetCache(call.hidden)).get)
 
     async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
-        """For each word, on how many active pages it (or a word of its stem) stands; 0 when nowhere."""
+        """For each word, on how many active pages it (or a word of its stem) occurs; 0 when nowhere."""
         call.check(self._clock.monotonic())
         stems = self._stemmer.stems(words)
 

@@ -1,7 +1,7 @@
 """Reads remembered sessions back: turns in order, JIT's pages with their headers, memos.
 
 A turn is read from its original, so it comes back exactly as it was remembered. A header is put together here, from the
-index metadata and the memo, and stands nowhere in a page's text.
+index metadata and the memo, and is nowhere in a page's text.
 """
 
 import sqlite3

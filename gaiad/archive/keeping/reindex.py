@@ -79,7 +79,7 @@ def _mend_text_index(connection: sqlite3.Connection) -> str:
 def _derive_batch(
     file: DatabaseFile, rowids: Sequence[int], config: Config, zone: tzinfo, problems: list[str]
 ) -> _Ready:
-    """What can be derived; a packet that cannot keeps its rows, and the problem is told."""
+    """What can be derived; a packet that cannot keeps its rows, and the problem is reported."""
     ready: _Ready = []
     for rowid in rowids:
         try:

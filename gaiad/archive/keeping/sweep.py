@@ -1,6 +1,6 @@
 """The daily check: folders, database and indexes held against each other and against the originals.
 
-What is derived is repaired on the spot; what is not (a damaged original, a corrupt file) is told with its remedy.
+What is derived is repaired on the spot; what is not (a damaged original, a corrupt file) is reported with its remedy.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Between two steps it looks into the mailbox, admits who fits (a person before background work, which gives up its place
 but not what it has read), and plans the next step. An interrupted step loses nothing: each sequence is taken up again
-where the context's memory says it stands.
+where the context's memory says it is.
 """
 
 import heapq

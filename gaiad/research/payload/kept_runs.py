@@ -185,7 +185,7 @@ class KeptRuns:
         """Take a run out for good. Raises NotFound, Conflict while it is under way."""
         run = await self.run(research_id, call)
         if run.run.status == "in_progress":
-            raise Conflict(f"run {research_id} is under way; `gaiad research cancel {research_id}` breaks it off first")
+            raise Conflict(f"run {research_id} is still running; cancel it first: gaiad research cancel {research_id}")
         await self._databases.write(call.tenant, lambda connection: _delete(connection, "=", research_id))
 
     async def review(self, research_id: str, call: RequestContext, *, done: bool) -> None:
