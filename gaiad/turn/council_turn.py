@@ -220,9 +220,7 @@ class CouncilTurn:
             self._turn_state.shown = ""
         self._turn_state.acts(stage)
         if is_quoting(stage, self._turn_state.gathered, self._services.room.duties(stage.model.name)):
-            found = self._turn_state.gathered.found
-            self._turn_state.cited = [] if found is None else found.source_packets
-            yield "delta", {"text": self._turn_state.show(quote(stage, self._turn_state.gathered))}
+            yield "delta", {"text": self._turn_state.show(quote(stage, self._turn_state))}
             self._done = Done("ok", stage.tokens)
             self._turn_state.stages.append(stage.record("ok"))
             return
@@ -236,6 +234,11 @@ class CouncilTurn:
                         yield "delta", {"text": self._turn_state.show(checked)}
             if rest := grounding.finish():
                 yield "delta", {"text": self._turn_state.show(rest)}
+            if grounding.dangling:
+                yield "retract", {"reason": "you did not say so"}
+                self._turn_state.shown = ""
+                if grounding.text:
+                    yield "delta", {"text": self._turn_state.show(grounding.text)}
         finally:
             await observer.close()
             self._turn_state.cited = list(dict.fromkeys([*grounding.cited, *acting.cited]))
