@@ -236,6 +236,10 @@ class MemoryConfig(_Section, frozen=True):
         return frozenset(label for labels in self.exclude.values() for label in labels)
 
 
+class ContextConfig(_Section, frozen=True):
+    checkpoint_s: float
+
+
 class ScheduleConfig(_Section, frozen=True):
     sweep_at: str
 
@@ -264,6 +268,7 @@ class Config(_Section, frozen=True):
     search: SearchConfig
     research: ResearchConfig
     memory: MemoryConfig
+    context: ContextConfig
     schedule: ScheduleConfig
 
 
@@ -275,6 +280,7 @@ _ABOVE_ZERO = {
 _DAY_S = 86_400.0
 _MEMORY_API = "memory_api"
 _WITHIN = {
+    "context": {"checkpoint_s": (0.0, _DAY_S)},
     "council": {
         "deadline_s": (1.0, _DAY_S),
         "full_deadline_s": (1.0, _DAY_S),

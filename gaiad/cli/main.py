@@ -40,6 +40,7 @@ _SECTIONS = {
         "ingest": "gaiad.cli.ingest:ingest",
         "research": "gaiad.cli.research:research",
         "feedback": "gaiad.cli.feedback:feedback",
+        "context": "gaiad.cli.context:context",
         "quarantine": "gaiad.cli.quarantine:quarantine",
     },
     "council": {

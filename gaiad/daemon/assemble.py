@@ -9,8 +9,11 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+import gaiad
 from gaiad.archive.archive import LocalArchive
 from gaiad.base.clock import Clock, SystemClock
 from gaiad.base.config import Config, EmbedderConfig, assign
@@ -21,6 +24,7 @@ from gaiad.base.ids import IdMaker
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.tasks import Stopping
+from gaiad.context.store import ContextStore
 from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations
 from gaiad.daemon.deliberation import Deliberation, open_council
 from gaiad.daemon.set_up import SetUp, without_llama
@@ -36,6 +40,7 @@ from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.service.approvals import ApprovalService, open_approvals
 from gaiad.service.backups import BackupService
 from gaiad.service.chat_channels import Receipts, open_chat_channels
+from gaiad.service.context import ContextService
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts, CouncilService
 from gaiad.service.health import Condition, Place
@@ -125,6 +130,7 @@ class _Parts(NamedTuple):
     models: Models
     archive: LocalArchive
     research: ResearchService
+    context: ContextService
     convened: CouncilParts
     approving: ApprovalService
     conversations: Conversations
@@ -169,6 +175,8 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     thinker_of, limit_s = thinking_with(pool, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
+    store = ContextStore(databases, clock, embedder)
+    context = ContextService(store, ground.metrics, databases.tenants, lambda: _for_checkpoints(config))
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
@@ -176,9 +184,13 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
     models = Models(root, pool, embedder, ground.metrics, probes)
     parts = _Parts(
-        databases, audit, runner, models, archive, research, convened, approving, conversations, deliberation
+        databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
     )
     return parts, trouble
+
+
+def _for_checkpoints(config: Config) -> dict[str, Any]:
+    return {"gaiad": gaiad.__version__, **msgspec.to_builtins({"roles": config.roles, "context": config.context})}
 
 
 def _condition(ground: StartContext, parts: _Parts) -> Condition:
@@ -210,6 +222,7 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         conversations=parts.conversations,
         runner=parts.runner,
         research=research,
+        context=parts.context,
         governance=deliberation.governing,
         council=CouncilService(parts.convened, ground.hub, deliberation.initiative.status),
         initiative=deliberation.initiative,
@@ -247,7 +260,16 @@ def _backups(ground: StartContext, parts: _Parts, condition: Condition, receipts
         ground.clock,
         busy=lambda: _busy(parts),
         quiet=initiative.person,
-        look_again=[audit, turns, room.look_again, approving.settle, initiative.start, receipts.look_again, jobs],
+        look_again=[
+            audit,
+            turns,
+            room.look_again,
+            approving.settle,
+            initiative.start,
+            receipts.look_again,
+            parts.context.look_again,
+            jobs,
+        ],
     )
 
 
@@ -277,4 +299,6 @@ async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
     forget = parts.convened.forgetting(lambda: service.config.council.keep_heartbeats_days)
     at, zone = config.schedule.sweep_at, config.user.timezone
     ground.schedule.daily("heartbeats", at, zone, forget, at_start=True)
+    if config.context.checkpoint_s:
+        ground.schedule.every("checkpoints", config.context.checkpoint_s, parts.context.checkpoint_all)
     ground.schedule.daily("research runs", at, zone, parts.research.prune, at_start=True)

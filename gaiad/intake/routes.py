@@ -12,6 +12,7 @@ from gaiad.base.errors import BadInput, NotFound
 from gaiad.base.tasks import TaskGroup
 from gaiad.intake import (
     chat_routes,
+    context_routes,
     council_routes,
     import_routes,
     memory_routes,
@@ -240,4 +241,5 @@ def table() -> list[Route]:
         *council_routes.table(),
         *research_routes.table(),
         *memory_routes.table(),
+        *context_routes.table(),
     ]

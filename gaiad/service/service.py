@@ -21,6 +21,7 @@ from gaiad.base.ports import RequestContext
 from gaiad.service.approvals import ApprovalService
 from gaiad.service.backups import BackupService
 from gaiad.service.chat_channels import Receipts
+from gaiad.service.context import ContextService
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilService
 from gaiad.service.governance import GovernanceService
@@ -72,6 +73,7 @@ class Service:
         conversations: Conversations,
         runner: JobRunner,
         research: ResearchService,
+        context: ContextService,
         governance: GovernanceService,
         council: CouncilService,
         initiative: Initiative,
@@ -97,6 +99,7 @@ class Service:
         self.initiative = initiative
         self.approving = approvals
         self.research_runs = research
+        self.context = context
         self.receipts = receipts
         self.turn_runs = turn_runs
         self.condition = condition

@@ -1,4 +1,4 @@
-"""Backup and restore of a home's databases.
+"""Backup and restore of a home's databases, with the large bodies that lie beside them.
 
 A backup is a folder of plain database files and a manifest with their hashes; it gets its name only once it is whole.
 A restore prepares a complete copy beside the living files and then exchanges them; what was there is moved aside, never
@@ -7,8 +7,9 @@ deleted, and an exchange that a crash interrupts is finished at the next start.
 
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from gaiad.base.errors import BadInput, Conflict, NotFound
 from gaiad.base.home import sync_folder
 from gaiad.store.database import Damaged, find_damage
 from gaiad.store.home_databases import (
+    BODIES,
     STATE_DATABASE,
     TENANT_DATABASE,
     TENANTS,
@@ -33,6 +35,7 @@ _CHUNK_BYTES = 1 << 20
 _STAGING = "restore.partial"
 _READY = "restore.ready"
 _EXCHANGED = (STATE_DATABASE, TENANTS)
+_BODY = re.compile(rf"{TENANTS}/[^/]+/{BODIES}/([0-9a-f]{{2}})/(\1[0-9a-f]{{62}})")
 
 
 class BackupFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +47,10 @@ class BackupFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds. `tenants` are names; their databases are at tenants/<name>/tenant.db."""
+    """What a backup holds. `tenants` are names; their databases are at tenants/<name>/tenant.db.
+
+    Large bodies, named by their hash, are at tenants/<name>/bodies/<its first two digits>/<hash>.
+    """
 
     format: int
     gaiad: str
@@ -68,7 +74,7 @@ def write_backup(directory: Path, databases: HomeDatabases, created_at: str, cou
         _sweep_partials(directory.parent)
         partial.mkdir(mode=0o700)
         files = _copy_files(partial, databases)
-        tenants = [Path(file.path).parts[1] for file in files if file.path != STATE_DATABASE]
+        tenants = [Path(file.path).parts[1] for file in files if Path(file.path).name == TENANT_DATABASE]
         manifest = Manifest(
             format=_FORMAT, gaiad=__version__, created_at=created_at, tenants=tenants, counts=counts, files=files
         )
@@ -109,7 +115,7 @@ def read_manifest(directory: Path) -> Manifest:
         age = "a newer" if manifest.format > _FORMAT else "an earlier"
         raise Conflict(f"{path} was written by {age} gaiad ({manifest.gaiad}), which this one cannot read")
     expected = {STATE_DATABASE, *(_tenant_path(name) for name in manifest.tenants)}
-    if {file.path for file in manifest.files} != expected:
+    if {file.path for file in manifest.files if not _is_body(file, manifest.tenants)} != expected:
         raise BadInput(f"{path}: files and tenants do not match; use another backup")
     for file in manifest.files:
         _check_file(directory / file.path, file)
@@ -129,7 +135,8 @@ def prepare_restore(home: Path, directory: Path, manifest: Manifest) -> Path:
             copy = staging / file.path
             copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             shutil.copyfile(directory / file.path, copy)
-            migrate_database(copy)
+            if not _BODY.fullmatch(file.path):
+                migrate_database(copy)
             sync_file(copy)
             sync_folder(copy.parent)
         (staging / TENANTS).mkdir(exist_ok=True, mode=0o700)
@@ -222,11 +229,32 @@ def _copy_files(partial: Path, databases: HomeDatabases) -> list[BackupFile]:
                 f"{source.path} is damaged ({damage[0]}); no backup was written. Restore the last good one (gaiad"
                 " restore DIR)"
             )
-        sync_file(copy)
-        sync_folder(copy.parent)
-        sha256, size = hash_file(copy)
-        files.append(BackupFile(path=name, sha256=sha256, size=size))
+        files.append(_copied(copy, name))
+        if name != STATE_DATABASE:  # after its database: whatever that names is there by then
+            files += _copy_bodies(partial, databases.home, Path(name).parent)
     return files
+
+
+def _copy_bodies(partial: Path, home: Path, tenant: Path) -> Iterator[BackupFile]:
+    for source in sorted((home / tenant / BODIES).glob("??/*")):
+        name = source.relative_to(home).as_posix()
+        if _BODY.fullmatch(name):
+            copy = partial / name
+            copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.copyfile(source, copy)
+            yield _copied(copy, name)
+
+
+def _copied(copy: Path, name: str) -> BackupFile:
+    sync_file(copy)
+    sync_folder(copy.parent)
+    sha256, size = hash_file(copy)
+    return BackupFile(path=name, sha256=sha256, size=size)
+
+
+def _is_body(file: BackupFile, tenants: list[str]) -> bool:
+    """Whether it is a body of one of these tenants. One that was damaged already is kept as it is."""
+    return _BODY.fullmatch(file.path) is not None and Path(file.path).parts[1] in tenants
 
 
 def _check_file(path: Path, file: BackupFile) -> None:
@@ -236,8 +264,9 @@ def _check_file(path: Path, file: BackupFile) -> None:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); use another backup") from error
     if (sha256, size) != (file.sha256, file.size):
         raise BadInput(f"{path}: does not match its hash in the manifest, so it is damaged; use another backup")
-    with read_database(path):
-        pass
+    if not _BODY.fullmatch(file.path):
+        with read_database(path):
+            pass
 
 
 def _remove(folder: Path) -> None:

@@ -23,6 +23,8 @@ from gaiad.wire.council import HOUSE
 
 T = TypeVar("T")
 STATE_DATABASE, TENANT_DATABASE, TENANTS = "state.db", "tenant.db", "tenants"
+BODIES = "bodies"
+"""A folder beside a tenant's database: large JSON bodies that rows of it name by their hash."""
 IN_USE = "in-use"
 """An empty file in a tenant's folder: packets were stored there."""
 _STATE_ID, _TENANT_ID = 0x67414953, 0x67414954  # "gAIS", "gAIT"

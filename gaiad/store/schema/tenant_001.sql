@@ -372,6 +372,117 @@ CREATE TABLE research_sources (
     PRIMARY KEY (research_id, source_id)
 ) WITHOUT ROWID;
 
+-- ------------------------------------------------------------------------------------------------- gaiad/context
+
+CREATE TABLE context_bodies (                          -- JSON by the hash of its bytes
+    sha256 TEXT PRIMARY KEY,
+    size   INTEGER NOT NULL,
+    place  TEXT NOT NULL CHECK (place IN ('row', 'file')), -- file: bodies/ in the tenant's folder
+    body   BLOB
+);
+CREATE TABLE context_records (
+    number    INTEGER PRIMARY KEY,
+    id        TEXT NOT NULL UNIQUE,
+    kind      TEXT NOT NULL CHECK (kind IN ('state', 'output', 'review')),
+    iteration INTEGER NOT NULL,
+    at_ms     INTEGER NOT NULL,                        -- the record's own timestamp
+    stored_ms INTEGER NOT NULL,
+    agent     TEXT NOT NULL,                           -- "" but for outputs
+    task_id   TEXT NOT NULL,
+    sha256    TEXT NOT NULL REFERENCES context_bodies (sha256),
+    summary   TEXT NOT NULL
+);
+CREATE UNIQUE INDEX context_records_by_hash ON context_records (kind, sha256);
+CREATE INDEX context_records_by_time ON context_records (kind, at_ms);
+CREATE INDEX context_records_by_iteration ON context_records (kind, iteration, number);
+CREATE INDEX context_outputs_by_agent ON context_records (agent, at_ms) WHERE kind = 'output';
+CREATE INDEX context_outputs_by_task ON context_records (task_id) WHERE kind = 'output';
+
+CREATE TABLE context_components (                      -- what has versions, and the newest of each
+    component TEXT PRIMARY KEY,                        -- system, or agent:NAME
+    version   INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE context_versions (
+    component     TEXT NOT NULL,
+    version       INTEGER NOT NULL,                    -- from 1
+    at_ms         INTEGER NOT NULL,
+    record        INTEGER NOT NULL REFERENCES context_records (number),
+    sha256        TEXT NOT NULL REFERENCES context_bodies (sha256),
+    restored_from INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (component, version)
+) WITHOUT ROWID;
+
+CREATE TABLE context_hypotheses (                      -- what outputs name, counted as they come
+    hypothesis TEXT PRIMARY KEY,
+    first_ms   INTEGER NOT NULL,
+    last_ms    INTEGER NOT NULL,
+    mentions   INTEGER NOT NULL,
+    defined_by INTEGER NOT NULL                        -- the newest output with its text; 0 for none
+) WITHOUT ROWID;
+CREATE INDEX context_hypotheses_by_time ON context_hypotheses (last_ms);
+CREATE TABLE context_mentions (
+    hypothesis TEXT NOT NULL,
+    record     INTEGER NOT NULL REFERENCES context_records (number),
+    PRIMARY KEY (hypothesis, record)
+) WITHOUT ROWID;
+CREATE TABLE context_parents (
+    child  TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    PRIMARY KEY (child, parent)
+) WITHOUT ROWID;
+CREATE INDEX context_children ON context_parents (parent, child);
+CREATE TABLE context_effectiveness (                   -- sums over the outputs of an iteration
+    iteration  INTEGER NOT NULL,
+    agent      TEXT NOT NULL,
+    strategy   TEXT NOT NULL,
+    outputs    INTEGER NOT NULL,
+    confidence REAL NOT NULL,
+    consumed   REAL NOT NULL,
+    PRIMARY KEY (iteration, agent, strategy)
+) WITHOUT ROWID;
+CREATE TABLE context_patterns (                        -- of the newest review of each iteration
+    pattern   TEXT NOT NULL,
+    iteration INTEGER NOT NULL,
+    count     INTEGER NOT NULL,
+    PRIMARY KEY (pattern, iteration)
+) WITHOUT ROWID;
+CREATE TABLE context_iterations (
+    iteration INTEGER PRIMARY KEY,
+    states    INTEGER NOT NULL,
+    outputs   INTEGER NOT NULL,
+    reviews   INTEGER NOT NULL,
+    bytes     INTEGER NOT NULL,                        -- of JSON
+    first_ms  INTEGER NOT NULL,
+    last_ms   INTEGER NOT NULL
+);
+CREATE TABLE context_vectors (                         -- of the summaries of states
+    fingerprint TEXT NOT NULL,                         -- of the embedder
+    record      INTEGER NOT NULL REFERENCES context_records (number),
+    body        BLOB NOT NULL,                         -- float16, little endian, length 1
+    PRIMARY KEY (fingerprint, record)
+) WITHOUT ROWID;
+
+CREATE TABLE context_checkpoints (
+    number INTEGER PRIMARY KEY,
+    id     TEXT NOT NULL UNIQUE,
+    sha256 TEXT NOT NULL,
+    body   BLOB NOT NULL                               -- the manifest's JSON
+);
+CREATE TABLE context_continuations (
+    number     INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    agent      TEXT NOT NULL,
+    task_id    TEXT NOT NULL,
+    stored_ms  INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    sha256     TEXT NOT NULL REFERENCES context_bodies (sha256)
+);
+CREATE INDEX context_continuations_by_task ON context_continuations (agent, task_id, number);
+CREATE TABLE context_keys (                            -- what tokens are signed with: this tenant's alone
+    name  TEXT PRIMARY KEY,
+    value BLOB NOT NULL
+) WITHOUT ROWID;
+
 -- -------------------------------------------------------------------------------------------------- gaiad/store
 
 CREATE TABLE jobs (

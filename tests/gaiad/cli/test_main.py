@@ -38,7 +38,7 @@ VERBS = [
     "restore",
 ]
 VERBS += ["doctor", "config", "completion", "models", "bench", "chat", "cognition", "audit", "identity", "rfc"]
-VERBS += ["list", "show", "logs", "help"]
+VERBS += ["list", "show", "logs", "help", "context"]
 VERBS += ["council", "turns", "approvals", "approve", "deny", "web", "route", "research", "feedback", "forget"]
 
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from gaiad.turn.usable import ONLY_QUOTES, is_quoting, quote
+from gaiad.turn.answers import ONLY_QUOTES, is_quoting, quote
 
 
 def stage_of(kind: str, stands_in_for: str | None = None) -> Any:

@@ -1,0 +1,244 @@
+"""The store of a tenant's context: records and their history, in its one database file (CONTEXT).
+
+Every call stays inside `call.tenant`. What is stored is durable, and checked, when a method returns.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gaiad.base.clock import Clock, to_epoch_ms
+from gaiad.base.errors import BadInput, Forbidden, NotFound
+from gaiad.base.ids import IdMaker
+from gaiad.base.ports import Embedder, RequestContext
+from gaiad.context import aggregates, checkpoints, continuations, hypotheses, reading, records, retrieval, similar
+from gaiad.context.bodies import body_of, write_file
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.wire.context import (
+    Acknowledgement,
+    AgentOutput,
+    CheckpointRow,
+    ContextRecord,
+    Continuation,
+    ContinuationRequest,
+    ContinuationStorage,
+    ContinuedState,
+    FeedbackContent,
+    FeedbackData,
+    Lineage,
+    PassedOver,
+    RecordKind,
+    RecordQuery,
+    RecordRow,
+    RecoveryState,
+    RetrievedState,
+    ReviewQuery,
+    SimilarQuery,
+    SimilarState,
+    StateContent,
+    StateQuery,
+    StateVersion,
+    StoredRecord,
+    TrendQuery,
+    Trends,
+)
+
+T = TypeVar("T")
+READ_S = 0.4
+"""After so many seconds a state is answered with what has been read of it."""
+_EMBED_AT_ONCE = 256
+_PREFIX: dict[RecordKind, str] = {"state": "sta", "output": "out", "review": "rev"}
+
+
+class ContextStore:
+    """`embedder` is None without one; similar states are then refused."""
+
+    def __init__(self, databases: HomeDatabases, clock: Clock, embedder: Embedder | None) -> None:
+        self._databases = databases
+        self._clock = clock
+        self._embedder = embedder
+        self._ids = IdMaker(clock)
+        self._vectors: dict[tuple[str, str], similar.StateVectors] = {}
+
+    def look_again(self) -> None:
+        """The files were exchanged: nothing that is remembered of them counts."""
+        self._vectors.clear()
+
+    # ------------------------------------------------------------------------------------------------------- writing
+
+    async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
+        """Store a state, output or review; the same record again is acknowledged as a duplicate.
+
+        Raises BadInput, Unavailable, Forbidden for an output with a continuation token that is not its task's.
+        """
+        new, counted = records.describe(record), aggregates.counted(record)
+        record_id, now_ms = self._ids.make(_PREFIX[new.kind]), to_epoch_ms(self._clock.now())
+        folder = self._databases.folder(call.tenant)
+        for body in new.bodies:
+            if body.place == "file":
+                await asyncio.to_thread(write_file, folder, body)
+
+        token = record.state_data.continuation_token if isinstance(record, AgentOutput) else None
+
+        def insert(connection: sqlite3.Connection) -> Acknowledgement:
+            if token is not None:
+                continuations.check_token(connection, call.tenant, new.task_id, token)
+            number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
+            if not acknowledged.duplicate:
+                aggregates.count(connection, new, counted, number, acknowledged.iteration)
+            return acknowledged
+
+        return await self._databases.write(call.tenant, insert)
+
+    async def checkpoint(self, reason: str, configuration: Mapping[str, Any], call: RequestContext) -> CheckpointRow:
+        """A recovery point of every state as it is now, verified. Raises Unavailable."""
+        name, now_ms = self._ids.make("ckpt"), to_epoch_ms(self._clock.now())
+        make = partial(
+            checkpoints.make_manifest, checkpoint_id=name, now_ms=now_ms, reason=reason, configuration=configuration
+        )
+        manifest = await self._read(call, lambda c, folder: make(c, folder), None)
+        if manifest is None:
+            raise NotFound(f"tenant {call.tenant!r} holds nothing yet")
+        return await self._databases.write(call.tenant, partial(checkpoints.add_checkpoint, manifest=manifest))
+
+    async def restore(self, checkpoint_id: str, call: RequestContext) -> tuple[str, dict[str, int], list[PassedOver]]:
+        """Make the states of a checkpoint the current ones; see `checkpoints.restore`. Raises NotFound, Conflict."""
+        folder, now_ms = self._databases.folder(call.tenant), to_epoch_ms(self._clock.now())
+        work = partial(checkpoints.restore, folder=folder, checkpoint_id=checkpoint_id, now_ms=now_ms)
+        return await self._databases.write(call.tenant, work)
+
+    async def store_continuation(self, wanted: ContinuationStorage, call: RequestContext) -> Continuation:
+        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable."""
+        body, folder = body_of(wanted.partial_state), self._databases.folder(call.tenant)
+        if body.place == "file":
+            await asyncio.to_thread(write_file, folder, body)
+        name, now_ms = self._ids.make(), to_epoch_ms(self._clock.now())
+        work = partial(
+            continuations.store_continuation, tenant=call.tenant, wanted=wanted, body=body, name=name, now_ms=now_ms
+        )
+        return await self._databases.write(call.tenant, work)
+
+    async def roll_back(self, component: str, version: int, call: RequestContext) -> StateVersion:
+        """Make an earlier version the current one. Raises NotFound, Conflict."""
+        now_ms = to_epoch_ms(self._clock.now())
+        work = partial(records.roll_back, component=component, version=version, now_ms=now_ms)
+        return await self._databases.write(call.tenant, work)
+
+    # ------------------------------------------------------------------------------------------------------- reading
+
+    async def find(self, kind: RecordKind, query: RecordQuery, call: RequestContext) -> list[RecordRow]:
+        """Records that fit, newest first. Raises BadInput."""
+        return await self._read(call, lambda c, _: reading.find_records(c, kind, query), [])
+
+    async def record(self, record_id: str, call: RequestContext) -> StoredRecord:
+        """One record whole. Raises NotFound, DamagedBody."""
+        found = await self._read(call, lambda c, folder: reading.read_record(c, folder, record_id), None)
+        if found is None:
+            raise NotFound(f"no record is called {record_id!r}")
+        return found
+
+    async def versions(self, component: str, limit: int, call: RequestContext) -> list[StateVersion]:
+        """The last versions of `system` or `agent:NAME`, newest first."""
+        return await self._read(call, lambda c, _: records.versions(c, component, limit), [])
+
+    async def components(self, call: RequestContext) -> list[str]:
+        """What has versions, by name."""
+        return await self._read(call, lambda c, _: records.components(c), [])
+
+    async def state(self, query: StateQuery, call: RequestContext) -> RetrievedState:
+        """The state, or what could be read of it in READ_S seconds. Raises BadInput."""
+
+        def read(connection: sqlite3.Connection, folder: Path) -> RetrievedState:
+            end = time.monotonic() + READ_S
+            return retrieval.StateReader(connection, folder, query, lambda: time.monotonic() > end).read()
+
+        nothing = RetrievedState(
+            request_type=query.request_type, timestamp_range=("", ""), content=StateContent(), complete=True
+        )
+        return await self._read(call, read, nothing)
+
+    async def checkpoints(self, limit: int, call: RequestContext) -> list[CheckpointRow]:
+        """The last ones, newest first."""
+        return await self._read(call, lambda c, _: checkpoints.list_checkpoints(c, limit), [])
+
+    async def unsaved(self, call: RequestContext) -> bool:
+        """Whether something was stored since the newest checkpoint."""
+        return not await self._read(call, lambda c, _: checkpoints.newest_covers(c), True)
+
+    async def recovery(self, checkpoint_id: str, call: RequestContext) -> RecoveryState:
+        """From the newest checkpoint that is whole, or the one named. Raises NotFound, Conflict."""
+        found = await self._read(call, lambda c, folder: checkpoints.recover(c, folder, checkpoint_id), None)
+        if found is None:
+            raise NotFound("no checkpoint has been made yet")
+        return found
+
+    async def continued(self, wanted: ContinuationRequest, call: RequestContext) -> ContinuedState:
+        """What a token stands for. Raises Forbidden for one that is foreign, altered, expired or stale."""
+        now_ms, token = to_epoch_ms(self._clock.now()), wanted.continuation_token
+        found = await self._read(
+            call, lambda c, folder: continuations.continued(c, folder, call.tenant, wanted.task_id, token, now_ms), None
+        )
+        if found is None:
+            raise Forbidden(f"tenant {call.tenant} holds nothing that a token could stand for")
+        return found
+
+    async def feedback(self, query: ReviewQuery, call: RequestContext) -> FeedbackData:
+        """Of a review. Raises NotFound, DamagedBody."""
+        nothing = FeedbackData(
+            iteration_requested=query.iteration, agent_type=query.agent_type, feedback_content=FeedbackContent(),
+            iteration=0, revision=0, review_id="",
+        )  # fmt: skip
+        return await self._read(call, lambda c, folder: retrieval.feedback(c, folder, query), nothing)
+
+    async def trends(self, query: TrendQuery, call: RequestContext) -> Trends:
+        """Of iterations, patterns and strategies."""
+        nothing = Trends(iterations=[], patterns=[], effectiveness=[])
+        return await self._read(call, lambda c, _: aggregates.trends(c, query), nothing)
+
+    async def lineage(self, hypothesis: str, call: RequestContext) -> Lineage:
+        """The line of a hypothesis. Raises NotFound."""
+        found = await self._read(call, lambda c, _: hypotheses.lineage(c, hypothesis), None)
+        if found is None:
+            raise NotFound(f"no output names a hypothesis {hypothesis!r}")
+        return found
+
+    async def similar(self, query: SimilarQuery, call: RequestContext) -> list[SimilarState]:
+        """States like another, or like words; those without a vector get one first.
+
+        Raises NotFound, BadInput without an embedder, Unavailable when it does not answer.
+        """
+        if (embedder := self._embedder) is None:
+            raise BadInput('similar states need an embedder; set embedder.kind = "minilm"')
+        number, text = 0, query.text
+        if not text:
+            number, text = await self._read(call, lambda c, _: similar.state_named(c, query.state), (0, ""))
+        fingerprint, name = embedder.fingerprint, (call.tenant, embedder.fingerprint)
+        await self._embed(embedder, call)
+        wanted = (await embedder.embed([text], call))[0]
+        known = self._vectors.get(name)
+        vectors = await self._read(call, lambda c, _: similar.load_vectors(c, fingerprint, known), None)
+        if vectors is None:
+            return []
+        self._vectors[name] = vectors
+        return await self._read(call, lambda c, _: similar.most_similar(c, vectors, wanted, query.limit, number), [])
+
+    async def _embed(self, embedder: Embedder, call: RequestContext) -> None:
+        fingerprint = embedder.fingerprint
+        none: list[tuple[int, str]] = []
+        while waiting := await self._read(
+            call, lambda c, _: similar.without_vector(c, fingerprint, _EMBED_AT_ONCE), none
+        ):
+            vectors = await embedder.embed([summary for _, summary in waiting], call)
+            work = partial(
+                similar.add_vectors, fingerprint=fingerprint, numbers=[n for n, _ in waiting], vectors=vectors
+            )
+            await self._databases.write(call.tenant, work)
+
+    async def _read(self, call: RequestContext, work: Callable[[sqlite3.Connection, Path], T], without: T) -> T:
+        call.check(self._clock.monotonic())
+        folder = self._databases.folder(call.tenant)
+        return await self._databases.read(call.tenant, lambda connection: work(connection, folder), without)

@@ -1,0 +1,77 @@
+"""Records of Context Memory as a supervisor, agents and a meta-review agent send them."""
+
+from typing import Any
+
+import msgspec
+
+from gaiad.wire.context import AgentOutput, MetaReviewStorage, StateUpdate
+
+
+def state_body(at: str = "2025-12-01T10:00:00Z", focus: str = "ice cores", **fields: Any) -> dict[str, Any]:
+    return {
+        "timestamp": at,
+        "update_type": "periodic",
+        "system_statistics": {
+            "total_hypotheses": 3,
+            "hypotheses_by_state": {"proposed": 2, "reviewed": 1},
+            "pending_reviews": 1,
+            "tournament_progress": 0.25,
+            "agent_effectiveness": {"generation": {"rate": 0.5}},
+        },
+        "orchestration_state": {
+            "agent_weights": {"generation": 0.7},
+            "resource_allocation": {"generation": {"tokens": 1000}},
+            "queue_statistics": {"waiting": 2},
+            "strategic_focus": focus,
+        },
+        "checkpoint_data": {"in_flight_tasks": [], "recovery_metadata": {}},
+        **fields,
+    }
+
+
+def output_body(
+    task: str = "task-1", agent: str = "generation", at: str = "2025-12-01T10:01:00Z", **fields: Any
+) -> dict[str, Any]:
+    """`primary`, `metadata`, `confidence`, `own` (its internal state) and `token` may be given."""
+    return {
+        "agent_type": agent,
+        "task_id": task,
+        "timestamp": at,
+        "results": {
+            "primary_output": fields.get("primary", {"text": f"what {task} found"}),
+            "metadata": fields.get("metadata", {}),
+            "confidence_score": fields.get("confidence", 0.5),
+            "resource_consumed": 2.0,
+        },
+        "state_data": {"internal_state": fields.get("own"), "continuation_token": fields.get("token")},
+    }
+
+
+def review_body(iteration: int = 1, at: str = "2025-12-01T11:00:00Z", **fields: Any) -> dict[str, Any]:
+    """`patterns`, `advice` and `improvements` may be given."""
+    return {
+        "iteration_number": iteration,
+        "timestamp": at,
+        "critique": {
+            "common_patterns": fields.get("patterns", ["thin evidence"]),
+            "agent_feedback": fields.get("advice", {"generation": "name the source"}),
+            "iteration_improvements": fields.get("improvements", {"all": ["be brief"]}),
+        },
+        "research_overview": {
+            "synthesis": f"iteration {iteration} in short",
+            "research_areas": ["glaciers"],
+            "next_priorities": ["date the cores"],
+        },
+    }
+
+
+def state(*given: Any, **fields: Any) -> StateUpdate:
+    return msgspec.convert(state_body(*given, **fields), StateUpdate)
+
+
+def output(*given: Any, **fields: Any) -> AgentOutput:
+    return msgspec.convert(output_body(*given, **fields), AgentOutput)
+
+
+def review(*given: Any, **fields: Any) -> MetaReviewStorage:
+    return msgspec.convert(review_body(*given, **fields), MetaReviewStorage)
