@@ -122,7 +122,7 @@ class ObserverRules:
         """What is new of the reply's first run while that is a plain word or number and cannot become a marker."""
         run = self._unread
         plain = len(run) < _SHORTEST_SECRET and _OPENING.fullmatch(run) and not _forms().may_become(run, fenced=False)
-        if self._tail or not plain:
+        if self._tail or self._waiting or not plain:
             return ""
         new, self._early = run[self._early :], len(run)
         return new
