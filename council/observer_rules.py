@@ -18,12 +18,14 @@ from constants.secret_patterns import secret_patterns
 from council.reply_rules import LeakLimits, LeakRule, RepetitionLimits, RepetitionRule, stutters
 from council.stages import MARKERS, Marker
 from gaiad.base.errors import BadInput
+from gaiad.base.marker_forms import Forms
 from gaiad.base.markers import MarkerParser, Sighting
 
 Rule = Literal["secret", "repetition", "leaked_prompt", "command", "marker"]
 _UNIT = re.compile(r"\s+|\S+")
 _SHORTEST_SECRET = 16
 _HEAD_RUNS = 6
+_OPENING = re.compile(r"[A-LP-Z][a-z]+")  # how replies begin, and neither a command nor a key of constants/secrets.toml
 
 
 class ObserverTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +67,8 @@ class ObserverRules:
     """Feed pieces, release what comes back; once `violation` is set nothing more does.
 
     `protected` are the prompt's own texts, `asked` what the person said, `allowed` the markers the stage may write. At
-    most a window, a line's beginning that may become a marker and the words of a beginning leak are held back.
+    most a window, a line's beginning that may become a marker and the words of a beginning leak are held back. Only
+    the reply's first word is shown while it is written, for a person waits for it.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class ObserverRules:
         self._leak = LeakRule(protected, table.leak, asked)
         self._repetition = RepetitionRule(table.repetition)
         self._unread = ""
+        self._early = 0  # characters of the first run that were released before its end
         self._waiting: deque[tuple[int, str]] = deque()
         self._at = 0  # characters judged so far
         self._blank = 0  # white space since the last run
@@ -112,7 +116,16 @@ class ObserverRules:
             self._markers.finish()
             self._judge(self._markers.sightings())
         self._unread = text[place:] if self.violation is None else ""
-        return self._release(final=final)
+        return self._release(final=final) + self._opening()
+
+    def _opening(self) -> str:
+        """What is new of the reply's first run while that is a plain word or number and cannot become a marker."""
+        run = self._unread
+        plain = len(run) < _SHORTEST_SECRET and _OPENING.fullmatch(run) and not _forms().may_become(run, fenced=False)
+        if self._tail or self._waiting or not plain:
+            return ""
+        new, self._early = run[self._early :], len(run)
+        return new
 
     def _next_unit(self, text: str, place: int, *, final: bool) -> str:
         """White space, a whole run, half a window of a longer one, or "" while its end has not come."""
@@ -199,8 +212,8 @@ class ObserverRules:
             self.violation = Violation(rule=rule, at=at, reason=reason)
 
     def _pass(self, unit: str) -> None:
-        self._waiting.append((self._at, unit))
-        self._at += len(unit)
+        self._waiting.append((self._at + self._early, unit[self._early :]))
+        self._at, self._early = self._at + len(unit), 0
 
     def _release(self, *, final: bool) -> str:
         """What waits, up to the fault, or to where a leak may begin."""
@@ -217,6 +230,11 @@ class ObserverRules:
             if len(unit) > end - start:
                 self._waiting.appendleft((end, unit[end - start :]))
         return "".join(shown)
+
+
+@cache
+def _forms() -> Forms:
+    return Forms("tolerant")
 
 
 def _out_of_place(marker: str, at: int) -> tuple[Rule, int, str]:

@@ -125,14 +125,16 @@ _STANDS_IN = (
 def is_quoting(stage: StageCall, gathered: Gathered, duties: Collection[str] | None) -> bool:
     """Whether quotes are the answer: the model writes nothing, or has not shown that it answers from pages.
 
-    Where nothing was found that answers, or the person has told of it in this session, what was said here may.
+    Where nothing was found that answers, what was said here may.
     """
     found, message = gathered.found, gathered.request.message
     if stage.model.kind == "extractive":
         return True
-    if found is None or not found.source_packets or duties is None or "answer" in duties:
+    if duties is None or "answer" in duties:
         return False
     if _said_here(message, gathered):
+        return True
+    if found is None or not found.source_packets:
         return False
     if found.status == "NOT_FOUND":
         return gathered.needed and not gathered.turns
@@ -144,13 +146,18 @@ def _said_here(message: str, gathered: Gathered) -> str:
     return told_before(message, [turn.user for turn in gathered.turns]) if asks_back(message) else ""
 
 
-def quote(stage: StageCall, gathered: Gathered) -> str:
-    """The answer; the call is whole with it. All its time went into the research."""
-    found = gathered.found
-    says_more = found is not None and bool(found.source_packets or gathered.needed)
-    absent = stage.task.stands_in_for
-    nothing = ONLY_QUOTES if absent is None else _STANDS_IN.format(role=absent)
-    text = in_chat(found) if found and says_more else nothing
+def quote(stage: StageCall, turn_state: TurnState) -> str:
+    """The answer and what it cites; the call is whole with it. All its time went into the research."""
+    gathered = turn_state.gathered
+    found, said = gathered.found, _said_here(gathered.request.message, gathered)
+    if said and stage.model.kind != "extractive":
+        text, turn_state.cited = _YOU_SAID.format(quote=shown(said)), []
+    else:
+        says_more = found is not None and bool(found.source_packets or gathered.needed)
+        absent = stage.task.stands_in_for
+        nothing = ONLY_QUOTES if absent is None else _STANDS_IN.format(role=absent)
+        text = in_chat(found) if found and says_more else nothing
+        turn_state.cited = [] if found is None else found.source_packets
     stage.reply = Generated(
         text=text,
         reason="end",

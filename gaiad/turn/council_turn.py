@@ -234,9 +234,7 @@ class CouncilTurn:
             await self._retract(stage.task.why)
         self._turn_state.acts(stage)
         if is_quoting(stage, self._turn_state.gathered, self._services.room.duties(stage.model.name)):
-            found = self._turn_state.gathered.found
-            self._turn_state.cited = [] if found is None else found.source_packets
-            await self._show(quote(stage, self._turn_state.gathered))
+            await self._show(quote(stage, self._turn_state))
             self._done = Done("ok", stage.tokens)
             self._turn_state.stages.append(stage.record("ok"))
             return
@@ -250,6 +248,9 @@ class CouncilTurn:
                         await self._show(checked)
             if rest := grounding.finish():
                 await self._show(rest)
+            if grounding.dangling:
+                await self._retract("you did not say so")
+                await self._show(grounding.text)
         finally:
             await observer.close()
             self._turn_state.cited = list(dict.fromkeys([*grounding.cited, *acting.cited]))

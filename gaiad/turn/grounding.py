@@ -46,7 +46,9 @@ class Grounding:
 
     `cut` has the sentences that were left out, `cited` the packets that carry the others, `carried` counts those. What
     the person said in this session and what gaiad wrote in others carries a sentence too, without a citation; so does
-    what gaiad said in this session where the talk itself is asked about.
+    what gaiad said in this session where the talk itself is asked about. Where only that is in question, a sentence is
+    shown while it is written and has only words of the person; if it is cut then, `dangling` is set, and `text`, all
+    that may be shown, is to take the place of what was.
     """
 
     def __init__(self, packet: CognitionPacket, zone: tzinfo, *, strict: bool, found: bool = True) -> None:
@@ -64,6 +66,11 @@ class Grounding:
         self.strict = strict
         self._found = found
         self._held = ""
+        self._early = 0  # characters of `_held` that were shown
+        self._heard = {stem(word) for said in self._said for word in content_words(said.text)}
+        self._heard |= {stem(word) for word in content_words(self._question)}
+        self.text = ""
+        self.dangling = False
         self.cut: list[str] = []
         self.cited: list[str] = []
         self.carried = 0
@@ -75,14 +82,32 @@ class Grounding:
             return text
         self._held += text
         whole = split(self._held)[:-1]
-        return self._checked(whole[-1].end) if whole else ""
+        return (self._checked(whole[-1].end) if whole else "") + self._begun()
 
     def finish(self) -> str:
         """The rest: no more text comes."""
         return self._checked(len(self._held))
 
+    def _begun(self) -> str:
+        """What is new of a sentence that is not whole."""
+        told = self._said and not self._pages and "[" not in self._held
+        end = self._held.rfind(" ") if told else 0
+        if end <= self._early or not {stem(word) for word in content_words(self._held[:end])} <= self._heard:
+            return ""
+        new, self._early = self._held[self._early : end], end
+        return new
+
     def _checked(self, end: int) -> str:
         text, self._held = self._held[:end], self._held[end:]
+        early, self._early = text[: self._early], 0
+        checked = self._sentences(text)
+        self.text += checked
+        if early and not checked.startswith(early):
+            self.dangling = True
+            return checked
+        return checked[len(early) :]
+
+    def _sentences(self, text: str) -> str:
         shown, place = "", 0
         for sentence in split(text):
             kept = self._sentence(sentence.text)

@@ -37,6 +37,14 @@ def fault(text: str, allowed: tuple[Marker, ...] = ALLOWED) -> Violation:
     return violation
 
 
+def test_the_first_word_is_shown_while_it_is_written_unless_a_marker_may_come_of_it() -> None:
+    rules = ObserverRules(PROTECTED, ALLOWED, TABLE)
+    assert [rules.feed(piece) for piece in ("He", "llo", " to", " you")] == ["He", "llo", " ", "to "]
+    assert rules.finish() == "you"
+    held = ObserverRules(PROTECTED, ALLOWED, TABLE)
+    assert (held.feed("Plan"), held.feed("ets turn"), held.finish()) == ("", "Planets ", "turn")
+
+
 SECRETS = [
     (AWS, "an AWS access key"),
     (GITHUB, "a GitHub token"),

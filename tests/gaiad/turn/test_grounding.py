@@ -115,6 +115,22 @@ def test_what_the_person_said_in_the_session_carries_a_sentence_without_a_citati
     assert (one.carried, one.from_history, one.cut) == (1, True, [])
 
 
+def test_a_sentence_of_the_persons_own_words_is_shown_while_it_is_written() -> None:
+    said = [HistoryEntry(turn_id="t1", role="user", text="My name is Oskar.")]
+    one = Grounding(packet(context=[], history=said, user_prompt="What is my name?"), UTC, strict=True)
+    assert [one.feed(piece) for piece in ("Your name", " is", " Oskar", ".")] == ["Your", " name", " is", ""]
+    assert (one.finish(), one.text, one.dangling) == (" Oskar.", "Your name is Oskar.", False)
+
+
+def test_a_beginning_that_was_shown_and_is_cut_leaves_what_may_be_shown() -> None:
+    said = [HistoryEntry(turn_id="t1", role="user", text="My name is Oskar.")]
+    one = Grounding(packet(context=[], history=said, user_prompt="What is my name?"), UTC, strict=True)
+    assert one.feed("Your name is Ben") == "Your name is"
+    one.feed("no. Your name is Oskar.")
+    one.finish()
+    assert (one.text.strip(), one.dangling, one.cut) == ("Your name is Oskar.", True, ["Your name is Benno."])
+
+
 def test_without_pages_text_passes_as_it_comes() -> None:
     one = Grounding(asked("Hello"), UTC, strict=False)
     assert one.feed("Hel") + one.feed("lo") + one.finish() == "Hello"
