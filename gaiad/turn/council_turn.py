@@ -13,7 +13,7 @@ from msgspec import structs
 from council.execute_review import Considered
 from council.observer import Observer
 from council.roles import Role, assign_stage
-from council.stage_output import Outcome, read_output
+from council.stage_output import Outcome, read_output, without_success
 from council.stages import (
     Command,
     Marker,
@@ -39,7 +39,7 @@ from gaiad.turn.services import TurnServices
 from gaiad.turn.stage_call import CUT, ENDED, StageCall
 from gaiad.turn.stage_packets import StagePackets
 from gaiad.turn.stage_start import StageStart
-from gaiad.turn.turn_state import FAILED, TurnState, WrittenBlock, as_event
+from gaiad.turn.turn_state import FAILED, TurnState, WrittenBlock, as_event, succeeded
 from gaiad.turn.turn_store import TurnStore
 from gaiad.turn.usable import ENDS_TEXT, cut_notes, instead_of_answer, is_quoting, not_told, quote, unsaid_quote, usable
 from prompts.packet import WorkItem
@@ -199,6 +199,9 @@ class CouncilTurn:
                 pass
         task = stage.task
         reading = read_output(task.stage, stage.text, self._rules.limits.escalation.confidence_below)
+        executed = self._turn_state.executed
+        if executed is not None and not succeeded(executed.approval):
+            reading = without_success(reading)
         stage.notes += reading.notes
         value, confidence = reading.value, None
         if value is None:
@@ -304,7 +307,10 @@ class CouncilTurn:
         elif quoted := unsaid_quote(grounding, self._turn_state):
             yield "delta", {"text": self._turn_state.show(quoted)}
             kept = self._turn_state.shown
-        commands = acting.commands(stage.notes)
+        unread: list[str] = []
+        commands = acting.commands(unread)
+        stage.notes += unread
+        self._turn_state.act_notes += [f"a command was not proposed: {why}" for why in unread]
         outcome: Outcome = "ok" if kept.strip() or commands else "empty"
         if outcome == "empty":
             _refuse_unended(stage)
