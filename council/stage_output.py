@@ -35,11 +35,10 @@ def read_command(body: str, notes: list[str]) -> Command | None:
     """The command of JSON that fits, or of one plain line without anything a shell would expand; None with a note."""
     try:
         return msgspec.json.decode(body, type=Command)
-    except msgspec.DecodeError:
-        pass
-    if body.lstrip().startswith("{"):
-        notes.append("an EXECUTE block is cut or does not fit its form; it was left out")
-        return None
+    except msgspec.DecodeError as error:
+        if body.lstrip().startswith("{"):
+            notes.append(f"an EXECUTE block is cut or does not fit its form ({error}); it was left out")
+            return None
     if found := sorted(set(body) & _SHELL):
         notes.append(
             f"an EXECUTE block needs a shell ({' '.join(map(repr, found))}); it was left out, write plain argv"
@@ -51,7 +50,9 @@ def read_command(body: str, notes: list[str]) -> Command | None:
         notes.append(f"an EXECUTE block cannot be read ({error}); it was left out")
         return None
     if len(argv) > MOST_ARGUMENTS or any(len(part) > STEP_CHARACTERS for part in argv):
-        notes.append(f"an EXECUTE block has more than {MOST_ARGUMENTS} arguments of {STEP_CHARACTERS} characters")
+        notes.append(
+            f"an EXECUTE block has more than {MOST_ARGUMENTS} arguments of {STEP_CHARACTERS} characters: left out"
+        )
         return None
     return Command(argv=argv, why="")
 
@@ -98,6 +99,15 @@ def read_output(stage: CouncilStage, text: str, confidence_below: float) -> Pars
     """
     reading = _read(stage, text, confidence_below)
     return msgspec.structs.replace(reading, value=_withheld(reading.value))
+
+
+def without_success(reading: ParsedReply) -> ParsedReply:
+    """The verdict on a command that did not end with status 0: a model's "success" fails, whatever it says."""
+    value = reading.value
+    if not isinstance(value, Verification) or value.outcome == "fail":
+        return reading
+    summary = f"it did not end with status 0, though the verifying role says: {value.summary}"[:SUMMARY_CHARACTERS]
+    return msgspec.structs.replace(reading, outcome="fail", value=Verification(outcome="fail", summary=summary))
 
 
 def _withheld(value: Value | None) -> Value | None:

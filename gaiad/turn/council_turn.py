@@ -14,7 +14,7 @@ from council.execute_review import Considered
 from council.observer import Observer, Windows
 from council.observer_rules import ObserverRules
 from council.roles import Role, assign_stage
-from council.stage_output import Outcome, read_output
+from council.stage_output import Outcome, read_output, without_success
 from council.stages import (
     Command,
     Marker,
@@ -51,7 +51,7 @@ from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
 from gaiad.turn.recorder import TurnRecorder
 from gaiad.turn.stage_call import CUT, ENDED, StageCall
 from gaiad.turn.stage_start import StageStart
-from gaiad.turn.turn_state import FAILED, as_event
+from gaiad.turn.turn_state import FAILED, as_event, succeeded
 from prompts.messages import own_texts
 from prompts.packet import WorkItem
 
@@ -214,6 +214,9 @@ class CouncilTurn:
                 pass
         task = stage.task
         reading = read_output(task.stage, stage.text, self._rules.limits.escalation.confidence_below)
+        executed = self._turn_state.executed
+        if executed is not None and not succeeded(executed.approval):
+            reading = without_success(reading)
         stage.notes += reading.notes
         value, confidence = reading.value, None
         if value is None:
@@ -311,7 +314,10 @@ class CouncilTurn:
         if acting.stopped:
             stage.failure = f"{ENDED}: {acting.stopped}"
         await self._corrected(stage, acting, grounding)
-        commands = acting.commands(stage.notes)
+        unread: list[str] = []
+        commands = acting.commands(unread)
+        stage.notes += unread
+        self._turn_state.act_notes += [f"a command was not proposed: {why}" for why in unread]
         outcome: Outcome = "ok" if self._turn_state.shown.strip() or commands else "empty"
         if outcome == "empty":
             _refuse_unended(stage)

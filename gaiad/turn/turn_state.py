@@ -46,6 +46,11 @@ def how_it_ended(approval: Approval) -> str:
     return f"was stopped: {execution.stopped}" if execution.stopped else f"ended with status {execution.exit_status}"
 
 
+def succeeded(approval: Approval) -> bool:
+    """Whether it ended by itself, with status 0."""
+    return approval.execution is not None and approval.execution.exit_status == 0
+
+
 def result_text(approval: Approval, shown_characters: int) -> str:
     """What Verify reads of it: the command, how it ended, what it wrote."""
     execution = approval.execution

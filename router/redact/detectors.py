@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from constants.secret_patterns import SecretPatterns
 from router.redact.settings import CardIssuer
-from router.redact.words import Finder, Item
+from router.redact.words import SPELLED_DOT, Finder, Item
 
 _SPACE = "[ \u00a0\u202f-]"
 _CARD_PLACE = re.compile(
@@ -113,10 +113,10 @@ _LOCAL = "A-Za-z0-9À-ɏ._%+'-"
 _DOMAIN = re.compile(
     r"(?=[A-Za-z0-9À-ɏ])[A-Za-z0-9À-ɏ.-]{1,150}\.(?:[A-Za-z]{2,24}|xn--[A-Za-z0-9-]{2,30})(?![A-Za-z0-9À-ɏ_-])"
 )
-_SPELLED_DOMAIN = re.compile(
-    r"[A-Za-z0-9À-ɏ.-]{1,63}(?:[\[({](?i:dot|\.)[\])}][A-Za-z0-9À-ɏ.-]{1,63}){1,3}(?![A-Za-z0-9À-ɏ_-])"
-)
-_AT = re.compile(r"@|[\[({](?i:at|@)[\])}]")
+_DOT = rf"(?:\s{{0,2}}[\[({{]\s?(?i:dot|\.)\s?[\])}}]\s{{0,2}}|{SPELLED_DOT})"
+_LABEL = "[A-Za-z0-9À-ɏ.-]{1,39}"
+_SPELLED_DOMAIN = re.compile(rf"{_LABEL}(?:{_DOT}{_LABEL}){{1,3}}(?![A-Za-z0-9À-ɏ_-])")
+_AT = re.compile(r"@|\s{0,2}[\[({]\s?(?i:at|@)\s?[\])}]\s{0,2}|\s{1,2}(?P<word>(?i:at))\s{1,2}")
 _LOCAL_BEFORE = re.compile(rf"[{_LOCAL}]{{1,64}}\Z")
 _LONGEST_LOCAL = 64
 _IMAGE_OR_VERSION = re.compile(r"[0-9]+x\.|[0-9]+\.[0-9]")
@@ -138,18 +138,31 @@ _HOME = re.compile(
 _WORD_BEFORE = 24
 
 
-def find_email(no_mailboxes: Collection[str]) -> Finder:
-    """E-mail addresses, also with accents, in punycode, and with (at) and [dot] for their signs."""
+def find_email(no_mailboxes: Collection[str], spelled_ends: Collection[str], plain_words: Collection[str]) -> Finder:
+    """E-mail addresses, also with accents, in punycode, and with (at) and [dot] for their signs.
+
+    "At" as a plain word counts only before a domain that is spelled out too and ends in one of `spelled_ends`, and
+    between no `plain_words`.
+    """
+
+    def domain_end(text: str, at: re.Match[str]) -> int:
+        spelled = _SPELLED_DOMAIN.match(text, at.end())
+        if at["word"] is None:
+            domain = spelled or _DOMAIN.match(text, at.end())
+            return domain.end() if domain and not _IMAGE_OR_VERSION.match(domain[0]) else 0
+        labels = re.split(_DOT, spelled[0].lower().rstrip(".")) if spelled else [""]
+        named = labels[-1].rpartition(".")[2] in spelled_ends and labels[0] not in plain_words
+        return spelled.end() if spelled and named else 0
 
     def find(text: str, place: int) -> Item | None:
         for at in _AT.finditer(text, place):
             sign = at.start()
-            domain = _SPELLED_DOMAIN.match(text, at.end()) or _DOMAIN.match(text, at.end())
-            local = _LOCAL_BEFORE.search(text, max(place, sign - _LONGEST_LOCAL), sign) if domain else None
+            end = domain_end(text, at)
+            local = _LOCAL_BEFORE.search(text, max(place, sign - _LONGEST_LOCAL), sign) if end else None
             start = sign - len(local[0].lstrip(".'-%+")) if local else sign
             mailbox = text[start:sign].lower()
-            if domain and mailbox and mailbox not in no_mailboxes and not _IMAGE_OR_VERSION.match(domain[0]):
-                return Item(start, domain.end(), "email")
+            if mailbox and mailbox not in no_mailboxes and not (at["word"] and mailbox in plain_words):
+                return Item(start, end, "email")
         return None
 
     return find

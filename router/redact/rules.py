@@ -17,7 +17,10 @@ from router.redact.words import Breaks, Finder, WordFinder, find_listed, spellin
 JOINED_SCRIPTS = range(0x0590, 0x2000)
 """From Hebrew to Greek with accents: joiners belong to some of their words."""
 _SIGN_IN_WORD = re.compile(r"[0-9@$!](?:(?=[^\W\d_])|(?<=[^\W\d_].))")
-_SIGNS = re.compile(r"[0-9]|[@$!]\w|\S{16}|-----|[/\\](?:home|Users)[/\\]")
+_SIGNS = re.compile(
+    r"[0-9]|[@$!]\w|\S{16}|-----|[/\\](?:home|Users)[/\\]|[@.]\s?[\])}]|[aA][tT]\s?[\])}]"
+    r"|(?<![^\W_])[dD][oO][tT](?![^\W_])"
+)
 
 
 class RedactionRules:
@@ -78,7 +81,7 @@ def _pii(settings: RedactionSettings) -> list[Finder]:
     phones, addresses = table.phones, table.addresses
     return [
         *find_secrets(secret_patterns()),
-        find_email(frozenset(addresses.no_mailboxes)),
+        find_email(frozenset(addresses.no_mailboxes), addresses.spelled_ends, frozenset(addresses.plain_words)),
         find_iban(table.ibans),
         find_card(table.cards),
         find_ip(addresses.version_words),

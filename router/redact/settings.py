@@ -27,6 +27,8 @@ class Addresses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     version_words: list[str]
     no_mailboxes: list[str]
+    spelled_ends: list[str]
+    plain_words: list[str]
     nobodies: list[str]
 
 

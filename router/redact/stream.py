@@ -19,7 +19,7 @@ from router.redact.words import Finder, Item, WordFinder
 
 LARGEST_WAIT = 1.25
 _UNDECIDED = frozenset(["", *".!?:@&"])  # whether a tail goes on behind such a sign, the next character says
-_STROKE = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20df\u20e5-\u20ff\ufe20-\ufe2f]")
+_STROKE = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
 _JOINER = re.compile(f"[{JOINERS}]")
 
 

@@ -104,6 +104,9 @@ def _inside(text: str, place: int) -> bool:
     return place > 0 and text[place - 1].isalnum()
 
 
+SPELLED_DOT = r"\s{1,2}(?i:dot)\s{1,2}"
+_SPELLS_NEXT = re.compile(r"(?:[\[({]\s?)?(?:(?:a|do?)?\Z|(?:at|dot)(?![^\W_]))|[\[({]\s?[@.]|[\])}]", re.IGNORECASE)
+_SPELLED_BEFORE = re.compile(r"(?:(?<![^\W_])(?:at|dot)|[\[({]\s?[@.])(?:\s?[\])}])?\Z", re.IGNORECASE)
 _UNSPACED_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff0f"
 _PLACE = re.compile(rf"\s+|[{_UNSPACED_SCRIPTS}]")
 _UNSPACED_CHARACTER = re.compile(f"[{_UNSPACED_SCRIPTS}]")
@@ -112,6 +115,7 @@ _LEFT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789)/–-:=")
 _RIGHT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789(+/–-:=")
 _ANYTHING = frozenset(":=")
 _NAMED_SECRETS = ("bearer", "password", "passwort", "passwd", "secret", "token", "key")
+_SPELLED_LEFT = re.compile(r"[A-Za-z0-9À-ɏ._%+'\[({\])}-]").match
 _MOST_SPACES = 8
 _STEP = 64
 _LOOK_BACK = 128
@@ -151,6 +155,8 @@ class Breaks:
             return True
         left, right = before[-1], text[end : end + 1]
         if left.isspace():  # the rest of white space that was looked at from its middle
+            return False
+        if (_SPELLED_LEFT(left) and _SPELLS_NEXT.match(text, end)) or _SPELLED_BEFORE.search(before[-8:]):
             return False
         if left in _ANYTHING or (left in _LEFT and (not right or right in _RIGHT)) or before.endswith("-----"):
             return False

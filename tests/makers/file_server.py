@@ -31,12 +31,13 @@ class Served:
 
 @dataclass
 class Fault:
-    """What goes wrong at one request: another status, an end after `cut` bytes, a false length, seconds of silence."""
+    """What goes wrong at one request: another status, an end after `cut` bytes, a false length, or
+    silence for as long as there is a server."""
 
     status: int = 0
     cut: int = -1
     length: int = 0
-    silence_s: float = 0.0
+    silent: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -60,6 +61,7 @@ class FileServer:
         self.seen: list[Seen] = []
         self.ranges = True
         self.pace_s = 0.0
+        self.closed = threading.Event()
         self._http = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
         self._http.daemon_threads = True
         self.base = f"http://127.0.0.1:{self._http.server_port}"
@@ -76,6 +78,7 @@ class FileServer:
         return [seen for seen in self.seen if seen.method == "GET" and seen.path.startswith(path)]
 
     def close(self) -> None:
+        self.closed.set()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -130,7 +133,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.owner.seen.append(seen)
         served = self.owner.files.get(path)
         fault = self.owner.faults.pop(0) if body and self.owner.faults and served and not served.location else Fault()
-        time.sleep(fault.silence_s)
+        if fault.silent:
+            self.owner.closed.wait()
+            self.close_connection = True
+            return
         status, headers, data = self._plan(served, fault, seen)
         seen.status = status
         self.send_response(status)

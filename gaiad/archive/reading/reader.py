@@ -102,7 +102,8 @@ def ignored_reason(name: str) -> str:
 
 
 def read_packet(data: bytes, name: str, modified: datetime, limits: PacketLimits) -> Packet:
-    """Read a packet. `name` is for messages only; `modified` (with zone) stands in for a missing time.
+    """Read a packet. `name` is for messages, and tells the turns that gaiad wrote from files that claim to be one;
+    `modified` (with zone) stands in for a missing time.
 
     Raises PacketRejected with reason and line: malformed, hostile, or above a limit.
     """
@@ -113,12 +114,14 @@ def read_packet(data: bytes, name: str, modified: datetime, limits: PacketLimits
     dialect = choose_dialect(document)
     if dialect.name == "generic" and holds_conversations(document.root):
         raise PacketRejected(f"{MANY}; `gaiad import --help` names the kinds it reads")
+    if dialect is SESSION_TURN and name != SESSION_TURN.name:
+        raise PacketRejected(
+            "claims to be a turn of a chat, and only gaiad writes those; import conversations with `gaiad import`"
+        )
     index = Index(document)
     entries, claims = read_integrity(index, dialect)
     verdict, findings = assess(document, entries, claims)
     identity = _identity(index, dialect, digest, modified)
-    if dialect is SESSION_TURN and name != SESSION_TURN.name:  # a file that claims to be a turn of a chat
-        identity["session_id"] = identity["packet_id"]
     return Packet(
         **identity,
         **_described(index, dialect),

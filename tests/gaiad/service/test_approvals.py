@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -116,6 +117,21 @@ async def test_an_approved_command_is_run_once_and_verified_by_a_turn_of_the_sam
         assert "`rm old.log` ended with status 0, and it was verified: the file is gone." in made.note
         assert await kinds(house) == ["approval.asked", "approval.approved", "shell.ran", "shell.verified"]
         assert await waiting(house) == []
+
+
+@pytest.mark.parametrize(("status", "stopped"), [(1, ""), (127, ""), (0, "it ran too long")])
+async def test_a_command_that_failed_is_not_verified_because_a_model_says_so(open_house, status, stopped):
+    async with open_house() as house:
+        found = await asked(house)
+        house.shell.status, house.shell.stopped = status, stopped
+        house.shell.does = lambda work: (work / "half").write_text("x")
+        made = await approve(house, found)
+        turn = await house.turn_log.find("local", made.continuation)
+        assert [(row.stage, row.verdict) for row in turn.stages] == [("verify", "fail")]
+        assert (made.state, turn.status) == ("reverted", "REVERTED")
+        assert "verification failed: it did not end with status 0, though" in made.note
+        assert "the file is gone" in made.note, "what the model said"
+        assert not (Path(made.work) / "half").exists()
 
 
 async def test_verify_reads_plan_answer_and_result_as_data(open_house):

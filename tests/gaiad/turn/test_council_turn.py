@@ -367,6 +367,24 @@ async def test_a_command_is_reviewed_and_voted_on_and_waits_for_the_person(open_
         assert [one.type for one in await posted(house, "PROPOSAL", "VOTE")] == ["PROPOSAL", "VOTE", "VOTE", "VOTE"]
 
 
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ('{"argv": ["rm", "%s"], "why": "it is old"}' % ("x" * 201), "length <= 200"),
+        ("rm " + "x" * 201, "arguments of 200 characters"),
+        ("rm *.log", "needs a shell"),
+    ],
+)
+async def test_a_command_that_is_left_out_is_said_beside_the_answer(open_house, command, why):
+    async with open_house(commanding(wrote=f"EXECUTE: {command}\nRESPONSE: I remove old.log.")) as house:
+        answer, turn = await house.say(WISH, persona="engineer", depth="auto")
+        assert answer.answer == "I remove old.log."
+        (note,) = [note for note in answer.notes if note.startswith("a command was not proposed: ")]
+        assert why in note
+        assert turn.votes == []
+        assert house.shell.ran == []
+
+
 async def test_an_answer_that_is_a_command_alone_does_not_name_it_to_the_channel(open_house):
     async with open_house(commanding(wrote=COMMAND.partition("\n")[0])) as house:
         answer, turn = await house.say(WISH, persona="engineer", depth="auto")

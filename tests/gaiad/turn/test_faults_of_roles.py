@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import os
 import signal
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import msgspec
 import pytest
@@ -18,6 +18,7 @@ from council.roles import role_table
 from gaiad.base.clock import SystemClock
 from gaiad.base.errors import DeadlineExceeded, Unavailable
 from gaiad.models.plain.scripted import ScriptedReply
+from gaiad.wire.generation import TextDelta
 from tests.makers.chat_llama import write_chat_llama
 from tests.makers.council_house import ROLES, House, RoleModel
 from tests.makers.council_of_workers import StruckRole, workers
@@ -90,6 +91,26 @@ def stages_of(role, stage):
     return {name: [one for one, owner in owners.items() if owner == name] for name in ROLES}
 
 
+class TricklingTime(SystemClock):
+    """No second passes but those that a trickling role takes, however busy the machine is."""
+
+    passed_s = 0.0
+
+    def monotonic(self):
+        return self.passed_s
+
+
+class TricklingRole(RoleModel):
+    """A quarter of a second of its house's time passes before each character of what it writes bit by bit."""
+
+    async def generate(self, request, call):
+        async with aclosing(super().generate(request, call)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, TextDelta) and len(piece.text) == 1:
+                    self._time.passed_s += 0.25
+                yield piece
+
+
 class Struck:
     """A house in which roles fail: `faults` is role -> (fault, stage)."""
 
@@ -105,8 +126,10 @@ class Struck:
         match, clock = ASKED[stage], self.house.clock
         if fault in STRIKES:
             return StruckRole(role, scripts(wants=self._wants), clock, pool.model(role), match, *STRIKES[fault])
-        delay_ms, characters = {"slow": (60_000.0, 16), "trickling": (250.0, 1)}[fault]
-        said = ScriptedReply(text=SAID[stage], match=match, delay_ms=delay_ms, chunk_characters=characters)
+        if fault == "trickling":
+            said = ScriptedReply(text=SAID[stage], match=match, chunk_characters=1)
+            return TricklingRole(role, scripts(said, wants=self._wants), clock)
+        said = ScriptedReply(text=SAID[stage], match=match, delay_ms=60_000.0)
         return RoleModel(role, scripts(said, wants=self._wants), clock)
 
     async def take(self):
@@ -137,17 +160,22 @@ class Struck:
 @pytest.fixture
 async def strike(tmp_path, open_archive, config):
     """Each house with workers of its own: one that is stopped in this house answers late in no other."""
-    numbers, clock = itertools.count(), SystemClock("UTC")
+    numbers = itertools.count()
     path = write_chat_llama(tmp_path / "chat.gguf")
 
     @asynccontextmanager
     async def opened(stages=None, /, deadline_s=QUICK_S, **faults):
         struck = [role for role, (fault, _) in faults.items() if fault in STRIKES]
-        async with workers(clock, dict.fromkeys(struck, path)) as pool, housed(stages, deadline_s, faults, pool) as one:
+        trickles = any(fault == "trickling" for fault, _ in faults.values())
+        clock = TricklingTime("UTC") if trickles else SystemClock("UTC")
+        async with (
+            workers(clock, dict.fromkeys(struck, path)) as pool,
+            housed(clock, stages, deadline_s, faults, pool) as one,
+        ):
             yield one
 
     @asynccontextmanager
-    async def housed(stages, deadline_s, faults, pool):
+    async def housed(clock, stages, deadline_s, faults, pool):
         folder = tmp_path / f"house{next(numbers)}"
         folder.mkdir()
         settings = {"stages": stages or {}, "deadline_s": deadline_s, "full_deadline_s": deadline_s, "vote_s": VOTE_S}

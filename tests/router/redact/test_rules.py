@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gaiad.base.channels import Stage
-from router.redact import RedactionSettings, redact, redaction_rules
+from router.redact import RedactionSettings, Redactor, redact, redaction_rules
 
 RULES = redaction_rules(RedactionSettings(names=["Jane Doe"], phrases=["project nightjar", "jane doe"]))
 
@@ -59,6 +59,33 @@ def test_a_report_has_kinds_and_counts_and_never_the_text() -> None:
     assert not any(secret in told for secret in ("doe.org", "4111", "3704", "hunter2"))
 
 
+@pytest.mark.parametrize("at", ["(at)", " (at) ", " [ at ] ", " at ", " AT ", "@"])
+@pytest.mark.parametrize("dot", ["(dot)", " [dot] ", " { dot } ", " dot ", " Dot "])
+def test_an_address_that_is_spelled_out_is_taken_out_in_one_piece_and_bit_by_bit(at: str, dot: str) -> None:
+    text = f"Write to ada.l{at}mail{dot}example{dot}org, please."
+    redactor = Redactor(RULES)
+    letters = "".join(map(redactor.feed, text)) + redactor.finish()
+    assert letters == redact(text, RULES).text == "Write to [e-mail], please."
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Look at the dot on the map, at dot two and at example.org.",
+        "She was at work; the dot com boom was at its end. Stop at dot org or at every dot com.",
+        "We met (at noon) [at least] twice. A dot (dot) is a dot.",
+        "Look at sklearn dot product and at row dot column.",
+    ],
+)
+def test_at_and_dot_in_prose_stay(prose: str) -> None:
+    assert redact(prose, RULES).text == prose
+
+
+def test_a_card_in_keycaps_is_taken_out() -> None:
+    keycaps = "".join(f"{digit}\ufe0f\u20e3" for digit in "4111111111111111")
+    assert redact(f"see {keycaps}.", RULES).text == "see [card number]."
+
+
 def test_an_address_does_not_go_over_a_line() -> None:
     assert redact("mail jane\n@acme.org", RULES).redactions == []
 
@@ -88,7 +115,7 @@ def test_the_tables_of_phone_numbers_can_be_read_before_a_stream_needs_them() ->
     code = """
 import sys
 from gaiad.base.channels import Stage
-from router.redact import RedactionSettings, redact, redaction_rules
+from router.redact import RedactionSettings, Redactor, redact, redaction_rules
 rules = redaction_rules(RedactionSettings())
 assert "phonenumbers" not in sys.modules, "a start does not wait for them"
 rules.read_tables()

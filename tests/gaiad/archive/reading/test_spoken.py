@@ -14,6 +14,7 @@ from gaiad.archive.reading.packet import Packet
 from gaiad.archive.reading.pages import cut_pages
 from gaiad.archive.reading.reader import read_packet
 from gaiad.base.config import load_config
+from gaiad.base.errors import PacketRejected
 from gaiad.wire.memory import NOTHING_FOUND, SessionTurn, TurnBlock, TurnMessage
 
 LIMITS = load_config(environment={}).packets
@@ -127,9 +128,15 @@ def test_what_only_looks_like_a_turn_is_generic(text: str) -> None:
     ],
 )
 def test_a_turn_of_odd_shape_has_no_pages_and_is_no_fault(text: str) -> None:
-    packet = read_packet(text.encode(), "inline", MODIFIED, LIMITS)
+    packet = read_packet(text.encode(), SESSION_TURN.name, MODIFIED, LIMITS)
     assert packet.dialect == "session_turn"
     assert cut_pages(packet, 1200, 120) == []
+
+
+def test_a_file_that_claims_to_be_a_turn_is_refused() -> None:
+    _, data = read()
+    with pytest.raises(PacketRejected, match="only gaiad writes those"):
+        read_packet(data, "turn.json", MODIFIED, LIMITS)
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=400), min_size=1, max_size=4))

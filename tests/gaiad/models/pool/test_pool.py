@@ -74,7 +74,7 @@ async def test_roles_that_share_a_file_share_its_worker(open_pool, tiny_llama):
 
 async def test_a_model_that_does_not_fit_sleeps_and_wakes_in_the_place_of_an_idle_one(open_pool, tiny_llama):
     known = {"a": gguf(tiny_llama), "b": gguf(tiny_llama, context=1024)}
-    budget = size_of(known["a"], load_config(environment={}).models).bytes + MIB
+    budget = size_of(known["a"], load_config(environment={}).models).bytes * 3 // 2  # a worker may take more than that
     pool = await open_pool(budget, {"prime": "a", "lite": "b"}, known)
     assert row(pool, "b").state == "sleeping"
     assert "it is loaded when it is asked for" in row(pool, "b").reason

@@ -162,7 +162,7 @@ def test_what_the_hub_refuses_is_one_line_with_a_remedy(hub, fetch):
         assert REPO in caught.value.message
         assert "\n" not in caught.value.message
         hub.faults.clear()
-    hub.faults = [Fault(silence_s=0.3)] * 2
+    hub.faults = [Fault(silent=True)] * 2
     with pytest.raises(DeadlineExceeded, match="fell silent"):
         fetch(REPO, tries=Tries(silence_s=0.05, count=2, first_wait_s=0.0))
 
