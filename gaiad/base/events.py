@@ -6,12 +6,14 @@ pace, and one that falls behind the ring learns how many events it missed instea
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, NamedTuple
 
 import msgspec
 
 from gaiad.base.clock import Clock, to_iso
+from gaiad.base.errors import Cancelled
+from gaiad.base.tasks import TaskGroup
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +75,48 @@ class EventHub:
 
 
 OnEvent = Callable[[str, dict[str, Any]], None]
-"""Hears what happens in a run or turn while it does: the event's name and its data."""
+"""Receives the events of a run while it goes on: name and data."""
+Emit = Callable[[str, object], Coroutine[Any, Any, None]]
+"""Hands an event of a turn to its reader, and returns when the reader asks for the next."""
+NamedEvent = tuple[str, object]
+
+
+class EventStream:
+    """From a piece of work to its one reader. The work goes on only as fast as the events are read."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[NamedEvent | Exception | None] = asyncio.Queue()
+
+    def put(self, name: str, data: object) -> None:
+        """An event nobody waits for."""
+        self._queue.put_nowait((name, data))
+
+    async def emit(self, name: str, data: object) -> None:
+        """As `Emit` says."""
+        self.put(name, data)
+        await self._queue.join()
+
+    async def read(self, name: str, work: Coroutine[Any, Any, None]) -> AsyncGenerator[NamedEvent, None]:
+        """The events of `work`, then its error. Closing this early cancels the work and awaits it."""
+        async with TaskGroup("events") as tasks:
+            tasks.start(name, self._run(name, work))
+            while (event := await self._queue.get()) is not None:
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+                self._queue.task_done()
+
+    async def _run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        end: Exception | None = Cancelled(f"{name} was cancelled")
+        try:
+            await work
+            end = None
+        except Exception as error:  # noqa: BLE001  (raised where the events are read)
+            end = error
+        finally:
+            self._queue.put_nowait(end)
+
+
 LIMIT_BYTES = 4 * 1024 * 1024
 DELTA, MISSED = "delta", "missed"
 _PIECE_CHARACTERS = 16_384  # of text in one event for a late reader

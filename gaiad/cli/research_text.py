@@ -206,7 +206,7 @@ def result_of(events: "Iterable[ServerEvent]", otherwise: str) -> "ResearchResul
 
 _QUESTION = 60
 _DETAIL_INDENT = "    "
-_NOT_TOLD = ("kind", "expanded", "refinements")  # told as the kind; too long; told round by round
+_NOT_TOLD = ("kind", "refinements")  # told as the kind; told round by round
 
 
 def run_row(row: "RunRow") -> tuple[str, ...]:

@@ -27,10 +27,10 @@ from gaiad.service.governance import fitting
 from gaiad.service.identity_fit import Fitting
 from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prefix_warmup import PrefixWarmup
+from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import rulebook
-from gaiad.turn.speaking import RoleSpeaker
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
 from prompts.compress import BudgetOverrun
@@ -81,7 +81,7 @@ async def open_conversations(
     turn_store = TurnStore(ready.archive, log, clock)
     stack.push_async_callback(turn_store.close)
     assembler, ids = _assembler(around, ready, registry, turn_store), IdMaker(clock)
-    speaker = RoleSpeaker(assembler, turn_store, ids, rulebook(config.council).roles)
+    speaker = RoleSpeaker(assembler.factory, rulebook(config.council).roles)
     deliberation = await _deliberation(stack, around, ready, speaker, registry)
     ahead = PrefixWarmup()
     stack.push_async_callback(ahead.stop)

@@ -30,8 +30,8 @@ from gaiad.models.pool.pool import ModelPool
 from gaiad.service.council import CouncilParts
 from gaiad.service.governance import GovernanceService, open_governance
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices
-from gaiad.turn.speaking import RoleSpeaker
 
 _log = get_logger("gaiad.council")
 

@@ -267,12 +267,10 @@ def parameters_shown(parameters: SearchParameters, refinements: Sequence[str]) -
     fields = {
         "kind": parameters.kind,
         "keywords": list(parameters.keywords),
-        "expanded": list(parameters.expanded),
         "phrases": list(parameters.phrases),
         "since": to_iso(parameters.since) if parameters.since else "",
         "until": to_iso(parameters.until) if parameters.until else "",
         "date_text": parameters.date_text,
-        "landmarks": list(parameters.landmarks),
         "models": list(parameters.models),
         "topics": list(parameters.topics),
         "people": list(parameters.people),

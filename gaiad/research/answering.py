@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 
 from gaiad.research.evidence import Evidence
-from gaiad.research.scoring import COVERED, Question, counts, holds_type, weights
+from gaiad.research.scoring import COVERED, Question, counts, weights
 from gaiad.research.sentences import Quote
 from gaiad.research.unit_index import Scored, UnitScores, UnitShelf, ranked
 from gaiad.research.units import Unit
-from gaiad.research.words import light_stems, stem
+from gaiad.research.words import light_stems
 from gaiad.wire.schemas import Page
 
 PACKETS_READ = 8
@@ -185,26 +185,16 @@ def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of
     if not chosen:
         return 0.0
     union = [max(column) for column in zip(*(one.credits for one in chosen), strict=True)]
-    asked = [
-        at for at, term in enumerate(question.terms) if union[at] >= COVERED or stem(term.word) not in light_stems()
-    ]
+    asked = [at for at, term in enumerate(question.terms) if union[at] >= COVERED or term.stem not in light_stems()]
     lost = [at for at in asked if union[at] < COVERED]
     parts = len(asked) + (of_then and len(lost) < len(asked))
     values = {
         "bias": 1.0,
         "head_unknown": float(any(not question.terms[at].known and at in lost for at in question.head)),
-        "uncounted": float(question.wants == "number" and not _counted(question, chosen)),
+        "uncounted": float(question.wants == "number" and not counts(question, chosen[0].unit)),
         "cosine": max(one.cosine for one in chosen),
         "share": share,
         "lost": len(lost) / parts if parts else 0.0,
     }
     odds = sum(weights().confidence[name] * value for name, value in values.items())
     return float(1 / (1 + np.exp(-odds)))
-
-
-def _counted(question: Question, chosen: Sequence[Scored]) -> bool:
-    """Whether the best unit has the number asked for; behind a turn that asks, the turn that answers it."""
-    best = chosen[0].unit
-    if best.text.endswith("?") and len(chosen) > 1:
-        return holds_type("number", chosen[1].unit)
-    return counts(question, best)

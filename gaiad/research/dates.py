@@ -28,8 +28,7 @@ from gaiad.research.date_forms import (
 class Period(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of time a question names. UTC, `since` inclusive, `until` exclusive; None is open.
 
-    `start` and `end` are where its words stand in the question, in characters; `packet_ids` are the packets that give
-    the time, () for a date.
+    `start` and `end` are where its words stand in the question, in characters.
     """
 
     since: datetime | None
@@ -37,7 +36,6 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     start: int
     end: int
-    packet_ids: tuple[str, ...] = ()
 
 
 ANY = "(?:" + "|".join(anonymous(pattern) for _, pattern, _ in FORMS) + ")"

@@ -35,8 +35,8 @@ class Entities(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
-def recognise(question: str, facets: Facets, meanings: list[str], roles: Collection[str]) -> Entities:
-    """What `question` names. A topic that contains one of the initials' `meanings` is meant; `roles` are no people."""
+def recognise(question: str, facets: Facets, roles: Collection[str]) -> Entities:
+    """What `question` names; `roles` are no people."""
     words = cut(question)
     lowered = {word.lower for word in words}
     called = {word: _models_called(word, facets) for word in _model_words(lowered, facets)}
@@ -46,7 +46,7 @@ def recognise(question: str, facets: Facets, meanings: list[str], roles: Collect
     return Entities(
         models=models,
         unknown_models=tuple(sorted(word for word, found in known.items() if not found)),
-        topics=_topics(question, facets, meanings),
+        topics=_topics(question, facets),
         people=people,
         names=_names(question, words),
     )
@@ -143,11 +143,8 @@ class TopicsByWord:
 _topics_by_word = TopicsByWord()
 
 
-def _topics(question: str, facets: Facets, meanings: list[str]) -> tuple[str, ...]:
+def _topics(question: str, facets: Facets) -> tuple[str, ...]:
     found = _topics_by_word.named(set(content_words(question)), facets.topics)
-    spelled = [meaning for meaning in meanings if " " in meaning]
-    if spelled:
-        found |= {topic for topic in facets.topics if any(meaning in _spelled(topic) for meaning in spelled)}
     return tuple(topic for topic in facets.topics if topic in found) if found else ()
 
 

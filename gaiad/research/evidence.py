@@ -14,15 +14,12 @@ from gaiad.research.query import SearchParameters
 from gaiad.research.sentences import split
 from gaiad.research.words import (
     content_words,
-    expand_initials,
-    forms,
     has_letter,
     is_letter,
     normalise,
     rarity,
     stem,
     stems,
-    synonyms,
 )
 from gaiad.wire.schemas import Hit, Page
 
@@ -168,7 +165,7 @@ def _bare(text: str) -> str:
     return normalise(" ".join(text.split())).strip(" ?!.")
 
 
-IN_HEADER, IN_NEIGHBOUR, BY_SYNONYM = 0.8, 0.6, 0.6
+IN_HEADER, IN_NEIGHBOUR = 0.8, 0.6
 # MiniLM cosines: unrelated text lies around .1, a paraphrase above .5; between these the semantic score is linear.
 COSINE_FLOOR, COSINE_FULL = 0.15, 0.7
 LEXICAL_SHARE, SEMANTIC_SHARE, RANK_SHARE = 0.45, 0.35, 0.2
@@ -176,25 +173,17 @@ THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0.
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword of the question. `frequency` counts the pages it (or, with none, its best alternative) stands in;
-    `forms` are the stems of its irregular forms, which are the same word."""
+    """A keyword of the question. `frequency` counts the pages it stands in."""
 
     word: str
     stem: str
     weight: float
     frequency: int
-    forms: frozenset[str] = frozenset()
-    synonyms: frozenset[str] = frozenset()
-    meaning: frozenset[str] = frozenset()
 
     @property
     def unknown(self) -> bool:
-        """Stands nowhere in the archive, neither as it is nor spelled out nor by a synonym."""
+        """Stands nowhere in the archive."""
         return self.frequency == 0
-
-    def said_in(self, text: AbstractSet[str]) -> bool:
-        """Whether it stands among these stems, in any form."""
-        return self.stem in text or not self.forms.isdisjoint(text)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,52 +212,14 @@ def semantic_score(cosine: float | None) -> float:
     return min(1.0, max(0.0, (cosine - COSINE_FLOOR) / (COSINE_FULL - COSINE_FLOOR)))
 
 
-def lookup_words(parameters: SearchParameters) -> list[str]:
-    """Every word whose frequency `make_terms` wants: keywords, their forms and synonyms, what initials stand for."""
-    words = [*parameters.keywords]
-    for keyword in parameters.keywords:
-        words += [*forms(keyword), *synonyms(keyword), *_meaning(keyword)]
-    return list(dict.fromkeys(words))
-
-
 def make_terms(parameters: SearchParameters, frequencies: Mapping[str, int], pages: int) -> list[Term]:
-    """The question's keywords with their weights (rare ones weigh more) and alternatives."""
-    effective = {word: _frequency(word, frequencies) for word in parameters.keywords}
-    weights = rarity(effective, pages)
-    by_forms: dict[frozenset[str], Term] = {}
-    for word in parameters.keywords:
-        own = _stems_of(forms(word))
-        by_forms.setdefault(
-            own | {stem(word)},
-            Term(
-                word=word,
-                stem=stem(word),
-                weight=weights[word],
-                frequency=effective[word],
-                forms=own,
-                synonyms=_stems_of(synonyms(word)),
-                meaning=_stems_of(_meaning(word)),
-            ),
-        )
-    return list(by_forms.values())
-
-
-def _stems_of(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(stem(word) for word in words)
-
-
-def _meaning(word: str) -> list[str]:
-    return [part for meaning in expand_initials(word) for part in content_words(meaning)]
-
-
-def _frequency(word: str, frequencies: Mapping[str, int]) -> int:
-    count = frequencies.get(word, 0) + sum(frequencies.get(form, 0) for form in forms(word))
-    if count:
-        return count
-    spelled = min((frequencies.get(part, 0) for part in _meaning(word)), default=0)
-    if spelled:
-        return spelled
-    return max((frequencies.get(other, 0) for other in synonyms(word)), default=0)
+    """The question's keywords with their weights (rare ones weigh more); `frequencies` counts the pages of each."""
+    counted = {word: frequencies.get(word, 0) for word in parameters.keywords}
+    weights = rarity(counted, pages)
+    terms: dict[str, Term] = {}
+    for word, count in counted.items():
+        terms.setdefault(stem(word), Term(word=word, stem=stem(word), weight=weights[word], frequency=count))
+    return list(terms.values())
 
 
 def weigh(
@@ -318,29 +269,15 @@ def credits_of(page: Page, near: Iterable[Page], terms: Sequence[Term]) -> dict[
 
 
 def _credit(term: Term, own: AbstractSet[str], header: AbstractSet[str], around: AbstractSet[str]) -> float:
-    options = (
-        1.0 if _stands(term, own) else 0.0,
-        IN_HEADER if _stands(term, header) else 0.0,
-        IN_NEIGHBOUR if _stands(term, around) else 0.0,
-        BY_SYNONYM if term.synonyms & own else 0.0,
-        BY_SYNONYM * IN_NEIGHBOUR if term.synonyms & around else 0.0,
-    )
-    return max(options)
-
-
-def _stands(term: Term, text: AbstractSet[str]) -> bool:
-    return term.said_in(text) or (bool(term.meaning) and term.meaning <= text)
+    if term.stem in own:
+        return 1.0
+    return IN_HEADER if term.stem in header else IN_NEIGHBOUR if term.stem in around else 0.0
 
 
 def sentence_credit(text: str, speaker: str, terms: Sequence[Term]) -> float:
     """The weighted share of the terms that one sentence covers, its speaker counted."""
-    own = stems(text)
-    said_by = stems(speaker)
-    earned = {
-        term.word: 1.0 if _stands(term, own) or term.said_in(said_by) else BY_SYNONYM if term.synonyms & own else 0.0
-        for term in terms
-    }
-    return weighted(earned, terms)
+    own = stems(text) | stems(speaker)
+    return weighted({term.word: float(term.stem in own) for term in terms}, terms)
 
 
 def weighted(earned: Mapping[str, float], terms: Sequence[Term]) -> float:
@@ -359,16 +296,12 @@ def union(evidence: Iterable[Evidence]) -> dict[str, float]:
 
 
 def speaks_of(text: str, subject: str) -> bool:
-    """Whether `text` names the thing compared, by its words or by what its initials stand for."""
+    """Whether `text` names the thing compared."""
     *_, last = subject.split()
     if is_letter(last) and not has_letter(text, last):
         return False
-    standing = stems(text)
     words = content_words(subject) or [normalise(subject)]
-    if {stem(word) for word in words} <= standing:
-        return True
-    meanings = [{stem(part) for part in _meaning(word)} or {stem(word)} for word in words]
-    return all(meaning <= standing for meaning in meanings)
+    return {stem(word) for word in words} <= stems(text)
 
 
 def names_subject(evidence: Evidence, subject: str) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from gaiad.base.clock import day_of, moment_of, to_iso
 from gaiad.base.errors import BadInput
 from gaiad.base.ports import Archive, RequestContext
-from gaiad.research.evidence import Term, lookup_words, make_terms
+from gaiad.research.evidence import Term, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.query import SearchParameters
 from gaiad.research.sentences import cite, lead_end, spoken_from
@@ -200,7 +200,7 @@ async def _left_out(
     what = msgspec.structs.replace(
         parameters, keywords=words, search_text=" ".join(words), phrases=(), text=" ".join(words)
     )
-    frequencies = await archive.document_frequency(lookup_words(what), call)
+    frequencies = await archive.document_frequency(words, call)
     found, _, _ = await _narrow(archive, what, filters, make_terms(what, frequencies, 0), call, trail)
     return found.packet_ids
 

@@ -6,7 +6,7 @@ nothing to look up           -> CLARIFY
 """
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,9 +31,8 @@ from gaiad.research.answer import (
 )
 from gaiad.research.answering import Answerer
 from gaiad.research.choosing import Chooser, Chosen
-from gaiad.research.evidence import Evidence, Term, lookup_words, make_terms
+from gaiad.research.evidence import Evidence, Term, make_terms
 from gaiad.research.gather import Pool
-from gaiad.research.landmarks import landmark_periods
 from gaiad.research.listing import list_matching, period_gap
 from gaiad.research.query import SearchParameters, process_query
 from gaiad.research.refine import Attempt, first_attempt, refine, search_requests
@@ -46,7 +45,6 @@ from gaiad.research.synthesis import compose
 from gaiad.research.thinking.steps import ByRules, Draft, Steps
 from gaiad.research.thinking.support import composed
 from gaiad.research.trail import IntegrationState, Trail, actions_of, integrate
-from gaiad.research.words import forms
 from gaiad.wire.schemas import Facets, ResearchRequest
 
 QUERY_MAX_CHARS = 4000
@@ -174,29 +172,25 @@ class Run:
         """Raises BadInput for a bad `now`, Cancelled, DeadlineExceeded, and what the archive raises."""
         with span("researcher.plan"):
             facets = await self._archive.facets(self._call)
-            landmarks = await landmark_periods(self._archive, self._request.query, facets, self._call)
             now, zone = asked_at(self._request, self._clock), self._clock.zone
-            parameters = process_query(self._request.query, facets, now, zone, landmarks)
+            parameters = process_query(self._request.query, facets, now, zone)
             self._trail.understood(parameters)
             if parameters.ambiguous or reply_to(self._request.query):
                 return clarify_answer(parameters, facets.topics)
             held = read_questions(parameters, functools.partial(process_query, facets=facets, now=now, zone=zone))
-            words = [word for each in (parameters, *(one for _, one in held)) for word in lookup_words(each)]
-            asked = words_asked(parameters.text)
-            spelled = [form for word in asked for form in (word, *forms(word))]
-            frequencies = await self._archive.document_frequency(list(dict.fromkeys([*words, *spelled])), self._call)
+            words = [word for each in (parameters, *(one for _, one in held)) for word in each.keywords]
+            words += words_asked(parameters.text)
+            frequencies = await self._archive.document_frequency(list(dict.fromkeys(words)), self._call)
         self._trail.terms = terms = make_terms(parameters, frequencies, facets.pages)
-        standing = {word: max(frequencies[form] for form in (word, *forms(word))) for word in asked}
-        self._chooser = Chooser(self._config, self._answerer, standing, facets.pages)
+        each = [ParsedQuestion.of(put, one, make_terms(one, frequencies, facets.pages)) for put, one in held]
+        self._chooser = Chooser(self._config, self._answerer, frequencies, facets.pages, each)
         if held:
-            each = [ParsedQuestion.of(put, one, make_terms(one, frequencies, facets.pages)) for put, one in held]
-            self._chooser = Chooser(self._config, self._answerer, standing, facets.pages, each)
             parameters = msgspec.structs.replace(parameters, order="relevance")
         if parameters.kind == "listing":
             return await self._list(parameters, terms, facets)
         if not facets.packets:
             self._steps = ByRules()  # there is nothing to think about
-        found = await self._loop(parameters, terms, frequencies)
+        found = await self._loop(parameters, terms)
         if not found.last.reflection.is_relevant:
             return await self._not_found(parameters, found, facets)
         self._tell("synthesizing", packets=_packet_ids(found.last.selected))
@@ -204,9 +198,7 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------------- the loop
 
-    async def _loop(
-        self, parameters: SearchParameters, terms: Sequence[Term], frequencies: Mapping[str, int]
-    ) -> RunOutcome:
+    async def _loop(self, parameters: SearchParameters, terms: Sequence[Term]) -> RunOutcome:
         pool = Pool(self._archive, self._call, terms, parameters.text, self._trail, self._passed_over)
         attempt: Attempt | None = self._chooser.searched(first_attempt(parameters, self._request.filters))
         iteration = 0
@@ -217,7 +209,7 @@ class Run:
             if judged.reflection.is_sufficient or iteration == self.max_iterations:
                 break
             with span("researcher.plan", iteration=iteration + 1):
-                refined = refine(attempt, judged.reflection, dict(frequencies), self._config.expand_days)
+                refined = refine(attempt, judged.reflection, self._config.expand_days)
                 attempt = self._steps.next(attempt, judged.reflection, refined)
             if attempt is not None:
                 await self._partials.offer(judged.statements, self._state, judged.reflection, iteration)

@@ -7,7 +7,7 @@ Dates, models and people read from words are preferences. Only a listing questio
 import functools
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime, tzinfo
 from typing import Literal
 
@@ -16,7 +16,7 @@ import msgspec
 from constants.load import load
 from gaiad.research.dates import Period, find_periods, hull
 from gaiad.research.entities import Entities, find_metrics, ranges_of_packets, recognise, without_metrics
-from gaiad.research.words import content_words, cut, expand_initials, is_letter, stop_words, synonyms
+from gaiad.research.words import content_words, cut, is_letter, stop_words
 from gaiad.wire.schemas import Facets, Focus, MetricRange
 
 _PACKETS = r"(?:packets?|conversations?|sessions?|discussions?|chats?)"
@@ -159,24 +159,21 @@ class _QueryWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
     """GAM 1's SearchParameters, and what the later steps need of the question.
 
-    `keywords` are normalised content words, `expanded` adds initials and synonyms, `search_text` is the question
-    without its opening and its date; `since`/`until` are UTC, None when open, and
-    `landmarks` the packets that they are taken from ("before the MIT study"); `unknown_models` are those of the
-    `model_words` that no packet is of; `subjects` are the two things a comparison holds side by side; `most` is
-    how many packets a list wants, 0 for all, `left_out` the words and `left_out_models` the models that it is to be
-    without; `ambiguous` says why the question cannot be looked up, "" when it can.
+    `keywords` are normalised content words, `search_text` is the question without its opening and its date;
+    `since`/`until` are UTC, None when open; `unknown_models` are those of the `model_words` that no packet is of;
+    `subjects` are the two things a comparison holds side by side; `most` is how many packets a list wants, 0 for all,
+    `left_out` the words and `left_out_models` the models that it is to be without; `ambiguous` says why the question
+    cannot be looked up, "" when it can.
     """
 
     text: str
     kind: Kind
     search_text: str
     keywords: tuple[str, ...]
-    expanded: tuple[str, ...]
     phrases: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
     date_text: str = ""
-    landmarks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     model_words: tuple[str, ...] = ()
     unknown_models: tuple[str, ...] = ()
@@ -197,26 +194,19 @@ class SearchParameters(msgspec.Struct, frozen=True, kw_only=True):
         return self.since is not None or self.until is not None
 
 
-def process_query(
-    text: str, facets: Facets, now: datetime, zone: tzinfo, landmarks: Sequence[Period] = ()
-) -> SearchParameters:
-    """Read a question (GAM 1). `now` is zone-aware; dates in words are days of `zone`.
-
-    `landmarks` are the times that the question sets by packets, placed in `plain_question(text)`.
-    """
+def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> SearchParameters:
+    """Read a question (GAM 1). `now` is zone-aware; dates in words are days of `zone`."""
     question = plain_question(text)
     newest = datetime.fromisoformat(facets.last) if facets.last else None
-    dates = [one for one in find_periods(question, now, zone, newest) if not _is_name(one, question, facets.people)]
-    periods = _together(dates, landmarks)
+    periods = [one for one in find_periods(question, now, zone, newest) if not _is_name(one, question, facets.people)]
     with_ranges = _without(question, periods)
     ranges = find_metrics(with_ranges, _table().metrics)
     metrics = tuple(one.range for one in ranges)
     bare = without_metrics(with_ranges, ranges)
     order, kind = _order(bare), "listing" if ranges_of_packets(with_ranges, ranges) else _kind(bare)
     listed = read_list(bare) if kind == "listing" else ListWords(text=bare)
-    bare, without = listed.text, recognise(listed.left_out, facets, [], _table().roles)
-    meanings = expand_initials(bare)
-    entities = recognise(bare, facets, meanings, _table().roles)
+    bare, without = listed.text, recognise(listed.left_out, facets, _table().roles)
+    entities = recognise(bare, facets, _table().roles)
     kind = "factual" if kind == "conceptual" and entities.people and _WHY.match(bare) else kind
     topic_text = opened(bare)
     keywords = _keywords(topic_text if content_words(topic_text) else bare, entities, order, kind)
@@ -226,14 +216,12 @@ def process_query(
     parameters = SearchParameters(
         text=question,
         kind=kind,
-        search_text=" ".join([topic_text, *meanings]).strip(" ?.!") or bare,
+        search_text=topic_text.strip(" ?.!") or bare,
         keywords=keywords,
-        expanded=_expanded(keywords, meanings),
         phrases=phrases,
         since=since,
         until=until,
         date_text=" and ".join(period.text for period in periods),
-        landmarks=tuple(dict.fromkeys(packet_id for period in periods for packet_id in period.packet_ids)),
         models=tuple(dict.fromkeys(name for names in entities.models.values() for name in names)),
         model_words=(*entities.models, *entities.unknown_models),
         unknown_models=entities.unknown_models,
@@ -262,15 +250,6 @@ def _is_name(period: Period, question: str, people: Collection[str]) -> bool:
     if match is None or not (match["of"] or question.startswith(("'s", "’s"), period.end)):
         return False
     return any(match["month"].lower() == word.lower for person in people for word in cut(person))
-
-
-def _together(dates: list[Period], landmarks: Sequence[Period]) -> list[Period]:
-    """Dates and landmarks by their places; where two overlap the longer is meant."""
-    kept: list[Period] = []
-    for period in sorted([*dates, *landmarks], key=lambda one: one.start - one.end):
-        if not any(period.start < other.end and other.start < period.end for other in kept):
-            kept.append(period)
-    return sorted(kept, key=lambda one: one.start)
 
 
 @functools.cache
@@ -340,12 +319,6 @@ def _left_out(text: str, entities: Entities) -> tuple[str, ...]:
     """The words that no packet of a list is to speak of; a model's name is none of them."""
     called = {*entities.models, *entities.unknown_models}
     return tuple(word for word in content_words(text) if word not in request_words() and word not in called)
-
-
-def _expanded(keywords: tuple[str, ...], meanings: list[str]) -> tuple[str, ...]:
-    extra = [word for meaning in meanings for word in meaning.split() if word not in stop_words()]
-    extra += [other for word in keywords for other in synonyms(word)]
-    return tuple(dict.fromkeys([*keywords, *extra]))
 
 
 def _focus(question: str, metrics: tuple[MetricRange, ...]) -> Focus:

@@ -3,7 +3,6 @@ made twice. When nothing new can be tried the loop stops early.
 """
 
 import re
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -12,13 +11,12 @@ from constants.calendar import MONTHS
 from gaiad.base.clock import to_iso
 from gaiad.research.dates import moved
 from gaiad.research.query import SearchParameters, opened
-from gaiad.research.reflect import ADD_TERM, DROP_FILTERS, EXPAND_DATES, LOWER_THRESHOLD, WIDEN_FOCUS, ReflectionResult
-from gaiad.research.words import content_words, expand_initials, synonyms
+from gaiad.research.reflect import DROP_FILTERS, EXPAND_DATES, LOWER_THRESHOLD, WIDEN_FOCUS, ReflectionResult
+from gaiad.research.words import content_words
 from gaiad.wire.schemas import Filters, SearchRequest
 
 WIDER_PERIOD = "with a wider period, by "
 ALL_SECTIONS = "with all sections"
-OTHER_WORDS = "with other words for it: "
 WEAKER_TOO = "with weaker pages too"
 UNQUOTED_TOO = "with pages that lack the quoted words too"
 """How a reader is told what an attempt changed."""
@@ -56,17 +54,16 @@ def first_attempt(parameters: SearchParameters, filters: Filters) -> Attempt:
 
 
 def _asked(parameters: SearchParameters) -> str:
-    """The question's own words, and what its initials stand for.
+    """The question's own words.
 
-    Days, months and years that it names are among them, as they stand above every packet; a day told from today, or by
-    a packet ("last week", "before the study"), is not.
+    Days, months and years that it names are among them, as they stand above every packet; a day told from today ("last
+    week") is not.
     """
     when = [word for word in re.findall(r"\w+", parameters.date_text.lower()) if word in MONTHS or word.isdigit()]
     if parameters.dated and not when:
         return parameters.search_text
     own = opened(parameters.text)
-    meanings = expand_initials(own)
-    return " ".join([own, *meanings]) if content_words(own) else parameters.search_text
+    return own if content_words(own) else parameters.search_text
 
 
 def _only_quotes(parameters: SearchParameters) -> bool:
@@ -118,24 +115,14 @@ def search_requests(attempt: Attempt, tenant: str) -> list[SearchRequest]:
     return requests
 
 
-def refine(
-    attempt: Attempt,
-    reflection: ReflectionResult,
-    frequencies: Mapping[str, int],
-    expand_days: int,
-) -> Attempt | None:
+def refine(attempt: Attempt, reflection: ReflectionResult, expand_days: int) -> Attempt | None:
     """The next attempt, or None when every suggestion has been tried or has nothing to try."""
-    added = [s.removeprefix(ADD_TERM) for s in reflection.refinement_suggestions if s.startswith(ADD_TERM)]
     for suggestion in reflection.refinement_suggestions:
         if suggestion == EXPAND_DATES and not _tried(attempt, WIDER_PERIOD):
             return _with_wider_dates(attempt, expand_days)
         if suggestion == WIDEN_FOCUS and not _tried(attempt, ALL_SECTIONS):
             wider = msgspec.structs.replace(attempt.parameters, focus="full_context")
             return _step(attempt, ALL_SECTIONS, parameters=wider)
-        if suggestion.startswith(ADD_TERM) and not _tried(attempt, OTHER_WORDS):
-            other = _alternatives(added, frequencies)
-            if other:
-                return _step(attempt, OTHER_WORDS + ", ".join(other), query=f"{attempt.query} {' '.join(other)}")
         if suggestion == LOWER_THRESHOLD and attempt.floor > LOW_FLOOR:
             return _step(attempt, WEAKER_TOO, floor=LOW_FLOOR, limit=DEEP_LIMIT)
         if suggestion == DROP_FILTERS and attempt.only_quotes:
@@ -160,9 +147,3 @@ def _with_wider_dates(attempt: Attempt, days: int) -> Attempt:
         until=moved(until, margin) if until else None,
     )
     return _step(attempt, f"{WIDER_PERIOD}{days} days on both sides", parameters=wider)
-
-
-def _alternatives(words: Sequence[str], frequencies: Mapping[str, int]) -> list[str]:
-    """Synonyms of `words` that stand somewhere in the archive, rarest first, at most six."""
-    found = {other for word in words for other in synonyms(word) if frequencies.get(other, 0)}
-    return sorted(found, key=lambda word: (frequencies[word], word))[:6]

@@ -19,9 +19,8 @@ import msgspec
 from gaiad.research.entities import is_assistant
 from gaiad.research.evidence import Evidence, Term, names_subject, union, weighted
 from gaiad.research.query import SearchParameters, is_role
-from gaiad.research.selection import about_then, told_then
+from gaiad.research.selection import about_then
 from gaiad.research.sentences import split
-from gaiad.research.words import stem
 from gaiad.wire.schemas import ResearchStatus
 
 Band = Literal["LOW", "MEDIUM", "HIGH"]
@@ -137,17 +136,11 @@ SAME_MEANING, NO_WORDS = 0.64, 0.2
 HALF_LEFT_OUT = 0.45
 # Strength is the best page's relevance, more when it stands out from the tenth, less for words that stand nowhere.
 STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
-# And more for a page of the very day or month that the question names.
-SAID_THEN = 0.15
 TENTH, USUAL_TENTH = 9, 0.7
 # Of units, by `scoring.confidence_of`: from where they answer, and below which nothing found is about the question.
 LIKELY, NEAR_MISS = 0.29, 0.13
 # A question with this share of its weight in words that are nowhere in the archive is about something else.
 MOSTLY_FOREIGN = 0.6
-
-_ACTS = frozenset(
-    stem(word) for word in ["decide", "decision", "agree", "choose", "choice", "conclude", "conclusion", "plan"]
-)
 
 EXPAND_DATES = "expand date range"
 LOWER_THRESHOLD = "lower threshold"
@@ -193,15 +186,14 @@ def evaluate_sufficiency(
     missing = [*_missing_terms(terms, selected, near), *gaps]
     if temporality == 0.0:
         missing.append(nothing_then(parameters.date_text))
-    evidence_strength = strength(terms, selected, found) + _said_then(parameters, selected)
-    paraphrase = covered <= NO_WORDS and near >= SAME_MEANING
+    evidence_strength = strength(terms, selected, found)
     other = somebody_elses(parameters, selected, found)
     if other:
         missing.append(f"this of {parameters.people[0]}; {other} speaks of it")
-    known = not other and not unheard_of(parameters, terms) and _left_out(terms, selected, near) < HALF_LEFT_OUT
+    known = not other and _left_out(terms, selected, near) < HALF_LEFT_OUT
     enough = evidence_strength >= SUFFICIENT and temporality > 0 and completeness >= 0.5 and known
+    paraphrase = covered <= NO_WORDS and near >= SAME_MEANING
     relevant = (evidence_strength >= RELEVANT or paraphrase or not terms) and not strangers(parameters, terms)
-    relevant = relevant and (near >= SAME_MEANING or not of_nothing(terms))
     return ReflectionResult(
         is_sufficient=enough,
         is_relevant=relevant and not other,
@@ -230,7 +222,7 @@ def judge_units(
     other = somebody_elses(parameters, selected, found)
     foreign = foreign_share(terms) > MOSTLY_FOREIGN and near < SAME_MEANING
     known = not other and not foreign and not strangers(parameters, terms)
-    whole = _left_out(terms, selected, near) < HALF_LEFT_OUT and not unheard_of(parameters, terms)
+    whole = _left_out(terms, selected, near) < HALF_LEFT_OUT
     paraphrase = near >= SAME_MEANING and _coverage(parameters, terms, selected) <= NO_WORDS
     relevant = known and (confidence >= LIKELY or paraphrase)
     more = judged.refinement_suggestions
@@ -262,22 +254,6 @@ def strangers(parameters: SearchParameters, terms: Sequence[Term]) -> bool:
     """Whether the question names somebody or something, and nobody in the archive ever did."""
     unknown = {term.word for term in terms if term.unknown}
     return bool(parameters.names) and not parameters.people and unknown.issuperset(parameters.names)
-
-
-def of_nothing(terms: Sequence[Term]) -> bool:
-    """Whether what it was that we decided, planned or agreed on stands nowhere in the archive."""
-    matter = [term for term in terms if term.stem not in _ACTS]
-    return len(matter) < len(terms) and bool(matter) and all(term.unknown for term in matter)
-
-
-def unheard_of(parameters: SearchParameters, terms: Sequence[Term]) -> list[str]:
-    """The names and models of the question that stand nowhere in the archive: what is told is not told of them."""
-    named = {*parameters.names, *parameters.unknown_models}
-    return [term.word for term in terms if term.unknown and term.word in named]
-
-
-def _said_then(parameters: SearchParameters, selected: Sequence[Evidence]) -> float:
-    return SAID_THEN if any(told_then(item.page.timestamp, parameters) for item in selected) else 0.0
 
 
 def nothing_then(date_text: str) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from constants.load import load
 from gaiad.base.text import words_of
 from gaiad.research.units import Unit
-from gaiad.research.words import forms, lowered, normalise, stem, stop_words
+from gaiad.research.words import lowered, normalise, stem, stop_words
 
 Wants = Literal["number", "time", "person", "list", "steps", "reason", "place", "thing"]
 IN_PATH = 0.8
@@ -71,7 +71,7 @@ _HEAD = re.compile(
 KINDS = ("field", "sentence", "turn", "record")
 """Kinds of units with a weight of their own."""
 FEATURES = (
-    "own", "all", "label", "rare", "length", "type", "list", "page", "packet", "cosine", "first", "question",
+    "own", "all", "label", "rare", "length", "type", "list", "page", "packet", "cosine", "first",
     *KINDS,
 )  # fmt: skip
 
@@ -87,13 +87,13 @@ class _Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
 
 class AskedTerm(msgspec.Struct, frozen=True):
-    """A content word of the question with its other forms, as stems; `weight` is its rarity, 0 to 1.
+    """A content word of the question and its stem; `weight` is its rarity, 0 to 1.
 
     `known` says whether it stands anywhere in the archive.
     """
 
     word: str
-    stems: frozenset[str]
+    stem: str
     weight: float
     known: bool = True
 
@@ -128,12 +128,11 @@ def wants_of(text: str) -> Wants:
 
 
 def read_question(text: str, rarity: Mapping[str, float], frequencies: Mapping[str, int]) -> Question:
-    """`rarity` is the weight of each of `words_asked`, `frequencies` the pages that it or a form of it stands on."""
-    terms: dict[frozenset[str], AskedTerm] = {}
+    """`rarity` is the weight of each of `words_asked`, `frequencies` the pages that it stands on."""
+    terms: dict[str, AskedTerm] = {}
     for word in words_asked(text):
-        stems = frozenset({stem(word), *(stem(other) for other in forms(word))})
         weight = max(0.05, rarity.get(word, 1.0))
-        terms.setdefault(stems, AskedTerm(word, stems, weight, known=frequencies.get(word, 1) > 0))
+        terms.setdefault(stem(word), AskedTerm(word, stem(word), weight, known=frequencies.get(word, 1) > 0))
     found = tuple(terms.values())
     head = _HEAD.search(text)
     named = set(lowered(words_of(head[1]))) if head else set()
@@ -148,7 +147,7 @@ def read_question(text: str, rarity: Mapping[str, float], frequencies: Mapping[s
 
 def counts(question: Question, unit: Unit) -> bool:
     """Whether a number that the question does not give itself is beside one of its words, or in a field they name."""
-    own = frozenset().union(*(term.stems for term in question.terms))
+    own = {term.stem for term in question.terms}
     given = set(lowered(question.text))
     tokens = _TOKEN.findall(words_of(unit.text))
     asked = [at for at, token in enumerate(tokens) if stem(normalise(token)) in own]

@@ -63,13 +63,12 @@ class PacketUnits:
                     np.log1p(len(mine)) / 4,
                     float(unit.size > 1),
                     float(unit.page.sequence == 0),
-                    float(unit.text.rstrip().endswith("?")),
                     *(float(unit.kind == kind) for kind in KINDS),
                 )
                 for unit, mine in zip(self.units, own, strict=True)
             ],
             np.float32,
-        ).reshape(len(self.units), 4 + len(KINDS))
+        ).reshape(len(self.units), 3 + len(KINDS))
         self._types: dict[Wants, Floats] = {}
 
     def __len__(self) -> int:
@@ -80,11 +79,10 @@ class PacketUnits:
         terms = question.terms
         hit, in_path = np.zeros((2, len(terms), len(self)), bool)
         for row, term in enumerate(terms):
-            for one in term.stems:
-                for found, postings in ((hit, self._own), (hit, self._label), (in_path, self._above)):
-                    if one in postings:
-                        found[row, postings[one]] = True
-        asked = frozenset().union(*(term.stems for term in terms))
+            for found, postings in ((hit, self._own), (hit, self._label), (in_path, self._above)):
+                if term.stem in postings:
+                    found[row, postings[term.stem]] = True
+        asked = {term.stem for term in terms}
         named = np.zeros(len(self), np.float32)
         for one in asked & self._label.keys():
             named[self._label[one]] += 1

@@ -28,14 +28,6 @@ class _WordList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: tuple[str, ...]
 
 
-class _Synonyms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    groups: tuple[tuple[str, ...], ...]
-
-
-class _Initials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    meanings: dict[str, str]
-
-
 class Word(msgspec.Struct, frozen=True):
     """A word as written and where it stands, in characters."""
 
@@ -124,21 +116,6 @@ def content_words(text: str) -> list[str]:
 
 
 @functools.cache
-def _synonyms_by_stem() -> dict[str, tuple[str, ...]]:
-    table: dict[str, list[str]] = {}
-    for group in load("synonyms.toml", _Synonyms).groups:
-        for word in group:
-            others = [other for other in group if other != word]
-            table.setdefault(stem(word), []).extend(others)
-    return {key: tuple(dict.fromkeys(words)) for key, words in table.items()}
-
-
-def synonyms(word: str) -> tuple[str, ...]:
-    """Other words for a normalised word, from the shipped table; () when it knows none."""
-    return _synonyms_by_stem().get(stem(word), ())
-
-
-@functools.cache
 def _forms_by_stem() -> dict[str, tuple[str, ...]]:
     table: dict[str, list[str]] = {}
     for family in families():
@@ -151,19 +128,6 @@ def _forms_by_stem() -> dict[str, tuple[str, ...]]:
 def forms(word: str) -> tuple[str, ...]:
     """Other forms of a normalised word that the stemmer leaves apart, as `bought` of `buy`; () of a regular word."""
     return _forms_by_stem().get(stem(word), ())
-
-
-def expand_initials(text: str) -> list[str]:
-    """What initials in `text` stand for, and the initials of meanings spelled out in it: RTC, both ways."""
-    lower = " ".join(normalise(word) for word in _WORD.findall(text.replace("-", " ")))
-    padded = f" {lower} "
-    found: list[str] = []
-    for initials, meaning in load("initials.toml", _Initials).meanings.items():
-        if f" {initials} " in padded:
-            found.append(meaning)
-        elif f" {meaning} " in padded:
-            found.append(initials)
-    return found
 
 
 def rarity(frequencies: Mapping[str, int], pages: int) -> dict[str, float]:

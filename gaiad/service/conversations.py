@@ -14,6 +14,7 @@ import msgspec
 from gaiad.base.channels import check_chat
 from gaiad.base.config import Config, MemoryConfig
 from gaiad.base.errors import NotFound
+from gaiad.base.events import NamedEvent
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Archive, RequestContext
@@ -21,11 +22,9 @@ from gaiad.ledger.cognition_log import CallRecord, CognitionLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.service.identity_fit import Fitting
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.council_turn import Event
-from gaiad.turn.replaying import replay
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_state import Executed
-from gaiad.turn.turn_store import decode_sent
+from gaiad.turn.turn_store import decode_sent, replay
 from gaiad.wire.chat import (
     ChatAnswer,
     ChatChannel,
@@ -74,14 +73,14 @@ class Conversations:
 
     def problems(self) -> list[str]:
         """What is wrong with personas and instructions, in words."""
-        problems = self._assembler.problems()  # takes changed registry files up, which are then measured too
+        problems = self._assembler.factory.problems()  # takes changed registry files up, which are then measured too
         return [*self._fitting.notes(), *problems]
 
     def use_config(self, config: Config) -> None:
         """Other sizes, another length of history, other routes and lists, from the next turn on. Raises ConfigError."""
         self._use_routing(routing_of(config))
         self._memory = config.memory
-        self._assembler.use_config(config.cognition)
+        self._assembler.factory.config = config.cognition
         self._fitting.use_config(config.cognition)
         self._taker.use_history(config.cognition.history_turns)
 
@@ -94,7 +93,7 @@ class Conversations:
         self._routing, self._read_tables = routing, False
         self._taker.use_memory(kept(routing.table))
 
-    async def chat(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[Event, None]:
+    async def chat(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[NamedEvent, None]:
         """A turn as it happens, as its channel may have it; the last event is `done` with a ChatAnswer.
 
         Raises as TurnTaker.take.
@@ -126,7 +125,7 @@ class Conversations:
         self._tell(routed, channel, call)
         return answer
 
-    async def verify(self, executed: Executed, call: RequestContext) -> AsyncGenerator[Event, None]:
+    async def verify(self, executed: Executed, call: RequestContext) -> AsyncGenerator[NamedEvent, None]:
         """The turn after an approved command was run, as it happens. Raises as TurnTaker.take."""
         async with aclosing(self._taker.verify(executed, self._seen_by(OWNERS, call))) as events:
             async for event in events:
@@ -157,8 +156,8 @@ class Conversations:
 
     def personas(self) -> list[PersonaRow]:
         """Those in force, by name."""
-        self._assembler.problems()  # takes changed registry files up
-        found = sorted(self._assembler.registry.personas.items())
+        self._assembler.factory.problems()  # takes changed registry files up
+        found = sorted(self._assembler.factory.registry.personas.items())
         return [
             PersonaRow(name=name, scope=one.scope, tone=one.tone, projects=list(one.projects)) for name, one in found
         ]

@@ -28,7 +28,7 @@ from gaiad.models import probe
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import PooledModel
 from gaiad.models.probe import Duty, ProbeTasks, Proposed, Score, Skill
-from gaiad.turn.cognition import directions
+from gaiad.turn.prompt_factory import directions
 from gaiad.wire.generation import Generated, GenerateRequest, Sampling
 from gaiad.wire.status import ProbeReport, ProbeScore
 from prompts.budget import BuildRequest

@@ -1,37 +1,35 @@
-"""Makes Cognition Packets: of what a turn gathered, and of what a role is asked beside a turn (GCP 4).
+"""The packets of a turn: a base for each model that takes part, and from it a packet for every stage (GCP 4).
 
 Nothing is sent from here; a dry run (`gaiad cognition render`) takes the same way as a real turn, but for questions to
 models that write: none is asked, and the notes say what a turn would ask.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from council.ports import Ask
-from gaiad.base.clock import Clock, to_iso
+import msgspec
+from msgspec import structs
+
+from council.stages import StageTable
+from council.state_machine import StageTask
+from gaiad.base.clock import Clock
 from gaiad.base.config import CognitionConfig
-from gaiad.base.errors import BadInput, NotFound
 from gaiad.base.ports import Archive, Embedder, RequestContext
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import PooledModel
-from gaiad.research.familiar import plan_seeds
+from gaiad.research.familiar import MOST_TOKENS, plan_seeds
 from gaiad.research.loop import Researcher
-from gaiad.turn.gathering import Gathered, Gatherer, Names
-from gaiad.turn.recall import pages_that_stay
+from gaiad.turn.gathering import Gathered, Gatherer, pages_that_stay
+from gaiad.turn.prompt_factory import ACT, PromptFactory, directions
 from gaiad.turn.turn_store import TurnStore
-from gaiad.wire.chat import ChatRequest, Rendering
 from gaiad.wire.memory import SessionTurn
-from prompts.budget import BuildRequest, Built
-from prompts.builder import build
-from prompts.compress import BudgetOverrun, Compressor
-from prompts.counting import PromptCounter
-from prompts.load import load_prompt
-from prompts.packet import CognitionPacket, HistoryEntry
-from prompts.registry import Registry, RegistryWatch
+from prompts.budget import Built
+from prompts.compress import BudgetOverrun
+from prompts.packet import CognitionPacket, HistoryEntry, RiskLevel, WorkItem
+from prompts.registry import RegistryWatch
+from prompts.stage_packet import retarget
+from prompts.work import work_room
 
-ACT = "act"
-_COMPRESSOR = "compressor"  # the directive
 NOT_TOLD = "I have no record of that."
 """The answer where nothing stored says; a model that reads it in its history gives it to everything."""
 FAILED_MARK = "\n\n[This answer failed its verification.]"
@@ -51,7 +49,7 @@ class Prepared(NamedTuple):
 
 
 class Assembler:
-    """One for the daemon; `report` hears of every compression (GCP 4.2's TOKEN_BUDGET_OVERRUN)."""
+    """One for the daemon: gathers for a turn, and packs what was gathered for a role."""
 
     def __init__(
         self,
@@ -66,17 +64,18 @@ class Assembler:
         turn_store: TurnStore,
         report: Callable[[BudgetOverrun], None],
     ) -> None:
-        self._config = config
-        self._gatherer = Gatherer(
-            config, archive, researcher, registry, pool, clock, turn_store=turn_store, by_meaning=embedder is not None
+        self.factory = PromptFactory(
+            config=config,
+            registry=registry,
+            pool=pool,
+            embedder=embedder,
+            clock=clock,
+            turn_store=turn_store,
+            report=report,
         )
-        self.gather = self._gatherer.gather
+        self.gather = Gatherer(self.factory, archive, researcher, clock, by_meaning=embedder is not None).gather
         self._archive = archive
-        self._pool = pool
-        self._embedder = embedder
         self._clock = clock
-        self._report = report
-        self.counter = PromptCounter()
 
     async def pack(
         self,
@@ -94,182 +93,35 @@ class Assembler:
         Raises BadInput, NotFound, TokenBudgetError, Unavailable.
         """
         started = self._clock.monotonic()
-        request, registry, model = gathered.request, gathered.registry, self.model_of(role)
-        mtu, reserve, notes = self._sizes(request, model)
-        said = directions(registry, role, instruction, alone=not work_tokens)
-        stays = gathered.found is None and not gathered.context
-        built = await build(
-            BuildRequest(
-                full_id=full_id,
-                turn_id=gathered.names.turn_id,
-                timestamp=to_iso(self._clock.now()),
-                model=model.fingerprint,
-                identity=registry.identity_text(),
-                persona=registry.persona_text(gathered.persona),
-                role=role,
-                role_text=said.role_text,
-                task_instruction_key=instruction,
-                task_instruction=said.task_instruction,
-                user_prompt=request.message,
-                history=_entries(gathered.turns),
-                context=pages_that_stay(previous) if stays else gathered.context,
-                context_stays=stays,
-                previous=previous,
-                mtu=mtu,
-                reserve_tokens=reserve,
-                work_tokens=work_tokens,
-            ),
-            model.tokenizer,
-            self.compressor(gathered.names, gathered.unasked),
-            call,
-            self.counter,
+        factory, request, model = self.factory, gathered.request, self.factory.model_of(role)
+        names = gathered.names._replace(full_id=full_id)
+        mtu, reserve, notes = factory.sizes(request.mtu, request.max_tokens, model)
+        wanted = factory.request(
+            names,
+            model,
+            role,
+            directions(gathered.registry, role, instruction, alone=not work_tokens),
+            request.message,
+            registry=gathered.registry,
+            persona=gathered.persona,
+            mtu=mtu,
+            reserve_tokens=reserve,
         )
+        stays = gathered.found is None and not gathered.context
+        wanted = structs.replace(
+            wanted,
+            history=_entries(gathered.turns),
+            context=pages_that_stay(previous) if stays else gathered.context,
+            context_stays=stays,
+            previous=previous,
+            work_tokens=work_tokens,
+        )
+        built = await factory.build(wanted, model, names, gathered.unasked, call)
         return Prepared(built, model, gathered, notes, (self._clock.monotonic() - started) * 1000)
 
     async def memos(self, gathered: Gathered, call: RequestContext) -> list[str]:
         """What pages of the session and of the archive hold in short, to seed the plan (JIT). Raises Unavailable."""
         return await plan_seeds(self._archive, gathered.names.session_id, gathered.request.message, call)
-
-    async def judgement(self, ask: Ask, full_id: str, call: RequestContext) -> tuple[Built, PooledModel]:
-        """The packet in which a role is asked for its word beside a turn. Raises as `pack`."""
-        self._gatherer.refresh()
-        registry, model = self.registry, self.model_of(ask.role)
-        persona = self._gatherer.default_persona()
-        sizes = ChatRequest(message=ask.subject, max_tokens=ask.max_tokens)
-        mtu, reserve, _ = self._sizes(sizes, model)
-        built = await build(
-            BuildRequest(
-                full_id=full_id,
-                turn_id=ask.turn_id,
-                timestamp=to_iso(self._clock.now()),
-                model=model.fingerprint,
-                identity=registry.identity_text(),
-                persona=registry.persona_text(persona),
-                role=ask.role,
-                role_text=role_text(ask.role),
-                task_instruction_key=ask.task_instruction,
-                task_instruction=registry.task_instruction(ask.task_instruction).text,
-                user_prompt=ask.subject,
-                work=list(ask.work),
-                mtu=mtu,
-                reserve_tokens=reserve,
-            ),
-            model.tokenizer,
-            self.compressor(Names(ask.session_id, ask.turn_id, full_id), None),
-            call,
-            self.counter,
-        )
-        if any(item.summary for item in built.packet.work):
-            raise BadInput(f"what {ask.role} is asked about does not fit an MTU of {mtu} whole; shorten it or raise it")
-        return built, model
-
-    def use_config(self, config: CognitionConfig) -> None:
-        """Other sizes, from the next turn on."""
-        self._config = self._gatherer.config = config
-
-    @property
-    def reserve_tokens(self) -> int:
-        """The longest reply unless a request says otherwise."""
-        return self._config.reserve_tokens
-
-    @property
-    def proactive_context(self) -> bool:
-        """Whether a turn looks for an earlier packet to name below its answer."""
-        return self._config.proactive_context
-
-    @property
-    def registry(self) -> Registry:
-        """Identity, personas and task instructions in force."""
-        return self._gatherer.registry
-
-    def problems(self) -> list[str]:
-        """What is wrong with the user's own registry files as they are now, and what in use is suspicious."""
-        return self._gatherer.problems()
-
-    def model_of(self, role: str) -> PooledModel:
-        """The model that serves the role. Raises NotFound."""
-        return self._pool.model(self._pool.name_of(role=role))
-
-    def kind_of(self, name: str) -> str:
-        """The kind of the model called `name`, "" when there is none (any longer)."""
-        try:
-            return self._pool.kind_of(self._pool.name_of(name))
-        except NotFound:
-            return ""
-
-    def compressor(self, names: Names, unasked: list[str] | None) -> Compressor:
-        """The ladder with the models there are, for a packet of these names; one without weights writes no summary."""
-        writing = partial(self._gatherer.writing, key=_COMPRESSOR, work="for a summary", names=names, unasked=unasked)
-        lite, prime = writing("lite"), writing("prime")
-        return Compressor(self._embedder, lite, prime, self._clock, self._report)
-
-    def _sizes(self, request: ChatRequest, model: PooledModel) -> tuple[int, int, list[str]]:
-        """MTU and the reply's room within the model's context; what the user asked for is never made smaller."""
-        mtu, reserve = request.mtu or self._config.mtu, request.max_tokens or self._config.reserve_tokens
-        if min(mtu, reserve) < 1:
-            raise BadInput(f"mtu {mtu} and max_tokens {reserve}: must be positive; 4096 and 512 are usual")
-        if not model.window or mtu + reserve <= model.window:
-            return mtu, reserve, []
-        if reserve >= model.window:
-            raise BadInput(
-                f"a reply of {reserve} tokens leaves nothing of {model.name}'s context of {model.window} for the "
-                "packet; ask for a shorter one"
-            )
-        if request.mtu:
-            raise BadInput(
-                f"an MTU of {mtu} and a reply of {reserve} tokens are more than {model.name}'s context of "
-                f"{model.window}; ask for at most {model.window - reserve} with this reply"
-            )
-        smaller = model.window - reserve
-        return smaller, reserve, [f"{model.name}'s context of {model.window} tokens leaves an MTU of {smaller}"]
-
-
-class Directions(NamedTuple):
-    """What a packet tells a model to do, before the user's words."""
-
-    role_text: str
-    task_instruction: str
-
-
-def directions(registry: Registry, role: str, instruction: str, *, alone: bool) -> Directions:
-    """Role text and directive of a stage; none for an answer that stands `alone`, without work of other stages: there
-    the user's words say what to do, and a conversation as the model's template expects it gets the best answer.
-    """
-    if alone and instruction == ACT:
-        return Directions("", "")
-    return Directions(role_text(role), registry.task_instruction(instruction).text)
-
-
-def role_text(role: str) -> str:
-    """The words that make a model the role (GCP 8)."""
-    return load_prompt(f"role_{role}").body.rstrip("\n")
-
-
-def rendering_of(prepared: Prepared) -> Rendering:
-    """What would be sent, for people and programs."""
-    manifest = prepared.built.manifest
-    return Rendering(
-        packet_id=manifest.packet_id,
-        mtu=manifest.mtu,
-        model=manifest.model,
-        tokenizer=manifest.tokenizer,
-        fields=[
-            {
-                "field": row.field,
-                "limit": row.limit,
-                "original_tokens": row.original_tokens,
-                "tokens": row.tokens,
-                "method": row.method,
-            }
-            for row in manifest.fields
-        ],
-        total_tokens=manifest.total_tokens,
-        reserve_tokens=manifest.reserve_tokens,
-        dropped=manifest.dropped,
-        prompt="".join(segment.text for segment in prepared.built.rendered),
-        exact=prepared.model.tokenizer.exact,
-        notes=[*prepared.gathered.notes, *prepared.notes],
-    )
 
 
 def _entries(turns: list[SessionTurn]) -> list[HistoryEntry]:
@@ -281,3 +133,120 @@ def _entries(turns: list[SessionTurn]) -> list[HistoryEntry]:
         failed = FAILED_MARK if turn.status == "REVERTED" and turn.answer else ""
         entries.append(HistoryEntry(turn_id=turn.turn_id, role="assistant", text=turn.answer + failed))
     return [entry for entry in entries if entry.text]
+
+
+def room_for_work(stages: StageTable, reserve_tokens: int) -> int:
+    """Tokens of a packet for the memos, the plan and the answer that stages read of each other."""
+    written = (min(reserve_tokens, stages.stages[stage].max_tokens) for stage in ("refine", "act"))
+    return work_room([MOST_TOKENS, *written])
+
+
+class Meta(NamedTuple):
+    """What is in the meta header of a stage's packet (GCP 4.1.1)."""
+
+    confidence: float | None = None
+    risk_level: RiskLevel | None = None
+    retry_count: int | None = None
+
+
+class StagePackets:
+    """Gathered once, packed once a model. `work_tokens` is the room kept for what the stages write for each other."""
+
+    def __init__(self, assembler: "Assembler", gathered: Gathered, stages: StageTable, work_tokens: int) -> None:
+        self._assembler = assembler
+        self._factory = assembler.factory
+        self._gathered = gathered
+        self._stages = stages
+        self._work_tokens = work_tokens
+        self._bases: dict[str, Prepared] = {}
+        self._last = ""
+        self.newest: Prepared | None = None
+
+    async def base(self, task: StageTask, call: RequestContext) -> tuple[Prepared, bool]:
+        """The packet everything of this turn with the role's model is made from, and whether it is new.
+
+        Raises BadInput, NotFound, TokenBudgetError, Unavailable.
+        """
+        model = self._factory.model_of(task.role)
+        if model.name in self._bases:
+            return self._bases[model.name], False
+        names = self._gathered.names
+        made = await self._assembler.pack(
+            self._gathered,
+            task.role,
+            names.full_id if not self._bases else self._factory.ids.make("cog"),
+            await self._factory.turn_store.last_packet(names.session_id, call, model.fingerprint),
+            call,
+            instruction=task.task_instruction,
+            work_tokens=self._work_tokens,
+        )
+        self._bases[model.name] = made
+        return made, True
+
+    def window_of(self, role: str) -> int:
+        """Tokens that the role's model may have in its context, 0 when nobody knows. Raises NotFound."""
+        return self._factory.model_of(role).window
+
+    def others_than(self, role: str, roles: Sequence[str]) -> bool:
+        """Whether another of the roles is served by another model."""
+        own = self._factory.model_of(role).name
+        return any(self._factory.model_of(other).name != own for other in roles)
+
+    async def stage(
+        self, task: StageTask, work: Sequence[WorkItem], meta: Meta, reserve_tokens: int, call: RequestContext
+    ) -> tuple[Built, PooledModel]:
+        """The packet for one stage call, `reserve_tokens` 0 as in any packet of the model. Raises as `base`."""
+        prepared, new = await self.base(task, call)
+        self.newest = prepared
+        as_packed = new and not work and meta == Meta()
+        reserve = reserve_tokens or prepared.built.manifest.reserve_tokens
+        if as_packed:
+            built = _with_reserve(prepared.built, reserve)
+        else:
+            built = await self._retargeted(prepared, task, work, meta, reserve, call)
+        self._last = built.packet.full_id
+        return built, prepared.model
+
+    async def _retargeted(
+        self,
+        prepared: Prepared,
+        task: StageTask,
+        work: Sequence[WorkItem],
+        meta: Meta,
+        reserve_tokens: int,
+        call: RequestContext,
+    ) -> Built:
+        said = directions(self._gathered.registry, task.role, task.task_instruction, alone=not work)
+        return await retarget(
+            prepared.built,
+            full_id=self._factory.ids.make("cog"),
+            role=task.role,
+            role_text=said.role_text,
+            task_instruction_key=task.task_instruction,
+            task_instruction=said.task_instruction,
+            work=list(work),
+            inputs=self._inputs(task),
+            reserve_tokens=reserve_tokens,
+            timestamp=self._factory.turn_store.now(),
+            parent_id=self._last or None,
+            confidence=meta.confidence,
+            risk_level=meta.risk_level,
+            retry_count=meta.retry_count,
+            tokenizer=prepared.model.tokenizer,
+            compressor=self._factory.compressor(self._gathered.names, self._gathered.unasked),
+            call=call,
+            counter=self._factory.counter,
+        )
+
+    def _inputs(self, task: StageTask) -> list[str]:
+        """What the stage reads of the others' work; who repairs an interrupted answer reads that answer too."""
+        entry = self._stages.stages[task.stage]
+        repairs = task.task_instruction == entry.after_interrupt
+        return [*entry.inputs, *(["response"] if repairs else [])]
+
+
+def _with_reserve(built: Built, reserve_tokens: int) -> Built:
+    """The same packet for a reply of another length: the first stage writes as much as its contract lets it."""
+    return msgspec.structs.replace(
+        built, manifest=msgspec.structs.replace(built.manifest, reserve_tokens=reserve_tokens)
+    )

@@ -1,17 +1,18 @@
 """Takes a turn through the council: the state machine says which stage comes next; here it is run and reported.
 
-A turn is a stream of events, `done` last. What a stage wrote is in the next one's packet; what was said goes to the
-council's log while it is said; what came of it is kept however the turn ends, also when nobody listens any longer.
+What a stage wrote is in the next one's packet; what was said goes to the council's log while it is said; what came of
+it is kept however the turn ends, also when its reader has left. Every event goes to `emit`, `done` last.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
 from msgspec import structs
 
 from council.execute_review import Considered
-from council.observer import Observer
+from council.observer import Observer, Windows
+from council.observer_rules import ObserverRules
 from council.roles import Role, assign_stage
 from council.stage_output import Outcome, read_output
 from council.stages import (
@@ -26,42 +27,37 @@ from council.stages import (
 from council.state_machine import End, StageTask, TurnStateMachine
 from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
+from gaiad.base.events import Emit
 from gaiad.base.ports import RequestContext
 from gaiad.research.evidence import asks, asks_of_gaiad, only_tells
 from gaiad.research.familiar import asks_back
 from gaiad.research.sentences import split
 from gaiad.turn.acting import RESPONSE, Acting
-from gaiad.turn.also import STATUSES
-from gaiad.turn.closing import closing_words, undone, watch
+from gaiad.turn.answers import (
+    ENDS_TEXT,
+    closing_words,
+    cut_notes,
+    instead_of_answer,
+    is_quoting,
+    not_told,
+    quote,
+    undone,
+    unsaid_quote,
+    usable,
+)
+from gaiad.turn.beside import STATUSES
+from gaiad.turn.cognition import StagePackets
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
 from gaiad.turn.recorder import TurnRecorder
-from gaiad.turn.services import TurnServices
 from gaiad.turn.stage_call import CUT, ENDED, StageCall
-from gaiad.turn.stage_packets import StagePackets
 from gaiad.turn.stage_start import StageStart
-from gaiad.turn.turn_state import FAILED, TurnState, WrittenBlock, as_event
-from gaiad.turn.turn_store import TurnStore
-from gaiad.turn.usable import ENDS_TEXT, cut_notes, instead_of_answer, is_quoting, not_told, quote, unsaid_quote, usable
+from gaiad.turn.turn_state import FAILED, as_event
+from prompts.messages import own_texts
 from prompts.packet import WorkItem
 
 _LAST_COUNTS = ("PLAN", "RESPONSE", "INTERRUPT")  # of each, only the last one written is work for the next stage
 
 
-class WrittenItems:
-    """`items` in the order they were written."""
-
-    def __init__(self, items: Sequence[WorkItem]) -> None:
-        self.items = [*items]
-
-    def add(self, marker: str, text: str, role: str) -> None:
-        """Nothing is added where nothing was written, though it may put an end to what was written before."""
-        if marker in _LAST_COUNTS:
-            self.items = [item for item in self.items if item.marker != marker]
-        if text.strip():
-            self.items.append(WorkItem(marker=marker, text=text, role=role))
-
-
-Event = tuple[str, object]
 MEMO = "MEMO"
 
 
@@ -71,9 +67,6 @@ class Done(NamedTuple):
     outcome: Outcome
     tokens: int = 0
     confidence: float | None = None
-
-    def told(self) -> tuple[Outcome, int]:
-        return self.outcome, self.tokens
 
     def doubt(self) -> float | None:
         """The confidence where it is the reason that the matter goes up."""
@@ -88,52 +81,41 @@ class CouncilTurn:
 
     def __init__(
         self,
-        services: TurnServices,
         packets: StagePackets,
-        turn_store: TurnStore,
-        turn_state: TurnState,
         recorder: TurnRecorder,
         clock: Clock,
         call: RequestContext,
+        emit: Emit,
         memos: Sequence[str] = (),
         *,
         work: Sequence[WorkItem] = (),
         acted_by: Role | None = None,
     ) -> None:
-        self._services = services
-        self._turn_store = turn_store
-        self._turn_state = turn_state
+        self._services = recorder.services
+        self._turn_state = turn_state = recorder.turn_state
         self._recorder = recorder
         self._rules = turn_state.rules
         self._machine = TurnStateMachine(turn_state.choice.depth, turn_state.rules, acted_by)
         self._clock = clock
         self._call = call
-        self._start = StageStart(packets, turn_state, recorder, clock, call)
-        self._written = WrittenItems([WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else work)
+        self._emit = emit
+        self._start = StageStart(packets, recorder, clock, call)
+        self._written = [WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else [*work]
         self._done = Done("lost")
         self._errors: list[GaiadError] = []
 
-    async def events(self) -> AsyncGenerator[Event, None]:
+    async def run(self) -> None:
         """depth, each stage's events, done. Raises what made the turn impossible when there is nothing else to say."""
         turn_state = self._turn_state
         self._recorder.begin()
         try:
-            yield "depth", {"depth": turn_state.choice.depth, "why": turn_state.choice.why}
-            step = self._machine.begin(self._recorder.seats())
-            while isinstance(step, StageTask):
-                async with aclosing(self._stage(step)) as events:
-                    async for event in events:
-                        yield event
-                step = self._machine.done(*self._done.told(), self._recorder.seats(), self._done.doubt())
-                for record in await self._recorder.escalations(self._machine):
-                    yield "escalation", record
-                if isinstance(step, StageTask) and self._recorder.waiting:
-                    step = self._machine.await_approval(self._recorder.what_waits(), self._recorder.seats())
-            self._end(step)
-            if words := closing_words(step, turn_state, await undone(step, turn_state)):
-                yield "delta", {"text": turn_state.show(words)}
+            await self._emit("depth", {"depth": turn_state.choice.depth, "why": turn_state.choice.why})
+            end = await self._stages()
+            self._end(end)
+            if words := closing_words(end, turn_state, await undone(end, turn_state)):
+                await self._show(words)
             if await self._surface():
-                yield "also", turn_state.also
+                await self._emit("also", turn_state.also)
         except Cancelled:
             raise
         except Exception:
@@ -142,8 +124,43 @@ class CouncilTurn:
         finally:
             if turn_state.beside is not None:
                 turn_state.beside.give_up()
-            await self._turn_store.finish(self._recorder.close())
-        yield "done", turn_state.answer()
+            await self._recorder.close()
+        await self._emit("done", turn_state.answer())
+
+    async def _stages(self) -> End:
+        """One stage after the other, until the state machine ends the turn."""
+        step = self._machine.begin(self._recorder.seats())
+        while isinstance(step, StageTask):
+            await self._stage(step)
+            step = self._machine.done(self._done.outcome, self._done.tokens, self._recorder.seats(), self._done.doubt())
+            for record in await self._recorder.escalations(self._machine):
+                await self._emit("escalation", record)
+            if isinstance(step, StageTask) and self._recorder.waiting:
+                step = self._machine.await_approval(self._recorder.what_waits(), self._recorder.seats())
+        return step
+
+    async def _show(self, text: str) -> None:
+        """More of the answer."""
+        await self._emit("delta", {"text": self._turn_state.show(text)})
+
+    async def _retract(self, reason: str) -> None:
+        """The answer so far is withdrawn."""
+        await self._emit("retract", {"reason": reason})
+        self._turn_state.shown = ""
+
+    async def _block(self, marker: str, text: str, role: str) -> None:
+        """A block of the turn that later stages read too."""
+        self._write(marker, text, role)
+        await self._emit("block", as_event(self._turn_state.block(marker, text, role)))
+
+    def _write(self, marker: str, text: str, role: str) -> None:
+        """Work for the next stages. Nothing is added where nothing was written, though it may replace what was written
+        before.
+        """
+        if marker in _LAST_COUNTS:
+            self._written = [item for item in self._written if item.marker != marker]
+        if text.strip():
+            self._written.append(WorkItem(marker=marker, text=text, role=role))
 
     async def _surface(self) -> bool:
         """Whether an earlier packet can be named below the answer, one that it neither cites nor had in its context."""
@@ -166,21 +183,19 @@ class CouncilTurn:
         reasons = "; ".join(dict.fromkeys(error.message for error in self._errors))
         raise Unavailable(f"{end.why}: {reasons}" if reasons else end.why, getattr(last, "retry_after_s", 5.0))
 
-    async def _stage(self, task: StageTask) -> AsyncGenerator[Event, None]:
+    async def _stage(self, task: StageTask) -> None:
         """One stage call from its packet to its record; sets `_done`."""
         task = self._start.with_commands(task)
         names, began = self._turn_state.gathered.names, self._clock.monotonic()
         self._services.room.step(names.turn_id, task.stage, task.role, self._turn_state.choice.depth)
         number, of = self._machine.place_of(task.stage)
-        yield "stage", {"stage": task.stage, "role": task.role, "why": task.why, "number": number, "of": of}
+        shown = {"stage": task.stage, "role": task.role, "why": task.why, "number": number, "of": of}
+        await self._emit("stage", shown)
         stage: StageCall | None = None
         try:
-            stage = await self._start.open(task, self._written.items, began)
-            yield "packet", self._turn_state.sizes(stage)
-            doing = self._act(stage) if task.stage == "act" else self._think(stage)
-            async with aclosing(doing) as events:
-                async for event in events:
-                    yield event
+            stage = await self._start.open(task, self._written, began)
+            await self._emit("packet", self._turn_state.sizes(stage))
+            await (self._act(stage) if task.stage == "act" else self._think(stage))
         except GaiadError as error:
             if isinstance(error, Cancelled) or (stage is None and self._start.is_the_messages(error, task)):
                 raise
@@ -190,9 +205,9 @@ class CouncilTurn:
         finally:
             if stage is not None:
                 self._recorder.called(stage)
-        yield "stage_done", self._turn_state.stages[-1]
+        await self._emit("stage_done", self._turn_state.stages[-1])
 
-    async def _think(self, stage: StageCall) -> AsyncGenerator[Event, None]:
+    async def _think(self, stage: StageCall) -> None:
         """Plan, Refine, Verify: the whole reply is read at its end. Raises as StageCall.pieces; DeadlineExceeded."""
         async with aclosing(stage.pieces(self._call, self._start.pace(stage))) as pieces:
             async for _ in pieces:
@@ -208,21 +223,20 @@ class CouncilTurn:
         self._done = Done(reading.outcome, stage.tokens, confidence)
         self._turn_state.stages.append(stage.record(reading.outcome, confidence))
         if isinstance(value, Plan | RefinedPlan):
-            yield "block", as_event(self._wrote("PLAN", plan_text(value), task.role))
+            await self._block("PLAN", plan_text(value), task.role)
         elif isinstance(value, Verification):
-            yield "block", as_event(self._wrote("VERIFY", verification_text(value), task.role))
+            await self._block("VERIFY", verification_text(value), task.role)
         await self._recorder.thought(stage, reading)
 
-    async def _act(self, stage: StageCall) -> AsyncGenerator[Event, None]:
+    async def _act(self, stage: StageCall) -> None:
         """The answer, as it is written; one that was shown before is retracted when it is written again."""
         if self._turn_state.shown:
-            yield "retract", {"reason": stage.task.why}
-            self._turn_state.shown = ""
+            await self._retract(stage.task.why)
         self._turn_state.acts(stage)
         if is_quoting(stage, self._turn_state.gathered, self._services.room.duties(stage.model.name)):
             found = self._turn_state.gathered.found
             self._turn_state.cited = [] if found is None else found.source_packets
-            yield "delta", {"text": self._turn_state.show(quote(stage, self._turn_state.gathered))}
+            await self._show(quote(stage, self._turn_state.gathered))
             self._done = Done("ok", stage.tokens)
             self._turn_state.stages.append(stage.record("ok"))
             return
@@ -233,16 +247,14 @@ class CouncilTurn:
             async with aclosing(acting.texts(self._call, self._start.pace(stage))) as texts:
                 async for text in texts:
                     if checked := grounding.feed(text):
-                        yield "delta", {"text": self._turn_state.show(checked)}
+                        await self._show(checked)
             if rest := grounding.finish():
-                yield "delta", {"text": self._turn_state.show(rest)}
+                await self._show(rest)
         finally:
             await observer.close()
             self._turn_state.cited = list(dict.fromkeys([*grounding.cited, *acting.cited]))
             self._looked(observer)
-        async with aclosing(self._acted(stage, acting, grounding)) as events:
-            async for event in events:
-                yield event
+        await self._acted(stage, acting, grounding)
 
     def _grounding(self, stage: StageCall) -> Grounding:
         packet, gathered = stage.built.packet, self._turn_state.gathered
@@ -255,15 +267,27 @@ class CouncilTurn:
         return Grounding(packet, self._clock.zone, strict=strict, found=found)
 
     def _watch(self, stage: StageCall) -> Observer:
-        return watch(
-            self._services,
-            stage,
-            self._turn_state.gathered.names,
-            self._recorder.seats(),
-            self._call,
-            self._clock,
-            allowed=self._allowed(),
-            windows=self._turn_state.choice.depth == "full",
+        """A model reads along at full depth, when the settings let it and a role can."""
+        services, packet, names = self._services, stage.built.packet, self._turn_state.gathered.names
+        rules = ObserverRules(own_texts(packet), self._allowed(), services.observed, packet.user_prompt)
+        windows = self._turn_state.choice.depth == "full" and services.config.observer_windows
+        reader = assign_stage(services.rules.roles, "observe", self._recorder.seats()) if windows else None
+        if reader is None:
+            return Observer(rules)
+        return Observer(
+            rules,
+            Windows(
+                role=reader.role,
+                floor=services.room,
+                speaker=services.speaker,
+                clock=self._clock,
+                limits=services.rules.limits.observer,
+                call=self._call,
+                max_tokens=services.rules.stages.stages["observe"].max_tokens,
+                question=packet.user_prompt,
+                turn_id=names.turn_id,
+                session_id=names.session_id,
+            ),
         )
 
     def _allowed(self) -> list[Marker]:
@@ -277,48 +301,46 @@ class CouncilTurn:
             self._turn_state.stages.append(self._recorder.look(look))
             self._machine.observed(look.role, look.outcome, look.tokens)
 
-    async def _acted(self, stage: StageCall, acting: Acting, grounding: Grounding) -> AsyncGenerator[Event, None]:
+    async def _acted(self, stage: StageCall, acting: Acting, grounding: Grounding) -> None:
         """What came of the text: stopped, empty, or an answer with what goes with it."""
         self._turn_state.read(stage, acting)
-        reason = acting.stopped
-        if reason and acting.broken not in ENDS_TEXT:
-            yield "retract", {"reason": reason}
-            yield "block", as_event(await self._interrupted(stage, acting, reason))
+        if acting.stopped and acting.broken not in ENDS_TEXT:
+            await self._interrupted(stage, acting)
             return
-        if reason:
-            stage.failure = f"{ENDED}: {reason}"
-        shown, limits = self._turn_state.shown, self._services.observed.repetition
-        kept, note = usable(shown, acting.broken, stage.built.packet, limits)
-        if kept != self._turn_state.shown:
-            yield "retract", {"reason": note}
-            self._turn_state.shown = ""
-            yield "delta", {"text": self._turn_state.show(kept)}
-        self._turn_state.act_notes += [note] if note else []
-        self._turn_state.act_notes += cut_notes(grounding)
-        if not_told(grounding, self._turn_state):
-            if self._turn_state.shown.strip():
-                yield "retract", {"reason": "your packets say otherwise"}
-                self._turn_state.shown = ""
-            yield "delta", {"text": self._turn_state.show(instead_of_answer(stage, self._turn_state))}
-            kept = self._turn_state.shown
-        elif quoted := unsaid_quote(grounding, self._turn_state):
-            yield "delta", {"text": self._turn_state.show(quoted)}
-            kept = self._turn_state.shown
+        if acting.stopped:
+            stage.failure = f"{ENDED}: {acting.stopped}"
+        await self._corrected(stage, acting, grounding)
         commands = acting.commands(stage.notes)
-        outcome: Outcome = "ok" if kept.strip() or commands else "empty"
+        outcome: Outcome = "ok" if self._turn_state.shown.strip() or commands else "empty"
         if outcome == "empty":
             _refuse_unended(stage)
             if any(row.stage == "act" and row.verdict == "empty" for row in self._turn_state.stages):
-                yield "delta", {"text": self._turn_state.show(instead_of_answer(stage, self._turn_state))}
+                await self._show(instead_of_answer(stage, self._turn_state))
         self._done = Done(outcome, stage.tokens)
         self._turn_state.stages.append(stage.record(outcome))
-        self._written.add(RESPONSE, self._turn_state.shown, stage.task.role)
+        self._write(RESPONSE, self._turn_state.shown, stage.task.role)
         for seed in acting.seeds:
-            yield "block", as_event(self._turn_state.block("THOUGHT_SEED", seed, stage.task.role))
+            await self._emit("block", as_event(self._turn_state.block("THOUGHT_SEED", seed, stage.task.role)))
         await self._recorder.acted(stage, outcome, acting)
         for one in await self._considered(commands, stage) if commands else ():
-            self._written.add("EXECUTE", one.told, stage.task.role)
-            yield "vote", one.vote
+            self._write("EXECUTE", one.told, stage.task.role)
+            await self._emit("vote", one.vote)
+
+    async def _corrected(self, stage: StageCall, acting: Acting, grounding: Grounding) -> None:
+        """Replace what is not usable of the answer, and what the pages contradict."""
+        turn_state = self._turn_state
+        limits = self._services.observed.repetition
+        kept, note = usable(turn_state.shown, acting.broken, stage.built.packet, limits)
+        if kept != turn_state.shown:
+            await self._retract(note)
+            await self._show(kept)
+        turn_state.act_notes += [*([note] if note else []), *cut_notes(grounding)]
+        if not_told(grounding, turn_state):
+            if turn_state.shown.strip():
+                await self._retract("your packets say otherwise")
+            await self._show(instead_of_answer(stage, turn_state))
+        elif quoted := unsaid_quote(grounding, turn_state):
+            await self._show(quoted)
 
     async def _considered(self, commands: list[Command], stage: StageCall) -> list[Considered]:
         """What the council says to them; when that cannot be written down nothing is, and the answer stands."""
@@ -328,21 +350,18 @@ class CouncilTurn:
             self._turn_state.notes.append(f"no command was considered: {error.message}")
             return []
 
-    async def _interrupted(self, stage: StageCall, acting: Acting, reason: str) -> WrittenBlock:
-        """The text is void; its beginning and the reason stand in the packet of the next try."""
+    async def _interrupted(self, stage: StageCall, acting: Acting) -> None:
+        """The text is withdrawn; its beginning and the reason are in the packet of the next try."""
+        reason = acting.stopped
+        await self._retract(reason)
         stage.failure = f"interrupted: {reason}"
         self._done = Done("interrupted", stage.tokens)
         self._turn_state.stages.append(stage.record("interrupted"))
         found = assign_stage(self._rules.roles, "observe", self._recorder.seats())
         role = found.role if found else stage.task.role
-        self._turn_state.shown = ""
-        self._written.add(RESPONSE, acting.shown, stage.task.role)
+        self._write(RESPONSE, acting.shown, stage.task.role)
         await self._recorder.interrupted(stage, reason, role)
-        return self._wrote("INTERRUPT", reason, role)
-
-    def _wrote(self, marker: str, text: str, role: str) -> WrittenBlock:
-        self._written.add(marker, text, role)
-        return self._turn_state.block(marker, text, role)
+        await self._block("INTERRUPT", reason, role)
 
 
 def _refuse_unended(stage: StageCall) -> None:

@@ -1,79 +1,46 @@
-"""What a turn needs before any packet is made: the persona in force, what the archive says, what is to be warned of."""
+"""What a turn needs before any packet is made: the persona in force, what the archive says, what is to be warned of.
 
-from collections.abc import AsyncGenerator
-from typing import Literal, NamedTuple
+Whether a message needs the archive is decided here (GAM, Integration Point 2). What a persona may do bounds the look:
+without the grant `research` it is one search. No model that writes is asked, but for the reading of a new persona.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from msgspec import structs
 
 from gaiad.base.clock import Clock
-from gaiad.base.config import CognitionConfig
 from gaiad.base.errors import BadInput, DeadlineExceeded, NotFound, Unavailable
 from gaiad.base.events import OnEvent
-from gaiad.base.ids import IdMaker
-from gaiad.base.logs import get_logger
-from gaiad.base.ports import Archive, Model, RequestContext, Tokenizer
-from gaiad.models.pool.pool import ModelPool
-from gaiad.models.pool.pooled import PooledModel
+from gaiad.base.ports import Archive, RequestContext
+from gaiad.research.evidence import CHAT_TURN, only_tells, own_words
+from gaiad.research.familiar import familiar, history_need, telling
 from gaiad.research.loop import Researcher
-from gaiad.turn.in_packet import InPacket
-from gaiad.turn.recall import (
-    RESEARCH,
-    Labels,
-    Recall,
-    degraded_notes,
-    missing_notes,
-    one_search_note,
-    standing_turns,
-)
-from gaiad.turn.turn_store import TurnStore
+from gaiad.research.one_run import QUERY_MAX_CHARS
+from gaiad.research.reflect import nothing_then
+from gaiad.turn.prompt_factory import Names, PromptFactory
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.council import HistoryNote
-from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
-from gaiad.wire.memory import SessionTurn
-from gaiad.wire.schemas import ResearchResult
-from gaiad.wire.status import ModelStatus
-from prompts.packet import ContextItem
+from gaiad.wire.memory import PageHeader, SessionTurn
+from gaiad.wire.schemas import Page, ResearchRequest, ResearchResult, SearchRequest
+from prompts.packet import CognitionPacket, ContextItem
 from prompts.persona_review import PersonaFinding, refusal, review_persona
 from prompts.persona_verdicts import INSTRUCTION_KEY, PersonaVerdicts
 from prompts.registry import Registry, RegistryWatch
 
-
-class Unasked:
-    """The Model port of `model`, for one `work` in words; a request for it is refused and leaves a line in `notes`."""
-
-    def __init__(self, model: PooledModel, work: str, notes: list[str]) -> None:
-        self._model = model
-        self._note = f"a turn would ask {model.name} {work}; a dry run asks no model"
-        self._notes = notes
-
-    @property
-    def fingerprint(self) -> str:
-        return self._model.fingerprint
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self._model.tokenizer
-
-    def generate(self, request: GenerateRequest, call: RequestContext) -> AsyncGenerator[TextDelta | Generated, None]:
-        """Raises Unavailable at once, which callers of a model are ready for."""
-        if self._note not in self._notes:
-            self._notes.append(self._note)
-        raise Unavailable(f"{self._model.name} is not asked in a dry run")
-
-    def status(self) -> ModelStatus:
-        return self._model.status()
-
-
 CHOSEN_PERSONA, CHOSEN_PROJECT = "chosen_persona", "chosen_project"  # in a turn's metadata
 EXECUTE_GRANT = "shell_with_approval"  # constants/grants.toml
 _REVIEW_SHARE = 0.25  # of the turn's time, for judging a persona
-_log = get_logger("gaiad.cognition")
+_NEAR_HITS, _NEAR_PAGES = 8, 2
+RESEARCH = "research"  # the grant (constants/grants.toml)
+_STANDING_CHARACTERS = 1.5  # of history for each token of the MTU: fewer than fit beside context, so that they do stand
 
 
-class Names(NamedTuple):
-    """What a turn and its first packet are called."""
+class Labels(NamedTuple):
+    """JIT's classification and policy tags of a turn."""
 
-    session_id: str
-    turn_id: str
-    full_id: str
+    classification: list[str]
+    policy_tags: list[str]
 
 
 class Gathered(NamedTuple):
@@ -108,27 +75,14 @@ class Gatherer:
     """One for the daemon."""
 
     def __init__(
-        self,
-        config: CognitionConfig,
-        archive: Archive,
-        researcher: Researcher,
-        registry: RegistryWatch,
-        pool: ModelPool,
-        clock: Clock,
-        *,
-        turn_store: TurnStore,
-        by_meaning: bool,
+        self, factory: PromptFactory, archive: Archive, researcher: Researcher, clock: Clock, *, by_meaning: bool
     ) -> None:
         """`by_meaning` is whether there is an embedder: without one a search by words is all that is expected."""
-        self.config = config
+        self._factory = factory
         self._by_meaning = by_meaning
-        self._looking_back = Recall(archive, researcher, clock)
-        self._registry = registry
-        self._pool = pool
+        self._recall = Recall(archive, researcher, clock)
         self._clock = clock
         self._verdicts = PersonaVerdicts(clock)
-        self._turn_store = turn_store
-        self._ids = IdMaker(clock)
 
     async def gather(
         self,
@@ -142,16 +96,17 @@ class Gatherer:
     ) -> Gathered:
         """`on_event` hears of the research as it happens. Raises BadInput, NotFound, Unavailable."""
         started = self._clock.monotonic()
-        self.refresh()
-        registry = self._registry.registry
+        factory = self._factory
+        factory.refresh()
+        registry = factory.registry
         notes: list[str] = []
         chosen = request.persona or _chosen_before(turns, CHOSEN_PERSONA)
         project = request.project or _chosen_before(turns, CHOSEN_PROJECT)
-        persona = _persona(request, chosen, project, self._registry, notes)
+        persona = _persona(request, chosen, project, factory.watch, notes)
         grants = registry.grants(persona)
-        quotes_only = self._pool.kind_of(self._pool.name_of(role=request.role)) == "extractive"
-        standing = standing_turns(turns, request.mtu or self.config.mtu)
-        note, needed, found, near = await self._looking_back.look(
+        quotes_only = factory.pool.kind_of(factory.pool.name_of(role=request.role)) == "extractive"
+        standing = standing_turns(turns, request.mtu or factory.config.mtu)
+        note, needed, found, near = await self._recall.look(
             request,
             standing,
             quotes_only=quotes_only,
@@ -163,8 +118,8 @@ class Gatherer:
         notes += [] if RESEARCH in grants else one_search_note(persona, found)
         notes += missing_notes(found)
         notes += degraded_notes(found) if self._by_meaning else []
-        context = await self._looking_back.context(found, self.config.context_pages, call) or [*near]
-        labels = await self._looking_back.labels(found, near, turns, call)
+        context = await self._recall.context(found, factory.config.context_pages, call) or [*near]
+        labels = await self._recall.labels(found, near, turns, call)
         unasked = notes if dry_run else None
         notes += await self._review(registry, persona, names, bool(request.persona), unasked, call)
         return Gathered(
@@ -186,49 +141,6 @@ class Gatherer:
             labels=labels,
         )
 
-    @property
-    def registry(self) -> Registry:
-        """Identity, personas and task instructions in force."""
-        return self._registry.registry
-
-    def problems(self) -> list[str]:
-        """What is wrong with the user's own registry files as they are now, and what in use is suspicious."""
-        self.refresh()
-        return [f"registry: {said}" for said in (*self._registry.problems, *self._registry.registry.warnings)]
-
-    def refresh(self) -> None:
-        """Take changed registry files up; one that does not fit is logged once, when it is read."""
-        reload = self._registry.refresh()
-        for problem in reload.problems if reload else ():
-            _log.warning("registry not reloaded", file=problem.file, line=problem.line, problem=problem.message)
-
-    def default_persona(self) -> str:
-        """The persona of what belongs to no session."""
-        return self._registry.persona_in_force("", "")
-
-    def writing(
-        self, role: Literal["prime", "lite"], key: str, work: str, names: Names, unasked: list[str] | None
-    ) -> Model | None:
-        """The role's model when it has weights, under the directive `key` for what `names` say; with `unasked` one that
-        only notes there what `work` it would be asked for.
-        """
-        model = self._pool.model(self._pool.name_of(role=role))
-        if model.kind == "extractive":
-            return None
-        if unasked is not None:
-            return Unasked(model, work, unasked)
-        return InPacket(
-            model,
-            role=role,
-            key=key,
-            registry=self.registry,
-            turn_store=self._turn_store,
-            ids=self._ids,
-            clock=self._clock,
-            turn_id=names.turn_id,
-            session_id=names.session_id,
-        )
-
     async def _review(
         self,
         registry: Registry,
@@ -240,7 +152,7 @@ class Gatherer:
     ) -> list[str]:
         """What a reading of the persona warns of. Raises BadInput when it works against identity (GCP 3.3)."""
         work = f"whether the persona {persona!r} works against identity"
-        judge = self.writing("prime", INSTRUCTION_KEY, work, names, unasked)
+        judge = self._factory.writing("prime", INSTRUCTION_KEY, work, names, unasked)
         try:
             part = call.share(_REVIEW_SHARE, self._clock.monotonic())
             findings = await self._verdicts.findings(registry, persona, judge, part, dry_run=unasked is not None)
@@ -271,3 +183,182 @@ def _persona(request: ChatRequest, chosen: str, project: str, registry: Registry
             raise
         notes.append(f"the session's persona is not used: {error.message}")
         return registry.persona_in_force("", project)
+
+
+class Recalled(NamedTuple):
+    """`found` is None when the archive was not asked, or was asked in vain about a message that did not ask for it;
+    `needed` says whether it did. `near` are pages that speak of the same without answering.
+    """
+
+    note: HistoryNote
+    needed: bool
+    found: ResearchResult | None
+    near: Sequence[ContextItem] = ()
+
+
+class Recall:
+    """One for the daemon; it holds nothing between turns."""
+
+    def __init__(self, archive: Archive, researcher: Researcher, clock: Clock) -> None:
+        self._archive = archive
+        self._researcher = researcher
+        self._clock = clock
+
+    async def look(
+        self,
+        request: ChatRequest,
+        standing: frozenset[str],
+        *,
+        quotes_only: bool,
+        several: bool,
+        call: RequestContext,
+        on_event: OnEvent,
+        keep: bool = True,
+    ) -> Recalled:
+        """Ask the archive when the message needs it; for a model that only quotes always. `several` searches, or one.
+        Who only tells something wants no answer from it: what bears on that is named below the reply (`Surfacing`).
+
+        `standing` are the turns that the model reads anyway; they are not looked for. `on_event` is called at once with
+        everything the research tells; with `keep` false the run is not kept. Raises as Researcher.research.
+        """
+        asked = _asked(request.message)
+        try:
+            facets = await self._archive.facets(call)
+        except NotFound:  # a tenant that nobody has spoken in yet
+            return Recalled(HistoryNote(sought=False, why="no conversation is stored yet"), False, None)
+        if only_tells(asked) and not quotes_only:
+            return Recalled(HistoryNote(sought=False, why=""), False, None)
+        why = history_need(asked, facets, self._clock.now(), self._clock.zone)
+        needed = bool(why)
+        if quotes_only:  # it reads no history
+            why, standing = why or "without a model that writes an answer is quotes", frozenset()
+        elif not why:
+            known = await familiar(self._archive, asked, standing, call)
+            why = f"speaks of what the archive holds: {', '.join(known)}" if known else ""
+        if not why:
+            return Recalled(HistoryNote(sought=False, why=""), False, None)
+        searches = 0 if several else 1  # 0 is as set
+        question = ResearchRequest(query=asked, tenant=call.tenant, now=request.now, max_iterations=searches)
+        found = await self._researcher.research(question, call, on_event, standing, keep=keep)
+        note = HistoryNote(sought=True, why=why, research_id=found.research_id)
+        near = [] if found.citations or quotes_only else await self._near(asked, standing, call)
+        if not (needed or quotes_only or found.citations):
+            return Recalled(note, False, None, near)
+        note = structs.replace(note, status=found.status, packets=found.source_packets)
+        return Recalled(note, needed, found, near)
+
+    async def _near(self, asked: str, standing: Collection[str], call: RequestContext) -> list[ContextItem]:
+        """The best pages that have what the message can be known by, so that a model can say what they do not tell."""
+        told = telling(asked)
+        hits = (await self._archive.search(SearchRequest(query=asked, limit=_NEAR_HITS, tenant=call.tenant), call)).hits
+        wanted = [hit.page_id for hit in hits if hit.packet_id not in standing]
+        pages = await self._archive.pages(wanted, call) if wanted else []
+        known = [page for page in pages if not page.packet_id.startswith(CHAT_TURN) and told.shown_by(page)]
+        return [_item(page) for page in known[:_NEAR_PAGES]]
+
+    async def context(self, found: ResearchResult | None, pages: int, call: RequestContext) -> list[ContextItem]:
+        """The pages the research cites, best first, `pages` at most."""
+        if found is None:
+            return []
+        cited = dict.fromkeys(citation.page_id for citation in found.citations)
+        return [_item(page) for page in await self._archive.pages(list(cited)[:pages], call)]
+
+    async def labels(
+        self,
+        found: ResearchResult | None,
+        near: Sequence[ContextItem],
+        turns: Sequence[SessionTurn],
+        call: RequestContext,
+    ) -> Labels:
+        """What is to be said of a turn that is given what was found and this history (`labels_of`).
+
+        All of it counts and not its context alone: an answer that only quotes says everything that was found.
+        """
+        shown = await self._archive.page_headers([item.page_id for item in near], call) if near else []
+        if found is None:
+            return labels_of([*shown, *turns], call.guarded)
+        pages = dict.fromkeys(citation.page_id for citation in found.citations)
+        cited = {citation.packet_id for citation in found.citations}
+        for packet in found.sources:  # a list also names packets that it does not quote
+            if packet.packet_id not in cited:
+                its = await self._archive.section_pages(packet.packet_id, "full_context", call)
+                pages.update((page.page_id, None) for page in its[:1])
+        headers = await self._archive.page_headers(list(pages), call) if pages else []
+        return labels_of([*shown, *headers, *turns], call.guarded)
+
+
+def _item(page: Page) -> ContextItem:
+    return ContextItem(
+        packet_id=page.packet_id,
+        page_id=page.page_id,
+        text=page.text,
+        timestamp=page.timestamp,
+        topic=page.topic,
+        own=own_words(page),
+    )
+
+
+def labels_of(given: Sequence[PageHeader | SessionTurn], guarded: Collection[str]) -> Labels:
+    """What is to be said of a turn that is given all this: whatever holds of any of it.
+
+    A tag is handed on as a policy tag where a channel does not see it: the words of a page may stand in the answer.
+    """
+    kept_back = {label.casefold() for label in guarded}
+    tags = [tag for each in given for tag in each.tags if tag.casefold() in kept_back]
+    return Labels(
+        list(dict.fromkeys(label for each in given for label in each.classification)),
+        list(dict.fromkeys([*(label for each in given for label in each.policy_tags), *tags])),
+    )
+
+
+def standing_turns(turns: Sequence[SessionTurn], mtu: int) -> frozenset[str]:
+    """The ids of those last turns that surely stand in the history of a packet of `mtu` tokens."""
+    left = mtu * _STANDING_CHARACTERS
+    standing = set()
+    for turn in reversed(turns):
+        left -= len(turn.user) + len(turn.answer)
+        if left < 0:
+            break
+        standing.add(turn.turn_id)
+    return frozenset(standing)
+
+
+def pages_that_stay(previous: CognitionPacket | None) -> list[ContextItem]:
+    """The pages of the session's last packet, for a turn that asks for no others (decision 6)."""
+    return [item for item in previous.context if not item.summary] if previous else []
+
+
+def missing_notes(found: ResearchResult | None) -> list[str]:
+    """What an answer does not speak of, for the person; one that says nothing was found says it by itself."""
+    if found is None or found.status != "PARTIAL":
+        return []
+    when = str(found.parameters.get("date_text", ""))
+    then = nothing_then(when)
+    others = [aspect for aspect in found.missing_aspects if aspect != then]
+    notes = (
+        [f"nothing was found {when}; what was found is from a different time"] if then in found.missing_aspects else []
+    )
+    return [*notes, *([f"missing from what was found: {', '.join(others)}"] if others else [])]
+
+
+def degraded_notes(found: ResearchResult | None) -> list[str]:
+    """What could not take part in the search, for the person."""
+    return [f"the archive was searched with less than usual: {reason}" for reason in found.degraded] if found else []
+
+
+def one_search_note(persona: str, found: ResearchResult | None) -> list[str]:
+    """A line when one search did not do and the persona may not make more."""
+    if found is None or found.status not in ("PARTIAL", "NOT_FOUND"):
+        return []
+    return [
+        f"persona {persona!r} has one search a turn, and it was not enough; "
+        f'give the persona tools = ["{RESEARCH}"] or choose another'
+    ]
+
+
+def _asked(message: str) -> str:
+    """What the archive is asked: the message, of a long one its two ends, where questions stand."""
+    if len(message) <= QUERY_MAX_CHARS:
+        return message
+    half = QUERY_MAX_CHARS // 2 - 1
+    return f"{message[:half]}\n{message[-half:]}"

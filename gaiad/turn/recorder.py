@@ -39,19 +39,18 @@ class TurnRecorder:
         self, services: TurnServices, turn_store: TurnStore, turn_state: TurnState, tenant: str, *, may_execute: bool
     ) -> None:
         self.may_execute = may_execute
-        self._services = services
+        self.services = services
         self._turn_store = turn_store
-        self._turn_state = turn_state
+        self.turn_state = turn_state
         self._tenant = tenant
         self._names = turn_state.gathered.names
-        self.rates = services.rates
         self._raised = 0
         self.waiting: list[Approval] = []
         self._beside: list[asyncio.Task[str]] = []
 
     def seats(self) -> list[Seat]:
         """Who can do a stage now."""
-        return present(self._services.room)
+        return present(self.services.room)
 
     def beside(self, otherwise: str, work: Coroutine[Any, Any, Any]) -> None:
         """Write something while the turn goes on; `otherwise` is said if that fails."""
@@ -61,15 +60,15 @@ class TurnRecorder:
 
     def begin(self) -> None:
         """The turn is in the log from now on, should the daemon end before it does."""
-        running = msgspec.structs.replace(self._turn_state.record(""), status=RUNNING)
-        self.beside("not in the turn log", self._services.turn_log.put(self._tenant, running))
+        running = msgspec.structs.replace(self.turn_state.record(""), status=RUNNING)
+        self.beside("not in the turn log", self.services.turn_log.put(self._tenant, running))
 
     def called(self, stage: StageCall) -> None:
         """A stage call is over, however: its packet and the turn so far are kept. One that was cut off has its row."""
-        if not any(row.packet_id == stage.built.packet.full_id for row in self._turn_state.stages):
-            self._turn_state.stages.append(stage.record("cancelled"))
+        if not any(row.packet_id == stage.built.packet.full_id for row in self.turn_state.stages):
+            self.turn_state.stages.append(stage.record("cancelled"))
         if stage.reply is not None:
-            self.rates.observe(stage.model.name, stage.reply)
+            self.services.rates.observe(stage.model.name, stage.reply)
         self.beside(
             "its packet was not kept", self._turn_store.keep(self._names.session_id, stage.sent(), self._tenant)
         )
@@ -108,14 +107,14 @@ class TurnRecorder:
         if stage is not None:
             stage.failure = stage.failure or error.message
         row = _unsent(task, error) if stage is None else stage.record("lost")
-        self._turn_state.stages.append(row)
+        self.turn_state.stages.append(row)
         self._reflect(task, "lost", None)
         await self._say(task.role, task.duty, f"{task.stage} was lost: {error.message}")
 
     def _reflect(self, task: StageTask, outcome: str, confidence: float | None) -> None:
         """Refine and Verify are what the stability score is made of (GCP 3.3)."""
         if task.stage in ("refine", "verify"):
-            self.beside("not reflected on", self._services.reflect(task.stage, outcome, confidence))
+            self.beside("not reflected on", self.services.reflect(task.stage, outcome, confidence))
 
     def look(self, look: ObserverCheck) -> StageRecord:
         """One look of the observing model, as a stage of the turn."""
@@ -143,17 +142,17 @@ class TurnRecorder:
 
     async def consider(self, commands: Sequence[Command], stage: StageCall, call: RequestContext) -> list[Considered]:
         """What the council says to the commands that Act wants; the person is told in any case."""
-        found = await self._services.review.consider(
+        found = await self.services.review.consider(
             commands,
             stage.task.role,
             call,
-            request=self._turn_state.request.message,
+            request=self.turn_state.request.message,
             turn_id=self._names.turn_id,
             session_id=self._names.session_id,
         )
         for one in found:
-            self._turn_state.votes.append(one.vote)
-            self._turn_state.notes.append(await self._queued(one, stage, call) if one.may_ask else one.told)
+            self.turn_state.votes.append(one.vote)
+            self.turn_state.notes.append(await self._queued(one, stage, call) if one.may_ask else one.told)
         return found
 
     async def _queued(self, one: Considered, stage: StageCall, call: RequestContext) -> str:
@@ -163,14 +162,14 @@ class TurnRecorder:
             sha256=one.sha256,
             proposed_by=stage.task.role,
             votes=one.vote.ballots,
-            risk_level=self._turn_state.risk,
+            risk_level=self.turn_state.risk,
             turn_id=self._names.turn_id,
             session_id=self._names.session_id,
             why=one.command.why,
             told=one.told,
         )
         try:
-            approval = await self._services.approvals.ask(wish, call)
+            approval = await self.services.approvals.ask(wish, call)
         except Cancelled:
             raise
         except GaiadError as error:
@@ -200,9 +199,9 @@ class TurnRecorder:
             turn_id=self._names.turn_id,
             at=self._turn_store.now(),
         )
-        self._turn_state.escalations.append(record)
+        self.turn_state.escalations.append(record)
         await self._audit("council.escalation", found.raised_by, msgspec.to_builtins(record))
-        room = self._services.room
+        room = self.services.room
         await self._attempt(
             "not shown in status", room.escalated(self._tenant, record, session_id=self._names.session_id)
         )
@@ -212,20 +211,25 @@ class TurnRecorder:
 
     def _thoughts(self) -> None:
         """Thoughts of an answer that holds are kept for later."""
-        if self._turn_state.status in (CANCELLED, FAILED, REFUSED, REVERTED):
+        if self.turn_state.status in (CANCELLED, FAILED, REFUSED, REVERTED):
             return
-        for told in self._turn_state.blocks:
+        for told in self.turn_state.blocks:
             if told.marker == "THOUGHT_SEED":
-                work = self._services.add_seed(self._tenant, told.text, self._names.turn_id)
+                work = self.services.add_seed(self._tenant, told.text, self._names.turn_id)
                 self.beside("a thought was not kept", work)
 
     def reduced(self) -> bool:
         """Whether fewer roles than a quorum can vote as their hearts beat now (decision 10)."""
-        return len(voters(self._services.room.seats())) < self._services.rules.quorum.quorum_roles
+        return len(voters(self.services.room.seats())) < self.services.rules.quorum.quorum_roles
 
     async def close(self) -> None:
-        """Keep all of it. A turn that failed is in the turn log alone; one that was left is remembered as heard."""
-        turn_state = self._turn_state
+        """Keep all of it, also when the turn is cancelled meanwhile. A turn that failed is in the turn log alone; one
+        that was left is remembered as heard.
+        """
+        await self._turn_store.finish(self._close())
+
+    async def _close(self) -> None:
+        turn_state = self.turn_state
         self._thoughts()
         for words in await asyncio.gather(*self._beside):
             self._note(words)
@@ -234,7 +238,7 @@ class TurnRecorder:
             turn = turn_state.turn(self._turn_store.now())
             await self._attempt("not remembered", self._turn_store.remember(turn, self._tenant))
         record = turn_state.record(self._turn_store.now())
-        await self._attempt("not in the turn log", self._services.turn_log.put(self._tenant, record))
+        await self._attempt("not in the turn log", self.services.turn_log.put(self._tenant, record))
 
     async def _say(
         self,
@@ -250,7 +254,7 @@ class TurnRecorder:
         posted: list[str] = []
 
         async def post() -> None:
-            envelope = await self._services.room.post(
+            envelope = await self.services.room.post(
                 self._tenant,
                 sender=sender,
                 role=role,
@@ -266,15 +270,15 @@ class TurnRecorder:
         return posted[0] if posted else ""
 
     async def _audit(self, kind: str, actor: str, body: dict[str, Any]) -> None:
-        work = self._services.audit.append(kind, actor, body, RequestContext(self._tenant))
+        work = self.services.audit.append(kind, actor, body, RequestContext(self._tenant))
         await self._attempt("not in the audit", work)
 
     async def _attempt(self, otherwise: str, work: Coroutine[Any, Any, Any]) -> None:
         self._note(await self._turn_store.attempt(otherwise, work))
 
     def _note(self, said: str) -> None:
-        if said and said not in self._turn_state.notes:
-            self._turn_state.notes.append(said)
+        if said and said not in self.turn_state.notes:
+            self.turn_state.notes.append(said)
 
 
 def _how_to_decide(approval: Approval) -> str:

@@ -11,10 +11,9 @@ from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, GaiadError, Unavailable
 from gaiad.base.ports import RequestContext
 from gaiad.models.pool.pooled import PooledModel
+from gaiad.turn.cognition import Meta, StagePackets
 from gaiad.turn.recorder import TurnRecorder
 from gaiad.turn.stage_call import CallDeadlines, StageCall, pace_of, request_of
-from gaiad.turn.stage_packets import Meta, StagePackets
-from gaiad.turn.turn_state import TurnState
 from gaiad.wire.generation import Sampling
 from prompts.packet import WorkItem
 
@@ -24,11 +23,9 @@ _SHORTEST_REPLY, _SHORTEST_ANSWER = 16, 64
 class StageStart:
     """Of one turn; `call` ends with the turn's deadline."""
 
-    def __init__(
-        self, packets: StagePackets, turn_state: TurnState, recorder: TurnRecorder, clock: Clock, call: RequestContext
-    ) -> None:
+    def __init__(self, packets: StagePackets, recorder: TurnRecorder, clock: Clock, call: RequestContext) -> None:
         self._packets = packets
-        self._turn_state = turn_state
+        self._turn_state = turn_state = recorder.turn_state
         self._recorder = recorder
         self._rules = turn_state.rules
         self._chain = turn_state.rules.stages.chains[turn_state.choice.depth]
@@ -36,7 +33,7 @@ class StageStart:
         self._call = call
 
     def with_commands(self, task: StageTask) -> StageTask:
-        """Who may ask for a command is told how; a repair is told what to repair."""
+        """Who may ask for a command learns how; a repair keeps its own instruction."""
         entry = self._rules.stages.stages[task.stage]
         if not self._recorder.may_execute or task.task_instruction != entry.task_instruction:
             return task
@@ -61,7 +58,7 @@ class StageStart:
 
     def _in_time(self, model: PooledModel, prompt_tokens: int, limit: int) -> int:
         """The reply's limit, shorter where the model is known to write less until the deadline."""
-        now, rates = self._clock.monotonic(), self._recorder.rates
+        now, rates = self._clock.monotonic(), self._recorder.services.rates
         left = (self._call.deadline or now) - now - 2 * (rates.first_word_s(model.name, prompt_tokens) or 0.0)
         fitting = rates.tokens_in(model.name, left)
         return limit if fitting is None else min(limit, max(fitting, _SHORTEST_ANSWER))
@@ -74,7 +71,7 @@ class StageStart:
 
     def pace(self, stage: StageCall) -> CallDeadlines:
         """By when the first text and the last must be there."""
-        now, name, rates = self._clock.monotonic(), stage.model.name, self._recorder.rates
+        now, name, rates = self._clock.monotonic(), stage.model.name, self._recorder.services.rates
         return pace_of(
             stage.task.stage,
             self._chain,

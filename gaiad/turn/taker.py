@@ -1,14 +1,16 @@
 """One turn: message -> research -> packets -> council -> checked answer -> memory.
 
-A turn is a stream of events, the last one `done`. What was said is remembered, also when the person leaves in the
-middle; what was sent is in the cognition log, also when the model fails.
+A turn is a stream of events, the last one `done`. What was said is remembered, also when the person leaves halfway;
+what was sent is in the cognition log, also when the model fails.
 """
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -16,23 +18,20 @@ from msgspec import structs
 
 from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, Cancelled, Conflict, DeadlineExceeded, NotFound, Unavailable
+from gaiad.base.events import EventStream, NamedEvent
 from gaiad.base.ids import IdMaker, short
 from gaiad.base.logs import log_context
 from gaiad.base.ports import Archive, RequestContext
 from gaiad.ledger.turn_log import CUT_OFF, RUNNING
-from gaiad.turn.also import Surfacing, remembered
+from gaiad.turn.beside import PrefixWarmup, Surfacing, remembered
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.continuation import Continuation
-from gaiad.turn.council_turn import Event
-from gaiad.turn.gathering import Names
-from gaiad.turn.prefix_warmup import PrefixWarmup
-from gaiad.turn.rendering import Renderer
+from gaiad.turn.prompt_factory import Names
 from gaiad.turn.services import TurnServices
-from gaiad.turn.turn_state import CANCELLED, UNANSWERED, Executed, engine_name
+from gaiad.turn.turn_state import CANCELLED, UNANSWERED, Executed, engine_name, times_of, tokens_of
 from gaiad.turn.turn_store import TurnStore
-from gaiad.turn.whole_turn import WholeTurns
+from gaiad.turn.turns import Turns
 from gaiad.wire.chat import ChatAnswer, ChatBlock, ChatRequest, Rendering
-from gaiad.wire.council import HistoryNote, StageRecord, TurnRecord
+from gaiad.wire.council import HistoryNote, TurnRecord
 from gaiad.wire.generation import out_of_range
 from gaiad.wire.memory import SessionTurn
 
@@ -88,9 +87,6 @@ def _id_of(prefix: str, *parts: str) -> str:
     return f"{prefix}_{digest[:26].upper()}"
 
 
-_TIMES = ("queue_ms", "prefill_ms", "decode_ms")
-
-
 def as_before(turn: SessionTurn, record: TurnRecord | None, kind: str) -> ChatAnswer:
     """`record` is the turn's in the log, None when there is none (any longer); `kind` is that of its model, "" when the
     model is gone.
@@ -108,8 +104,8 @@ def as_before(turn: SessionTurn, record: TurnRecord | None, kind: str) -> ChatAn
         engine=engine_name(turn.model, kind or turn.model),
         persona=turn.persona,
         history=HistoryNote(sought=False, why="this turn was taken before", packets=turn.sources),
-        timings={name: round(sum(getattr(row, name) for row in stages), 3) for name in _TIMES} if stages else {},
-        tokens=_tokens(stages) if stages else {},
+        timings=times_of(stages) if stages else {},
+        tokens=tokens_of(stages) if stages else {},
         answered=not turn.metadata.get(UNANSWERED, False),
         also=remembered(turn),
     )
@@ -129,14 +125,6 @@ def _with_record(answer: ChatAnswer, record: TurnRecord) -> ChatAnswer:
     )
 
 
-def _tokens(stages: list[StageRecord]) -> dict[str, int]:
-    return {
-        "prompt": sum(row.prompt_tokens for row in stages),
-        "cached": sum(row.cached_tokens for row in stages),
-        "reply": sum(row.tokens for row in stages),
-    }
-
-
 _ALL = 1_000_000
 
 
@@ -152,39 +140,36 @@ class TurnTaker:
         ids: IdMaker,
         clock: Clock,
         history_turns: int,
-        ahead: PrefixWarmup,
+        warmup: PrefixWarmup,
     ) -> None:
         self._assembler = assembler
         self._archive = archive
-        self._turn_store = turn_store
         self._services = services
         self._ids = ids
         self._clock = clock
         self._history_turns = history_turns
-        self._whole = WholeTurns(assembler, turn_store, services, ids, clock, ahead, Surfacing(archive, clock.zone))
-        self._renderer = Renderer(assembler, turn_store, services, ids, clock)
-        self._continuation = Continuation(assembler, turn_store, services, ids, clock)
+        self._turns = Turns(assembler, turn_store, services, clock, warmup, Surfacing(archive, clock.zone))
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def take(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[Event, None]:
+    async def take(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[NamedEvent, None]:
         """Events: turn, those of the research, depth, then of each stage: stage, packet, block, delta (text), retract
-        (the answer so far is void), vote, stage_done; escalation; also (an earlier packet to name below it); last
+        (the answer so far is withdrawn), vote, stage_done; escalation; also (an earlier packet to name below it); last
         done (ChatAnswer).
 
         Raises BadInput, NotFound, Conflict, TokenBudgetError, Unavailable, WorkerDied, DeadlineExceeded, Cancelled.
         """
         check_asked(request)
         request = named(request, call.tenant, self._ids)
-        lock = self._sessions.setdefault((call.tenant, request.session_id), asyncio.Lock())
-        with self._services.person():  # who waits for an earlier turn of the session is waiting too
-            await self._in_line(lock, request.session_id)
-            try:
-                call = call.until(self._clock.monotonic() + self._whole.longest_s(request))
-                async with aclosing(self._take(request, call)) as events:
-                    async for event in events:
-                        yield event
-            finally:
-                lock.release()
+        async with aclosing(self._in_line(request.session_id, call, partial(self._take, request, call))) as events:
+            async for event in events:
+                yield event
+
+    async def verify(self, executed: Executed, call: RequestContext) -> AsyncGenerator[NamedEvent, None]:
+        """The turn after an approved command was run (decision 13), in its session's line; events as of `take`."""
+        session_id = executed.approval.session_id
+        async with aclosing(self._in_line(session_id, call, partial(self._verify, executed, call))) as events:
+            async for event in events:
+                yield event
 
     async def name(self, request: ChatRequest, call: RequestContext) -> tuple[ChatRequest, str]:
         """The request with its session, and the id that its turn will have; nothing is taken yet.
@@ -207,13 +192,28 @@ class TurnTaker:
         if known is not None:
             return await self._again(known, call)
         if record.status == RUNNING:
-            raise Conflict(f"turn {turn_id!r} is being taken for somebody else; ask again when it has ended")
+            raise Conflict(f"turn {turn_id!r} is still running; ask again when it has ended")
         broken_off = record.status in (CANCELLED, CUT_OFF)
         why = f"turn {turn_id!r} ended without an answer: {record.end_why or record.status.lower()}"
         raise Cancelled(why) if broken_off else Unavailable(why)
 
-    async def _in_line(self, lock: asyncio.Lock, session_id: str) -> None:
-        """Wait for the session's earlier turns, no longer than one of full depth takes."""
+    async def _in_line(
+        self, session_id: str, call: RequestContext, turn: Callable[[EventStream], Coroutine[Any, Any, None]]
+    ) -> AsyncGenerator[NamedEvent, None]:
+        """The events of `turn`, which begins when the session's earlier turns are through."""
+        lock = self._sessions.setdefault((call.tenant, session_id), asyncio.Lock())
+        with self._services.person():  # who waits for an earlier turn of the session is waiting too
+            await self._wait_for(lock, session_id)
+            try:
+                stream = EventStream()
+                async with aclosing(stream.read("turn", turn(stream))) as events:
+                    async for event in events:
+                        yield event
+            finally:
+                lock.release()
+
+    async def _wait_for(self, lock: asyncio.Lock, session_id: str) -> None:
+        """No longer than a turn of full depth takes."""
         wait_s = self._services.config.full_deadline_s
         try:
             async with asyncio.timeout(wait_s):
@@ -223,34 +223,24 @@ class TurnTaker:
                 f"session {session_id!r} was busy with earlier turns for {wait_s:g} s; ask again when they are done"
             ) from error
 
-    async def _take(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[Event, None]:
+    async def _take(self, request: ChatRequest, call: RequestContext, stream: EventStream) -> None:
+        call = call.until(self._clock.monotonic() + self._turns.longest_s(request))
         turns = await self._history(request.session_id, call)
         turn_id, known = await self._turn_of(request, turns, call)
         if known is not None:
-            yield "done", await self._again(known, call)
+            await stream.emit("done", await self._again(known, call))
             return
         names = Names(request.session_id, turn_id, self._ids.make("cog"))
         with log_context(tenant=call.tenant, session_id=names.session_id, turn_id=turn_id):
-            async with aclosing(self._whole.take(request, names, turns, call)) as events:
-                async for event in events:
-                    yield event
+            await self._turns.take(request, names, turns, call, stream)
 
-    async def verify(self, executed: Executed, call: RequestContext) -> AsyncGenerator[Event, None]:
-        """The turn after an approved command was run (decision 13), in its session's line; events as of `take`."""
+    async def _verify(self, executed: Executed, call: RequestContext, stream: EventStream) -> None:
         session_id = executed.approval.session_id
-        lock = self._sessions.setdefault((call.tenant, session_id), asyncio.Lock())
-        with self._services.person():
-            await self._in_line(lock, session_id)
-            try:
-                turns = await self._history(session_id, call)
-                proposed = await self._known(session_id, executed.approval.turn_id, turns, call.seeing_all())
-                names = Names(session_id, self._ids.make("turn"), self._ids.make("cog"))
-                with log_context(tenant=call.tenant, session_id=session_id, turn_id=names.turn_id):
-                    async with aclosing(self._continuation.events(executed, names, turns, proposed, call)) as events:
-                        async for event in events:
-                            yield event
-            finally:
-                lock.release()
+        turns = await self._history(session_id, call)
+        proposed = await self._known(session_id, executed.approval.turn_id, turns, call.seeing_all())
+        names = Names(session_id, self._ids.make("turn"), self._ids.make("cog"))
+        with log_context(tenant=call.tenant, session_id=session_id, turn_id=names.turn_id):
+            await self._turns.verify(executed, names, turns, proposed, call, stream)
 
     async def render(self, request: ChatRequest, call: RequestContext) -> Rendering:
         """What `take` would send first, without sending or remembering anything."""
@@ -258,7 +248,7 @@ class TurnTaker:
         request = named(request, call.tenant, self._ids)
         turns = await self._history(request.session_id, call)
         names = Names(request.session_id, self._ids.make("turn"), self._ids.make("cog"))
-        return await self._renderer.render(request, names, turns, call)
+        return await self._turns.render(request, names, turns, call)
 
     def use_history(self, turns: int) -> None:
         """How many turns a packet may look back on, from the next turn on."""
@@ -273,7 +263,7 @@ class TurnTaker:
             record = await self._services.turn_log.find(call.tenant, known.turn_id)
         except NotFound:
             record = None
-        return as_before(known, record, self._assembler.kind_of(known.model) if known.model else "")
+        return as_before(known, record, self._assembler.factory.kind_of(known.model) if known.model else "")
 
     async def _history(self, session_id: str, call: RequestContext) -> list[SessionTurn]:
         """The session's last turns."""

@@ -1,7 +1,7 @@
 """What happened in a turn, gathered while it happens, told at its end: to the person, the memory and the turn log."""
 
 import shlex
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,7 +10,7 @@ from council.depth import DepthChoice
 from council.state_machine import End, Rulebook
 from gaiad.models.pool.pooled import PooledModel
 from gaiad.turn.acting import RESPONSE, Acting
-from gaiad.turn.also import SurfacingPass, as_metadata, shown_in
+from gaiad.turn.beside import SurfacingPass, as_metadata, shown_in
 from gaiad.turn.cognition import Prepared
 from gaiad.turn.gathering import CHOSEN_PERSONA, CHOSEN_PROJECT, Gathered
 from gaiad.turn.stage_call import CUT, StageCall
@@ -279,9 +279,9 @@ class TurnState:
             history=self.gathered.note,
             timings={
                 "prepare_ms": round(self.gathered.took_ms + (base.took_ms if base else 0.0), 3),
-                **self._summed(_TIMES),
+                **times_of(self.stages),
             },
-            tokens=self._tokens(),
+            tokens=tokens_of(self.stages),
             notes=[*self.gathered.notes, *self.act_notes, *self.notes],
             depth=self.choice.depth,
             depth_why=self.choice.why,
@@ -305,21 +305,25 @@ class TurnState:
     def _actor(self) -> str:
         return next((row.role for row in reversed(self.stages) if row.stage == "act"), self.request.role)
 
-    def _summed(self, names: tuple[str, ...]) -> dict[str, float]:
-        return {name: round(sum(getattr(row, name) for row in self.stages), 3) for name in names}
-
-    def _tokens(self) -> dict[str, int]:
-        return {
-            "prompt": sum(row.prompt_tokens for row in self.stages),
-            "cached": sum(row.cached_tokens for row in self.stages),
-            "reply": sum(row.tokens for row in self.stages),
-        }
-
 
 VERY_SMALL = "SmolLM2-135M"
 """The model that a checkout starts with (`make run`)."""
 _AFTER_ANSWER = ("THOUGHT_SEED", "VERIFY")
 _TIMES = ("queue_ms", "prefill_ms", "decode_ms")
+
+
+def times_of(stages: Sequence[StageRecord]) -> dict[str, float]:
+    """Milliseconds of all stages together, by what they went into."""
+    return {name: round(sum(getattr(row, name) for row in stages), 3) for name in _TIMES}
+
+
+def tokens_of(stages: Sequence[StageRecord]) -> dict[str, int]:
+    """Tokens of all stages together: read, found in the cache, written."""
+    return {
+        "prompt": sum(row.prompt_tokens for row in stages),
+        "cached": sum(row.cached_tokens for row in stages),
+        "reply": sum(row.tokens for row in stages),
+    }
 
 
 def engine_name(name: str, kind: str) -> str:

@@ -38,10 +38,10 @@ from gaiad.models.pool.pooled import Pooled
 from gaiad.models.tokens.token_worker import GgufTokenizer, TokenWorker
 from gaiad.research.loop import Researcher
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prefix_warmup import PrefixWarmup
+from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices, rulebook
-from gaiad.turn.speaking import RoleSpeaker
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.chat import ChatAnswer, ChatRequest
@@ -182,7 +182,7 @@ async def _services(
     stack.push_async_callback(room.close)
     await room.start()
     await room.settled(RequestContext())
-    speaker = RoleSpeaker(assembler, turn_store, IdMaker(clock), rules.roles)
+    speaker = RoleSpeaker(assembler.factory, rules.roles)
     balloting = Balloting(room, speaker, room.voting, audit, clock, limits.voting, config.council.vote_s)
     stack.push_async_callback(balloting.close)
     services = TurnServices(

@@ -36,7 +36,7 @@ from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.research.loop import Researcher
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.cognition import Assembler, Prepared
-from gaiad.turn.gathering import Names
+from gaiad.turn.prompt_factory import Names
 from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.memory import SessionTurn

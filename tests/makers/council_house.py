@@ -21,10 +21,10 @@ from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.research.loop import Researcher
 from gaiad.service.approvals import ApprovalService
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prefix_warmup import PrefixWarmup
+from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices, rulebook
-from gaiad.turn.speaking import RoleSpeaker
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.chat import ChatAnswer, ChatRequest
@@ -126,7 +126,7 @@ class House:
             turn_store=self.turn_store,
             report=lambda _: None,
         )
-        speaker = RoleSpeaker(assembler, self.turn_store, ids, roles)
+        speaker = RoleSpeaker(assembler.factory, roles)
         self.balloting = Balloting(
             self.room, speaker, self.room.voting, self.audit, clock, limits.voting, self.council.vote_s
         )

@@ -8,7 +8,7 @@ import pytest
 
 from gaiad.base.ports import RequestContext
 from gaiad.models.tokens.json_tokenizer import JsonTokenizer
-from gaiad.turn.prefix_warmup import as_history
+from gaiad.turn.beside import as_history
 from gaiad.wire.generation import ChatMessage, Segment
 from prompts.budget import Built
 from prompts.builder import build

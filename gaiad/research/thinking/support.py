@@ -30,7 +30,7 @@ from gaiad.research.synthesis import show_day
 from gaiad.research.thinking.asking import Sentence, Synthesis
 from gaiad.research.thinking.steps import Draft, WrittenSentence, statements_of
 from gaiad.research.units import TURN_MAX_CHARS
-from gaiad.research.words import content_words, expand_initials, forms, normalise, stem, stems, stop_words, synonyms
+from gaiad.research.words import content_words, forms, normalise, stem, stems, stop_words
 from gaiad.wire.generation import Segment
 from gaiad.wire.schemas import Page
 from prompts.fence import fenced
@@ -151,7 +151,7 @@ def unsupported(sentence: str, quotes: Sequence[Passage], question: str, zone: t
     known = f"{said} {around} {question}"
     if foreign := _foreign_number(sentence, known):
         return f"the number {foreign} is in no quote"
-    standing = stems(known) | {stem(word) for meaning in expand_initials(known) for word in content_words(meaning)}
+    standing = stems(known)
     if names := [name for name in _names(sentence) if not stems(name) <= standing]:
         return f"the name {names[0]} is in no quote"
     if _share(sentence, f"{said} {around}", question) < COVERED:
@@ -207,7 +207,7 @@ def _share(sentence: str, said: str, question: str) -> float:
     own = [word for word in content_words(sentence) if stem(word) not in asked]
     if not own:
         return 1.0 if standing & (stems(sentence) | {stem(word) for word in content_words(question)}) else 0.0
-    met = sum(any(stem(one) in standing for one in (word, *forms(word), *synonyms(word))) for word in own)
+    met = sum(any(stem(one) in standing for one in (word, *forms(word))) for word in own)
     return met / len(own)
 
 

@@ -42,8 +42,6 @@ class OnePacket:
         return Facets(topics={STUDY.topic: 1}, packets=1, first=STUDY.timestamp, last=STUDY.timestamp)
 
     async def list_packets(self, request: PacketFilter, call: RequestContext) -> list[PacketSummary]:
-        if request.filters.topics:
-            return [STUDY]
         if self.broken:
             raise Unavailable("the disk is gone")
         return []
@@ -76,10 +74,10 @@ async def test_the_story_says_how_the_question_was_read(runs: KeptRuns) -> None:
     story = await told(
         runs,
         OnePacket(),
-        "Show me packets with critical thinking of at least 0.9 and sycophancy below 0.3 before the MIT study",
+        "Show me packets with critical thinking of at least 0.9 and sycophancy below 0.3 before November 14, 2025",
     )
     assert (
-        "Read as: listing question; until 2025-11-14T09:30:00Z; date text before the MIT study; landmarks tp-study; "
+        "Read as: listing question; until 2025-11-14T00:00:00Z; date text before November 14, 2025; "
         "metrics sycophancy_level to 0.3, critical_thinking from 0.9; order relevance; focus full_context"
     ) in story
 
@@ -87,6 +85,5 @@ async def test_the_story_says_how_the_question_was_read(runs: KeptRuns) -> None:
 async def test_a_run_without_an_end_says_nothing_of_it(runs: KeptRuns) -> None:
     archive = OnePacket()
     archive.broken = True
-    story = await told(runs, archive, "List packets before the MIT study")
-    assert "Read as" not in story
+    story = await told(runs, archive, "List packets before November 14, 2025")
     assert "It was failed: the disk is gone" in story

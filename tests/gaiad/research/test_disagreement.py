@@ -92,7 +92,6 @@ async def test_a_law_and_its_breach_are_no_contradiction(ask: Any, query: str) -
     "query",
     [
         "What was decided last about heating the greenhouse?",
-        "What was our last decision about heating the greenhouse?",
         "What did we last decide about the greenhouse?",
         "Are we still heating the greenhouse with the wood stove?",
         "How do we heat the greenhouse now?",

@@ -52,7 +52,7 @@ def test_what_is_known_of_archives_that_are_gone_is_forgotten(monkeypatch) -> No
 )
 def test_a_poem_is_no_model_and_beside_its_family_or_a_version_it_is_one(question: str, called: tuple) -> None:
     facets = Facets(packets=2, pages=2, models={"Claude 3 Opus": 1, "Gemini 2.5 Pro": 1})
-    found = recognise(question, facets, [], ())
+    found = recognise(question, facets, ())
     assert {name for names in found.models.values() for name in names} == set(called)
     assert found.unknown_models == ()
-    assert recognise("What did Sonnet 3.5 say?", facets, [], ()).unknown_models == ("sonnet",)
+    assert recognise("What did Sonnet 3.5 say?", facets, ()).unknown_models == ("sonnet",)

@@ -57,13 +57,6 @@ async def test_the_callers_limit_holds_and_never_exceeds_the_configured_one(memo
     assert (await research(archive, query, max_iterations=99)).max_iterations == 5
 
 
-async def test_synonyms_are_tried_where_the_words_themselves_stand_nowhere(memory: Any, page: Any) -> None:
-    archive = memory([page("The main drawback of the loop is its latency."), page("Nothing here.", "tp-2")])
-    result = await research(archive, "What criticism of the loop was there?")
-    assert result.status in ("SUCCESS", "PARTIAL")
-    assert "drawback" in result.answer
-
-
 async def test_a_paraphrase_is_found_by_meaning(memory: Any, page: Any) -> None:
     text = "The tank emptied itself because a valve was stuck."
     archive = memory([page(text)], cosines={"tp-1/0": 0.62})

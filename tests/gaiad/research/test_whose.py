@@ -16,7 +16,7 @@ from tests.gaiad.research.conftest import NOW, MemoryArchive, make_page
 
 
 def asking(text: str, *people: str) -> SearchParameters:
-    return SearchParameters(text=text, kind="factual", search_text=text, keywords=(), expanded=(), people=people)
+    return SearchParameters(text=text, kind="factual", search_text=text, keywords=(), people=people)
 
 
 def said(speaker: str, text: str, standing: float) -> Evidence:

@@ -199,12 +199,6 @@ def test_a_decision_of_another_year_is_no_answer_for_this_november(told: Told) -
     assert "Nothing found in November" in result.note
 
 
-def test_a_time_set_by_an_event_is_kept(told: Told) -> None:
-    result = told["What did we decide about the kitchen before the Portugal trip?"]
-    assert result.source_packets == [OAK]
-    assert "decided on oak" in result.answer
-
-
 @pytest.mark.parametrize("question", NOWHERE)
 def test_what_nobody_spoke_of_is_not_found(told: Told, question: str) -> None:
     assert told[question].status == "NOT_FOUND"

@@ -9,8 +9,8 @@ from gaiad.base.errors import Unavailable
 from gaiad.base.ports import RequestContext
 from gaiad.models.plain.scripted import ScriptedReply
 from gaiad.research.proactive import Candidate
-from gaiad.turn import also as module
-from gaiad.turn.also import remembered
+from gaiad.turn import beside as module
+from gaiad.turn.beside import remembered
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.schemas import SearchRequest
 from tests.makers.council_house import ROLES, House

@@ -7,9 +7,10 @@ from gaiad.ledger.cognition_log import CognitionLog
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.research.loop import Researcher
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.turn.cognition import Assembler, rendering_of
-from gaiad.turn.gathering import Names
+from gaiad.turn.cognition import Assembler
+from gaiad.turn.prompt_factory import Names
 from gaiad.turn.turn_store import TurnStore, decode_sent
+from gaiad.turn.turns import rendering_of
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.memory import SessionTurn, TurnMessage
 from prompts.messages import messages_of
@@ -171,13 +172,13 @@ async def test_a_summary_and_a_personas_review_are_asked_in_whole_packets_and_lo
     await desk.prepare(call, turns=long_session(20), persona="mine")
     assert desk.model.times == 2
     review, summary = await kept(desk)
-    identity = desk.assembler.registry.identity_text()
-    plain = desk.assembler.registry.persona_text("plain")
+    identity = desk.assembler.factory.registry.identity_text()
+    plain = desk.assembler.factory.registry.persona_text("plain")
     for sent, key, role in ((review, "persona_review", "prime"), (summary, "compressor", "lite")):
         packet = sent.packet
         assert (packet.identity, packet.persona, packet.history) == (identity, plain, [])
         assert (packet.task_instruction_key, packet.role, packet.turn_id) == (key, role, "turn_1")
-        assert packet.task_instruction == desk.assembler.registry.task_instruction(key).text
+        assert packet.task_instruction == desk.assembler.factory.registry.task_instruction(key).text
         assert (sent.aside, sent.failure) == (True, "")
     assert summary.reply["text"] == "A short summary."
     assert [request.messages for request in desk.model.seen] == [messages_of(sent.packet) for sent in (review, summary)]

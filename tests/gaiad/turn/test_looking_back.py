@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from gaiad.research.loop import Researcher
-from gaiad.turn.recall import Recall, degraded_notes, missing_notes, pages_that_stay, standing_turns
+from gaiad.turn.gathering import Recall, degraded_notes, missing_notes, pages_that_stay, standing_turns
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.memory import SessionTurn, TurnMessage
 from prompts.packet import ContextItem

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from gaiad.turn.usable import ONLY_QUOTES, quote
+from gaiad.turn.answers import ONLY_QUOTES, quote
 
 
 def said(stands_in_for: str | None) -> str:

@@ -5,7 +5,7 @@ import msgspec
 from gaiad.base.clock import SystemClock
 from gaiad.base.ports import Priority, RequestContext
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
-from gaiad.turn.prefix_warmup import PrefixWarmup, as_history
+from gaiad.turn.beside import PrefixWarmup, as_history
 from gaiad.wire.generation import Generated
 from prompts.messages import messages_of
 from prompts.packet import ContextItem, HistoryEntry

@@ -8,8 +8,7 @@ import pytest
 from gaiad.base.clock import FrozenClock
 from gaiad.base.errors import Conflict
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
-from gaiad.turn.replaying import first_difference, replay
-from gaiad.turn.turn_store import Sent
+from gaiad.turn.turn_store import Sent, first_difference, replay
 from gaiad.wire.generation import Segment
 from prompts.budget import Built
 from prompts.builder import build

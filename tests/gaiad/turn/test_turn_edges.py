@@ -14,7 +14,6 @@ from gaiad.models.plain.scripted import ScriptedReply
 from gaiad.turn.cognition import NOT_TOLD
 from gaiad.turn.stage_call import ENDED
 from gaiad.turn.turn_store import decode_sent
-from gaiad.turn.whole_turn import WorkStream
 from gaiad.wire.chat import ChatRequest
 from tests.makers.council_house import ROLES, House
 
@@ -245,14 +244,3 @@ async def test_what_is_parroted_twice_is_never_shown_or_remembered(open_house):
         assert "no usable answer" in answer.answer
         (remembered,) = await house.archive.session_turns("s", RequestContext())
         assert "helpful reply" not in remembered.answer
-
-
-async def test_work_that_is_cancelled_ends_its_stream():
-    async def work(tell):
-        tell("begun", {})
-        raise asyncio.CancelledError
-
-    happening = WorkStream("work", work)
-    async with asyncio.timeout(30):
-        with pytest.raises(GaiadError, match="work was cancelled"):
-            [event async for event in happening.events()]

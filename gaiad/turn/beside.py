@@ -1,11 +1,16 @@
-"""Proactive context of a turn: looked for beside the answer, shown below it, no part of what a model said.
+"""What runs beside a turn: the look for an earlier packet to name below the answer, and the warm-up of the next prompt.
 
-The pass begins when the turn knows its own context, so it takes nothing from the way to the first word; the end of the
+The look begins when the turn knows its own context, so it takes nothing from the way to the first word; the end of the
 answer waits a moment for it at most. What a session has shown is in its turns' metadata, which no page is made of.
+
+After a turn the model reads what was said where it will be in the next prompt, while nobody waits (decision 6): where
+role text and task instruction came before the question they do not come again, so question and answer have to be read
+again in their own place. The next turn then begins with a prompt of which only the question is new.
 """
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import aclosing
 from datetime import tzinfo
 from typing import Any
 
@@ -13,15 +18,19 @@ import msgspec
 
 from gaiad.base.errors import GaiadError, NotFound
 from gaiad.base.logs import get_logger
-from gaiad.base.ports import Archive, RequestContext
+from gaiad.base.ports import Archive, Priority, RequestContext
 from gaiad.base.tasks import TaskGroup
+from gaiad.models.pool.pooled import PooledModel
 from gaiad.research.proactive import Candidate, bearing_on, first_new, title_of, told
 from gaiad.wire.chat import Also
+from gaiad.wire.generation import GenerateRequest
 from gaiad.wire.memory import SessionTurn
+from prompts.messages import messages_of
+from prompts.packet import CognitionPacket, HistoryEntry
 
 ALSO, SURFACED = "also", "surfaced"  # in a turn's metadata: what it showed, and all that its session has shown by then
 STATUSES = ("SUCCESS", "PARTIAL")
-"""How a turn ends that may show something: an answer that found nothing, or a question to the person, stands alone."""
+"""The ends of a turn that may show something: nothing goes below a question to the person, or below no answer."""
 PATIENCE_S = 1.0
 """How long the end of a turn waits for a pass that is late; it takes milliseconds on an idle machine."""
 _log = get_logger("gaiad.turns")
@@ -99,7 +108,7 @@ class SurfacingPass:
             return []
         except GaiadError as error:
             self.trouble = error.message
-        except Exception as error:  # noqa: BLE001  (the answer stands without it; its note tells)
+        except Exception as error:  # noqa: BLE001  (the answer goes out without it; a note says so)
             _log.error("proactive_pass_failed", exc_info=error)
             self.trouble = repr(error)
         return []
@@ -123,3 +132,58 @@ def remembered(turn: SessionTurn) -> Also | None:
         return msgspec.convert(turn.metadata.get(ALSO), Also | None)
     except msgspec.ValidationError:
         return None
+
+
+class PrefixWarmup:
+    """Only for models whose prefix cache is here. A turn stops its session's first; what was read stays read."""
+
+    def __init__(self) -> None:
+        self._tasks = TaskGroup("read-ahead")
+        self._reading: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def begin(self, packet: CognitionPacket, answer: str, model: PooledModel, tenant: str, session_id: str) -> None:
+        """Let `model` read `packet` with its answer as history; returns at once."""
+        if model.kind == "gguf" and answer:
+            call = RequestContext(tenant=tenant, priority=Priority.BACKGROUND, turn_id=packet.turn_id)
+            task = self._tasks.start("read", _read(as_history(packet, answer), model, call))
+            self._reading[tenant, session_id] = task
+            task.add_done_callback(lambda ended: self._forget((tenant, session_id), ended))
+
+    async def stop_session(self, tenant: str, session_id: str) -> None:
+        """Somebody waits in this session again."""
+        if task := self._reading.get((tenant, session_id)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """All of it: the daemon stops."""
+        await self._tasks.stop()
+
+    def _forget(self, session: tuple[str, str], ended: asyncio.Task[None]) -> None:
+        if self._reading.get(session) is ended:
+            del self._reading[session]
+
+
+def as_history(packet: CognitionPacket, answer: str) -> CognitionPacket:
+    """The packet as the next one of its session will begin: its question and answer are history, its pages stand before
+    that question, and nothing is asked.
+    """
+    said = [
+        HistoryEntry(turn_id=packet.turn_id, role="user", text=packet.user_prompt),
+        HistoryEntry(turn_id=packet.turn_id, role="assistant", text=answer),
+    ]
+    pages = [msgspec.structs.replace(item, before_turn=item.before_turn or packet.turn_id) for item in packet.context]
+    history = [*packet.history, *said]
+    return msgspec.structs.replace(
+        packet, history=history, context=pages, user_prompt="", work=[], role_text="", task_instruction=""
+    )
+
+
+async def _read(packet: CognitionPacket, model: PooledModel, call: RequestContext) -> None:
+    request = GenerateRequest(messages=messages_of(packet), max_tokens=1, seed=0)
+    try:
+        async with aclosing(model.generate(request, call)) as pieces:
+            async for _ in pieces:
+                pass
+    except GaiadError as error:  # the next turn reads it itself
+        _log.debug("prefix_not_warmed_up", model=model.name, reason=error.message)
