@@ -240,7 +240,7 @@ def cleanup(dry_run: bool, tenant: str) -> None:
         iterations, bodies = counted(found["iterations"], "old iteration"), counted(found["bodies"], "record")
         text = f"{iterations}; would pack {bodies}, {size(found['json_bytes'])}"
     else:
-        text = f"started {found['job_id']}; gaiad jobs show {found['job_id']}{same_place()} shows what it packed"
+        text = f"started {found['job_id']}; gaiad jobs list{same_place()} shows when it has ended"
     print_result(found, text)
 
 
