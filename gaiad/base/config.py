@@ -89,6 +89,8 @@ _LIVE = (
     "search.",
     "research.",
     "memory.",
+    "context.active_days",
+    "context.quota_mib",
     "daemon.log_level",
     "daemon.log_format",
     "intake.folders",

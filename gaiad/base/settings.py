@@ -238,6 +238,8 @@ class MemoryConfig(_Section, frozen=True):
 
 class ContextConfig(_Section, frozen=True):
     checkpoint_s: float
+    active_days: int
+    quota_mib: int
 
 
 class ScheduleConfig(_Section, frozen=True):
@@ -280,7 +282,7 @@ _ABOVE_ZERO = {
 _DAY_S = 86_400.0
 _MEMORY_API = "memory_api"
 _WITHIN = {
-    "context": {"checkpoint_s": (0.0, _DAY_S)},
+    "context": {"checkpoint_s": (0.0, _DAY_S), "active_days": (1, 36_500), "quota_mib": (0, 16_777_216)},
     "council": {
         "deadline_s": (1.0, _DAY_S),
         "full_deadline_s": (1.0, _DAY_S),

@@ -6,8 +6,8 @@ from urllib.parse import quote, urlencode
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
-from gaiad.cli.output import cut_line, plain, size, table
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, same_place, tenant_option
+from gaiad.cli.output import counted, cut_line, plain, size, table
 
 _LONGEST = 60
 _ROUTES = {"state": "/context/state", "output": "/context/outputs", "review": "/context/reviews"}
@@ -188,6 +188,60 @@ def restore(checkpoint: str, tenant: str) -> None:
     )
     lines += [f"restored {found['checkpoint_id']}: {changed}", f"the states before are in {found['before']}"]
     print_result(found, plain("\n".join(lines)))
+
+
+@context.command("export", cls=Verb, example="gaiad context export ~/context-2025-12")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@tenant_option
+def export(directory: Path, tenant: str) -> None:
+    """Write everything to a new folder, one JSON file a record."""
+    _tree("/context/export", "exported to", directory, tenant)
+
+
+@context.command("import", cls=Verb, example="gaiad context import ~/context-2025-12")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@tenant_option
+def import_tree(directory: Path, tenant: str) -> None:
+    """Read a folder that `gaiad context export` wrote.
+
+    Records that are known already are left as they are. A folder of the same layout by another program is read too.
+    """
+    _tree("/context/import", "imported from", directory, tenant)
+
+
+def _tree(path: str, what: str, directory: Path, tenant: str) -> None:
+    with invocation().client() as client:
+        found = client.post(path, {"directory": str(directory.absolute()), "tenant": tenant})
+    kinds = ", ".join(counted(found[f"{kind}s"], kind) for kind in _ROUTES)
+    known = f"; {found['known']} known before" if found["known"] else ""
+    print_result(found, f"{what} {found['directory']}: {kinds}{known}")
+
+
+@context.command("quota", cls=Verb, example="gaiad context quota")
+@tenant_option
+def quota(tenant: str) -> None:
+    """Show how much Context Memory takes, and its quota."""
+    found = ask("/context/quota", tenant=tenant)
+    limit = f" of {size(found['quota_bytes'])} ({found['percent']:g} %)" if found["quota_bytes"] else ", no limit"
+    print_result(found, f"{size(found['stored_bytes'])}{limit}; {size(found['json_bytes'])} of JSON")
+
+
+@context.command("cleanup", cls=Verb, example="gaiad context cleanup --dry-run")
+@click.option("--dry-run", is_flag=True, help="Only show what would be packed.")
+@tenant_option
+def cleanup(dry_run: bool, tenant: str) -> None:
+    """Pack older iterations; they stay readable, nothing is deleted.
+
+    Older are those whose newest record is older than context.active_days. The daemon does it every night.
+    """
+    with invocation().client() as client:
+        found = client.post("/context/cleanup", {"dry_run": dry_run, "tenant": tenant})
+    if dry_run:
+        iterations, bodies = counted(found["iterations"], "old iteration"), counted(found["bodies"], "record")
+        text = f"{iterations}; would pack {bodies}, {size(found['json_bytes'])}"
+    else:
+        text = f"started {found['job_id']}; gaiad jobs list{same_place()} shows when it has ended"
+    print_result(found, text)
 
 
 @context.command("feedback", cls=Verb, example="gaiad context feedback --agent generation")

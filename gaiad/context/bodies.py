@@ -1,4 +1,5 @@
-"""JSON by its SHA-256: small bodies in a row, large ones in files of the tenant's folder; each is checked when read.
+"""JSON by its SHA-256: small bodies in a row, large ones in files of the tenant's folder, older ones in packs; each is
+checked when it is read.
 
 A file is written and synced before the commit that names it. One that no row names is what a crash left: the same body
 stored again takes it up.
@@ -14,6 +15,7 @@ import msgspec
 
 from gaiad.base.errors import BadInput, Conflict
 from gaiad.base.home import replace_file, sync_folder
+from gaiad.context.packs import read_packed
 from gaiad.store.database import StorageFailed, StorageFull
 from gaiad.store.home_databases import BODIES
 
@@ -81,11 +83,15 @@ def insert_body(connection: sqlite3.Connection, body: Body) -> None:
 
 def read_body(connection: sqlite3.Connection, folder: Path, sha256: str) -> bytes:
     """The JSON with this hash. Raises DamagedBody."""
-    row = connection.execute("SELECT place, body FROM context_bodies WHERE sha256 = ?", (sha256,)).fetchone()
+    row = connection.execute(
+        "SELECT place, body, pack, start, size FROM context_bodies WHERE sha256 = ?", (sha256,)
+    ).fetchone()
     if row is None:
         raise DamagedBody(f"body {sha256}: it is not in the database; restore the last backup")
-    place, content = row
-    if place == "file":
+    place, content, *packed = row
+    if place == "pack":
+        content = read_packed(connection, *packed)
+    elif place == "file":
         try:
             content = file_of(folder, sha256).read_bytes()
         except OSError as error:

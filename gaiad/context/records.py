@@ -241,8 +241,6 @@ def _state_summary(update: StateUpdate) -> str:
 def _output_summary(output: AgentOutput) -> str:
     """The first words of an output."""
     content = output.results.primary_output
-    return cut(
-        content
-        if isinstance(content, str)
-        else msgspec.json.encode(content)[: 4 * _SUMMARY_CHARS].decode("utf-8", "replace")
-    )
+    if not isinstance(content, str):
+        content = msgspec.json.encode(content, order="sorted")[: 4 * _SUMMARY_CHARS].decode("utf-8", "replace")
+    return cut(content)

@@ -15,7 +15,17 @@ from gaiad.base.clock import Clock, to_epoch_ms
 from gaiad.base.errors import BadInput, Forbidden, NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.base.ports import Embedder, RequestContext
-from gaiad.context import aggregates, checkpoints, continuations, hypotheses, reading, records, retrieval, similar
+from gaiad.context import (
+    aggregates,
+    checkpoints,
+    continuations,
+    hypotheses,
+    reading,
+    records,
+    retention,
+    retrieval,
+    similar,
+)
 from gaiad.context.bodies import body_of, write_file
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import (
@@ -41,24 +51,36 @@ from gaiad.wire.context import (
     SimilarState,
     StateContent,
     StateQuery,
+    StateUpdate,
     StateVersion,
     StoredRecord,
     TrendQuery,
     Trends,
+    Usage,
 )
 
 T = TypeVar("T")
 READ_S = 0.4
 """After so many seconds a state is answered with what has been read of it."""
 _EMBED_AT_ONCE = 256
-_PREFIX: dict[RecordKind, str] = {"state": "sta", "output": "out", "review": "rev"}
+PREFIX: dict[RecordKind, str] = {"state": "sta", "output": "out", "review": "rev"}
 
 
 class ContextStore:
     """`embedder` is None without one; similar states are then refused."""
 
-    def __init__(self, databases: HomeDatabases, clock: Clock, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        databases: HomeDatabases,
+        clock: Clock,
+        embedder: Embedder | None,
+        quota_bytes: int = 0,
+    ) -> None:
         self._databases = databases
+        self.quota_bytes = quota_bytes
+        """What a tenant may take; 0 is no limit."""
+        self.usage: dict[str, Usage] = {}
+        """What tenants took when something was last stored, or asked about."""
         self._clock = clock
         self._embedder = embedder
         self._ids = IdMaker(clock)
@@ -67,29 +89,34 @@ class ContextStore:
     def look_again(self) -> None:
         """The files were exchanged: nothing that is remembered of them counts."""
         self._vectors.clear()
+        self.usage.clear()
 
     # ------------------------------------------------------------------------------------------------------- writing
 
     async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
         """Store a state, output or review; the same record again is acknowledged as a duplicate.
 
-        Raises BadInput, Unavailable, Forbidden for an output with a continuation token that is not its task's.
+        Raises BadInput, Unavailable, QuotaReached, Forbidden for a continuation token that is not its task's.
         """
         new, counted = records.describe(record), aggregates.counted(record)
-        record_id, now_ms = self._ids.make(_PREFIX[new.kind]), to_epoch_ms(self._clock.now())
+        record_id, now_ms = self._ids.make(PREFIX[new.kind]), to_epoch_ms(self._clock.now())
         folder = self._databases.folder(call.tenant)
         for body in new.bodies:
             if body.place == "file":
                 await asyncio.to_thread(write_file, folder, body)
 
+        quota, optional = self.quota_bytes, isinstance(record, StateUpdate) and record.update_type == "periodic"
         token = record.state_data.continuation_token if isinstance(record, AgentOutput) else None
 
         def insert(connection: sqlite3.Connection) -> Acknowledgement:
             if token is not None:
                 continuations.check_token(connection, call.tenant, new.task_id, token)
+            used = retention.usage(connection, quota)
+            retention.check_quota(used, sum(len(body.content) for body in new.bodies), optional=optional)
             number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
             if not acknowledged.duplicate:
                 aggregates.count(connection, new, counted, number, acknowledged.iteration)
+            self.usage[call.tenant] = retention.usage(connection, quota)
             return acknowledged
 
         return await self._databases.write(call.tenant, insert)
@@ -144,6 +171,13 @@ class ContextStore:
     async def versions(self, component: str, limit: int, call: RequestContext) -> list[StateVersion]:
         """The last versions of `system` or `agent:NAME`, newest first."""
         return await self._read(call, lambda c, _: records.versions(c, component, limit), [])
+
+    async def used(self, call: RequestContext) -> Usage:
+        """What the tenant takes, and its quota."""
+        quota = self.quota_bytes
+        nothing = Usage(json_bytes=0, stored_bytes=0, quota_bytes=quota, percent=0.0)
+        self.usage[call.tenant] = await self._read(call, lambda c, _: retention.usage(c, quota), nothing)
+        return self.usage[call.tenant]
 
     async def components(self, call: RequestContext) -> list[str]:
         """What has versions, by name."""

@@ -9,11 +9,8 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-import gaiad
 from gaiad.archive.archive import LocalArchive
 from gaiad.base.clock import Clock, SystemClock
 from gaiad.base.config import Config, EmbedderConfig, assign
@@ -25,6 +22,7 @@ from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.tasks import Stopping
 from gaiad.context.store import ContextStore
+from gaiad.context.upkeep import ContextUpkeep
 from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations
 from gaiad.daemon.deliberation import Deliberation, open_council
 from gaiad.daemon.set_up import SetUp, without_llama
@@ -175,8 +173,8 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     thinker_of, limit_s = thinking_with(pool, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
-    store = ContextStore(databases, clock, embedder)
-    context = ContextService(store, ground.metrics, databases.tenants, lambda: _for_checkpoints(config))
+    store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
+    context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
@@ -187,10 +185,6 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
         databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
     )
     return parts, trouble
-
-
-def _for_checkpoints(config: Config) -> dict[str, Any]:
-    return {"gaiad": gaiad.__version__, **msgspec.to_builtins({"roles": config.roles, "context": config.context})}
 
 
 def _condition(ground: StartContext, parts: _Parts) -> Condition:
@@ -204,6 +198,7 @@ def _condition(ground: StartContext, parts: _Parts) -> Condition:
         also=[
             lambda _: parts.conversations.problems(),
             lambda tenants: parts.convened.degraded(tenants),
+            lambda tenants: parts.context.problems(tenants),
             lambda _: _without_sandbox(parts.models, parts.approving),
         ],
         research=parts.research.ids_under_way,
@@ -237,7 +232,7 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         request_stop=ground.request_stop,
     )
     service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
-    service.on_reload.append(lambda config: research.use_config(config.research))
+    service.on_reload += [lambda config: research.use_config(config.research), parts.context.use_config]
     return service
 
 
@@ -301,4 +296,6 @@ async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
     ground.schedule.daily("heartbeats", at, zone, forget, at_start=True)
     if config.context.checkpoint_s:
         ground.schedule.every("checkpoints", config.context.checkpoint_s, parts.context.checkpoint_all)
+    await parts.context.look_again()
+    ground.schedule.daily("context cleanup", at, zone, parts.context.clean_up_all)
     ground.schedule.daily("research runs", at, zone, parts.research.prune, at_start=True)

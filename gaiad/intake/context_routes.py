@@ -1,5 +1,6 @@
 """The routes of Context Memory: bodies and answers in the seed's names, the tenant beside them (`?tenant=`)."""
 
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -10,6 +11,7 @@ from gaiad.intake.exchange import Exchange, Handler, Reply, Route, asks
 from gaiad.wire.context import (
     AgentOutput,
     CheckpointRequest,
+    CleanupRequest,
     ContextRecord,
     ContinuationRequest,
     ContinuationStorage,
@@ -22,6 +24,7 @@ from gaiad.wire.context import (
     SimilarQuery,
     StateQuery,
     StateUpdate,
+    TreeRequest,
     TrendQuery,
 )
 from gaiad.wire.schemas import DEFAULT_TENANT, Input
@@ -139,6 +142,31 @@ async def resume(exchange: Exchange) -> Reply:
     return await exchange.service.context.store.continued(await exchange.body(ContinuationRequest), call)
 
 
+async def quota(exchange: Exchange) -> Reply:
+    _, call = _query(exchange, TenantQuery)
+    return await exchange.service.context.store.used(call)
+
+
+async def export(exchange: Exchange) -> Reply:
+    """To a folder of this machine, so a person at it must ask."""
+    exchange.caller.require_terminal("context export")
+    body = await exchange.body(TreeRequest)
+    return await exchange.service.context.export(_absolute(body.directory), exchange.call(body.tenant))
+
+
+async def import_tree(exchange: Exchange) -> Reply:
+    exchange.caller.require_terminal("context import")
+    body = await exchange.body(TreeRequest)
+    return await exchange.service.context.import_tree(_absolute(body.directory), exchange.call(body.tenant))
+
+
+def _absolute(directory: str) -> str:
+    if not Path(directory).is_absolute() or "\0" in directory:
+        raise BadInput(f"directory = {directory!r}: give an absolute path; the daemon has its own working directory")
+    return directory
+
+
+clean_up = asks(CleanupRequest, lambda s, b, c: s.context.clean_up(b, c))
 make_checkpoint = asks(CheckpointRequest, lambda s, b, c: s.context.checkpoint(b.reason, c))
 restore = asks(RestoreRequest, lambda s, b, c: s.context.restore(b.checkpoint_id, c))
 roll_back = asks(RollbackRequest, lambda s, b, c: s.context.roll_back(b, c))
@@ -154,6 +182,10 @@ def table() -> list[Route]:
         Route("POST", "/context/restore", restore, timed=False, beside=True),
         Route("POST", "/context/continuations", keep_continuation, beside=True),
         Route("POST", "/context/continuations/resume", resume, beside=True),
+        Route("POST", "/context/export", export, timed=False, beside=True),
+        Route("POST", "/context/import", import_tree, timed=False, beside=True),
+        Route("POST", "/context/cleanup", clean_up, beside=True),
+        Route("GET", "/context/quota", quota, beside=True),
         Route("GET", "/context/checkpoints", checkpoints, beside=True),
         Route("GET", "/context/recovery", recovery, timed=False, beside=True),
         Route("GET", "/context/state", state, beside=True),

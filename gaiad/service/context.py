@@ -2,19 +2,26 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+import gaiad
+from gaiad.base.config import Config
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Priority, RequestContext
 from gaiad.context.store import ContextStore
+from gaiad.context.upkeep import ContextUpkeep
+from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.database import Damaged
 from gaiad.wire.context import (
     Acknowledgement,
     CheckpointRow,
+    CleanupReport,
+    CleanupRequest,
     ContextRecord,
     FeedbackData,
     RestoredState,
@@ -24,12 +31,20 @@ from gaiad.wire.context import (
     StateQuery,
     StateUpdate,
     StateVersion,
+    TreeReport,
     TrendQuery,
     Trends,
 )
+from gaiad.wire.status import Job
 
 T = TypeVar("T")
 _KEPT_ANSWERS = 512
+CLEANUP = "context-cleanup"
+_ALERTS = (
+    (100.0, "periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
+    (95.0, "at 100 periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
+    (80.0, "see `gaiad context quota`"),
+)
 _Key = tuple[str, str, bytes]
 
 
@@ -42,16 +57,31 @@ class ContextService:
     def __init__(
         self,
         store: ContextStore,
+        upkeep: ContextUpkeep,
         metrics: Metrics,
+        runner: JobRunner,
         tenants: Callable[[], list[str]],
-        configuration: Callable[[], dict[str, Any]],
+        config: Config,
     ) -> None:
-        """`tenants` blocks; `configuration` is what a checkpoint notes of the settings."""
+        """`tenants` blocks."""
         self.store = store
+        self.upkeep = upkeep
+        self._runner = runner
+        self.use_config(config)
+        runner.register(CLEANUP, self._clean_up, at_once=1)
         self._tenants = tenants
-        self._configuration = configuration
         self._metrics = metrics
         self._answers: OrderedDict[_Key, object] = OrderedDict()
+
+    def use_config(self, config: Config) -> None:
+        """From now on."""
+        self._config = config
+        self.store.quota_bytes = config.context.quota_mib << 20
+
+    def _configuration(self) -> dict[str, Any]:
+        """What checkpoints and exports note of the settings."""
+        chosen = {"roles": self._config.roles, "context": self._config.context}
+        return {"gaiad": gaiad.__version__, **msgspec.to_builtins(chosen)}
 
     async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
         """Store a record; durable when this returns. A checkpoint or critical update makes a checkpoint.
@@ -102,6 +132,48 @@ class ContextService:
             checkpoint_id=used, before=before.checkpoint_id, restored=restored, passed_over=passed_over
         )
 
+    async def clean_up(self, request: CleanupRequest, call: RequestContext) -> CleanupReport | Job:
+        """What a cleanup would pack, or the job that packs it."""
+        if request.dry_run:
+            return await self.upkeep.clean_up(self._config.context.active_days, call, dry_run=True)
+        return await self._runner.submit(CLEANUP, call.tenant, {})
+
+    async def clean_up_all(self) -> None:
+        """The nightly cleanup of every tenant that has something to pack."""
+        for tenant in await asyncio.to_thread(self._tenants):
+            with suppress(Damaged):
+                if (
+                    await self.upkeep.clean_up(self._config.context.active_days, RequestContext(tenant), dry_run=True)
+                ).bodies:
+                    await self._runner.submit(CLEANUP, tenant, {})
+
+    async def _clean_up(self, run: JobRun) -> dict[str, Any]:
+        report = await self.upkeep.clean_up(self._config.context.active_days, run.call, dry_run=False)
+        await self.store.used(run.call)
+        built: dict[str, Any] = msgspec.to_builtins(report)
+        return built
+
+    async def export(self, directory: str, call: RequestContext) -> TreeReport:
+        """Everything as the seed's tree, in a new folder. Raises Conflict, BadInput, DamagedBody, NotFound."""
+        return await self.upkeep.write_tree(Path(directory), self._configuration(), call)
+
+    async def import_tree(self, directory: str, call: RequestContext) -> TreeReport:
+        """Take a tree in, after a checkpoint of what is there. Raises BadInput before anything is stored."""
+        if await self.store.components(call):
+            await self.checkpoint("before an import", call)
+        report = await self.upkeep.read_tree(Path(directory), call)
+        self._forget(call.tenant, keep="")
+        return report
+
+    def problems(self, tenants: Sequence[str] | None) -> list[str]:
+        """Quotas that are nearly used up, in words."""
+        return [
+            f"Context Memory of tenant {tenant} takes {used.percent:g} % of its quota ({remedy})"
+            for tenant, used in self.store.usage.items()
+            if (tenants is None or tenant in tenants)
+            and (remedy := next((words for level, words in _ALERTS if used.percent >= level), ""))
+        ]
+
     async def state(self, query: StateQuery, call: RequestContext) -> RetrievedState:
         """`ContextStore.state`; an answer that is not complete is not kept."""
         return await self._kept("state", query, call, self.store.state, lambda answer: answer.complete)
@@ -115,9 +187,12 @@ class ContextService:
         return await self._kept("trends", query, call, self.store.trends)
 
     async def look_again(self) -> None:
-        """The files were exchanged."""
+        """At the start, and when the files were exchanged."""
         self._answers.clear()
         self.store.look_again()
+        for tenant in await asyncio.to_thread(self._tenants):
+            with suppress(Damaged):
+                await self.store.used(RequestContext(tenant))
 
     async def _kept(
         self,

@@ -494,3 +494,73 @@ class ContinuedState(Output, frozen=True):
     stored_at: str
     expires_at: str
     partial_state: dict[str, Any]
+
+
+# ------------------------------------------------------------------------------------------------ retention and export
+
+
+class CleanupRequest(Input, frozen=True):
+    """Pack the iterations older than context.active_days; `dry_run` only says what would be packed."""
+
+    dry_run: bool = False
+    tenant: Tenant = DEFAULT_TENANT
+
+
+class CleanupReport(Output, frozen=True):
+    """Old iterations, the bodies packed (or, of a dry run, to be packed), their JSON, and what it takes packed.
+
+    `damaged` are hashes of bodies that could not be read; they were left as they are.
+    """
+
+    dry_run: bool
+    iterations: int
+    bodies: int
+    json_bytes: int
+    stored_bytes: int
+    damaged: list[str]
+
+
+class Usage(Output, frozen=True):
+    """What a tenant's Context Memory takes; `percent` is of the quota, 0 without one (`quota_bytes` 0)."""
+
+    json_bytes: int
+    stored_bytes: int
+    quota_bytes: int
+    percent: float
+
+
+class TreeRequest(Input, frozen=True):
+    """A folder of the seed's tree: to be written, or read. Absolute."""
+
+    directory: Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
+    tenant: Tenant = DEFAULT_TENANT
+
+
+class TreeReport(Output, frozen=True):
+    """How many records were written or read; `known` were there before."""
+
+    directory: str
+    states: int
+    outputs: int
+    reviews: int
+    known: int = 0
+
+
+class TreeEntry(Input, frozen=True):
+    """A record of an export: its file, in the order it was stored."""
+
+    path: str
+    id: str
+    kind: RecordKind
+    iteration: _Iteration
+    sha256: str
+
+
+class TreeManifest(Input, frozen=True):
+    """What an export holds. `heads` are the hashes of the current states by component."""
+
+    format: Literal[1]
+    gaiad: str
+    exported_at: str
+    records: list[TreeEntry]
+    heads: dict[str, str]

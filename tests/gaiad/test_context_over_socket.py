@@ -12,7 +12,7 @@ from gaiad.base.errors import BadInput, Forbidden, NotFound
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.cli.main import program, run
 from gaiad.context.bodies import ROW_BYTES
-from tests.gaiad.test_kill import start
+from tests.gaiad.test_kill import finish, start
 from tests.makers.context import output_body, review_body, state_body
 
 Shell = Callable[..., tuple[int, str]]
@@ -194,3 +194,20 @@ def test_ten_iterations_of_an_agent_show_its_best_strategy(daemon: BenchDaemon) 
     best = found["effectiveness"][0]
     assert (best["strategy"], best["outputs"], best["improvement"]) == ("combine", 10, 0.05)
     assert found["effectiveness"][1]["improvement"] == 0
+
+
+def test_export_import_quota_and_cleanup_by_the_command_line(daemon: BenchDaemon, shell: Shell, tmp_path: Path) -> None:
+    old = ("--tenant", "old")
+    daemon.client.post("/context/outputs?tenant=old", output_body(at="2020-01-01T00:00:00Z"))
+    daemon.client.post("/context/reviews?tenant=old", review_body(at="2020-01-02T00:00:00Z"))
+    assert "1 output, 1 review" in shell("export", str(tmp_path / "tree"), *old)[1]
+    assert shell("export", str(tmp_path / "tree"), *old)[0] != 0
+    assert "1 output, 1 review" in shell("import", str(tmp_path / "tree"), "--tenant", "new")[1]
+    assert "known before" in shell("import", str(tmp_path / "tree"), "--tenant", "new")[1]
+    assert "of 10.0 GiB (0 %)" in shell("quota", *old)[1]
+    assert shell("cleanup", "--dry-run", *old)[1].startswith("1 old iteration; would pack 2 records")
+    job_id = json.loads(shell("cleanup", "--json", *old)[1])["job_id"]
+    assert finish(daemon.client, f"{job_id}?tenant=old")["result"]["bodies"] == 2
+    assert "task-1" in shell("outputs", *old)[1]
+    with pytest.raises(BadInput, match="absolute"):
+        daemon.client.post("/context/export", {"directory": "here"})

@@ -4,6 +4,16 @@ from typing import Any
 
 import msgspec
 
+from gaiad.base.clock import Clock
+from gaiad.base.config import load_config
+from gaiad.base.events import EventHub
+from gaiad.base.metrics import Metrics
+from gaiad.context.store import ContextStore
+from gaiad.context.upkeep import ContextUpkeep
+from gaiad.service.context import ContextService
+from gaiad.service.jobs import JobRunner
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.jobs import Jobs
 from gaiad.wire.context import AgentOutput, MetaReviewStorage, StateUpdate
 
 
@@ -75,3 +85,9 @@ def output(*given: Any, **fields: Any) -> AgentOutput:
 
 def review(*given: Any, **fields: Any) -> MetaReviewStorage:
     return msgspec.convert(review_body(*given, **fields), MetaReviewStorage)
+
+
+def make_service(store: ContextStore, databases: HomeDatabases, clock: Clock, *settings: str) -> ContextService:
+    runner = JobRunner(Jobs(databases, clock), clock, EventHub(clock))
+    config, upkeep = load_config((), {}, settings), ContextUpkeep(databases, clock)
+    return ContextService(store, upkeep, Metrics(), runner, databases.tenants, config)

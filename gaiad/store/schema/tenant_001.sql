@@ -377,9 +377,31 @@ CREATE TABLE research_sources (
 CREATE TABLE context_bodies (                          -- JSON by the hash of its bytes
     sha256 TEXT PRIMARY KEY,
     size   INTEGER NOT NULL,
-    place  TEXT NOT NULL CHECK (place IN ('row', 'file')), -- file: bodies/ in the tenant's folder
-    body   BLOB
+    place  TEXT NOT NULL CHECK (place IN ('row', 'file', 'pack')), -- file: bodies/ in the tenant's folder
+    body   BLOB,                                       -- when it is in this row
+    pack   INTEGER REFERENCES context_packs (number),
+    start  INTEGER                                     -- in the pack, unpacked
 );
+CREATE INDEX context_bodies_unpacked ON context_bodies (sha256) WHERE place <> 'pack';
+CREATE TABLE context_packs (                           -- bodies of older iterations, one after the other, zstd
+    number INTEGER PRIMARY KEY,
+    body   BLOB NOT NULL
+);
+CREATE TABLE context_usage (
+    name  TEXT PRIMARY KEY,                            -- json: bytes of all bodies; stored: what they take
+    value INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO context_usage VALUES ('json', 0), ('stored', 0);
+CREATE TRIGGER context_body_stored AFTER INSERT ON context_bodies BEGIN
+    UPDATE context_usage SET value = value + new.size;
+END;
+CREATE TRIGGER context_body_packed AFTER UPDATE OF place ON context_bodies
+WHEN old.place <> 'pack' AND new.place = 'pack' BEGIN
+    UPDATE context_usage SET value = value - old.size WHERE name = 'stored';
+END;
+CREATE TRIGGER context_pack_stored AFTER INSERT ON context_packs BEGIN
+    UPDATE context_usage SET value = value + length(new.body) WHERE name = 'stored';
+END;
 CREATE TABLE context_records (
     number    INTEGER PRIMARY KEY,
     id        TEXT NOT NULL UNIQUE,

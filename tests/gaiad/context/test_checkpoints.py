@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
+import gaiad
 from gaiad.base.clock import FrozenClock
 from gaiad.base.errors import Conflict, Forbidden, NotFound
-from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext
 from gaiad.context import checkpoints
 from gaiad.context.store import ContextStore
 from gaiad.service.context import ContextService
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import ContinuationRequest, ContinuationStorage, StateQuery
-from tests.makers.context import output, review, state
+from tests.makers.context import make_service, output, review, state
 
 
 @pytest.fixture
-def service(store: ContextStore, databases: HomeDatabases) -> ContextService:
-    return ContextService(store, Metrics(), databases.tenants, lambda: {"gaiad": "test"})
+def service(store: ContextStore, databases: HomeDatabases, clock: FrozenClock) -> ContextService:
+    return make_service(store, databases, clock)
 
 
 async def change_body(databases: HomeDatabases, sha256: str) -> None:
@@ -46,7 +46,7 @@ async def test_recovery_names_what_was_in_flight_and_has_no_output(
     assert found.completed_work.finished_since == ["done-later"]
     assert found.completed_work.outputs_by_agent == {"generation": 1}
     assert bytes(found.resume_points["agent:generation"]) == b'{"step":1}'
-    assert (found.recovery_metadata, found.system_configuration) == ({"seed": 7}, {"gaiad": "test"})
+    assert (found.recovery_metadata, found.system_configuration["gaiad"]) == ({"seed": 7}, gaiad.__version__)
     assert (found.data_integrity.verified, found.data_integrity.bodies) == (True, 2)
 
 
