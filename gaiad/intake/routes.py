@@ -17,6 +17,7 @@ from gaiad.intake import (
     memory_routes,
     metrics_routes,
     model_routes,
+    openai_responses,
     research_routes,
 )
 from gaiad.intake.exchange import Exchange, Reply, ReplyWithStatus, Route, TenantBody, asks, error_body
@@ -240,4 +241,5 @@ def table() -> list[Route]:
         *council_routes.table(),
         *research_routes.table(),
         *memory_routes.table(),
+        *openai_responses.table(),
     ]
