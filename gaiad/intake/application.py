@@ -170,7 +170,7 @@ async def _preflight(exchange: Exchange) -> Reply:
     """A browser asks whether a page of an allowed foreign origin may call; the door has checked the origin."""
     headers = {
         "Access-Control-Allow-Methods": "GET, POST",
-        "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+        "Access-Control-Allow-Headers": "Authorization, api-key, x-api-key, Content-Type, Last-Event-ID",
         "Access-Control-Max-Age": "600",
     }
     return web.Response(status=204, headers=headers)

@@ -184,12 +184,26 @@ class TokenCheck:
             return True
         raise Forbidden(f"Origin {origin!r} is not allowed; the owner can add it to http.allowed_origins")
 
-    def caller(self, authorization: str) -> Caller:
-        """Raise Unauthorized without a bearer token that somebody issued."""
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+    def caller(self, headers: Mapping[str, str]) -> Caller:
+        """Raise Unauthorized without a token that somebody issued, and for headers that do not agree."""
+        presented = {_presented(name, headers[name]) for name in TOKEN_HEADERS if name in headers}
+        if len(presented) > 1:
+            raise Unauthorized(f"{' and '.join(TOKEN_HEADERS)} hold different tokens; send one of them")
+        token = presented.pop() if presented else ""
+        if not token:
             raise Unauthorized("this listener requires `Authorization: Bearer TOKEN`; the token is in <home>/token")
-        caller = self._tokens.caller(token.strip())
+        caller = self._tokens.caller(token)
         if caller is None:
             raise Unauthorized("the bearer token is not one of this daemon's; the token is in <home>/token")
         return caller
+
+
+TOKEN_HEADERS = ("Authorization", "api-key", "x-api-key")
+"""Where clients put the token; the latter two hold it bare, as those of Azure and Anthropic do."""
+
+
+def _presented(name: str, value: str) -> str:
+    if name != "Authorization":
+        return value.strip()
+    scheme, _, token = value.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

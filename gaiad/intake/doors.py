@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from aiohttp import web
 
 from gaiad.base.errors import Cancelled, Forbidden, Unauthorized
-from gaiad.intake.auth import Caller, PeerCheck, TokenCheck
+from gaiad.intake.auth import TOKEN_HEADERS, Caller, PeerCheck, TokenCheck
 from gaiad.intake.web_login import WebLogins
 
 _SOCK_DIAG, _BY_FAMILY, _REQUEST, _ERROR = 4, 20, 1, 2  # linux/netlink.h, linux/sock_diag.h
@@ -194,8 +194,9 @@ class TcpDoor:
 
     def caller(self, request: web.Request) -> Caller:
         page = self._page
-        if page is None or "Authorization" in request.headers or page.name not in request.cookies:
-            return self._tokens.caller(request.headers.get("Authorization", ""))
+        presents = any(name in request.headers for name in TOKEN_HEADERS)
+        if page is None or presents or page.name not in request.cookies:
+            return self._tokens.caller(request.headers)
         _check_page(request)
         caller = page.caller(request)
         if caller is None:

@@ -98,7 +98,19 @@ def error_response(error: Exception, where: str) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if body.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, round(body.retry_after_s)))
-    return web.Response(body=msgspec.json.encode(body), status=status, content_type=JSON, headers=headers)
+    shaped = openai_error(status, body) if where.startswith("/v1/") else body
+    return web.Response(body=msgspec.json.encode(shaped), status=status, content_type=JSON, headers=headers)
+
+
+_WHERE = re.compile(r"at `\$\.?([^`]+)`")
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+
+def openai_error(status: int, body: ErrorBody) -> dict[str, object]:
+    """The error as OpenAI's API shapes it; `param` is the field that does not fit."""
+    kind = _OPENAI_TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    where = _WHERE.search(body.message)
+    return {"error": {"message": body.message, "type": kind, "param": where[1] if where else None, "code": body.code}}
 
 
 T = TypeVar("T")

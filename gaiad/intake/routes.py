@@ -18,6 +18,7 @@ from gaiad.intake import (
     memory_routes,
     metrics_routes,
     model_routes,
+    openai_responses,
     research_routes,
 )
 from gaiad.intake.exchange import Exchange, Reply, ReplyWithStatus, Route, TenantBody, asks, error_body
@@ -242,4 +243,5 @@ def table() -> list[Route]:
         *research_routes.table(),
         *memory_routes.table(),
         *context_routes.table(),
+        *openai_responses.table(),
     ]

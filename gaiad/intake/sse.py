@@ -74,6 +74,10 @@ class EventStream:
         """Send one event with `data` as JSON. Raises ConnectionResetError when the reader has gone."""
         await self.response.write(encode_event(event, data, identifier))
 
+    async def write(self, content: bytes) -> None:
+        """Send events that are encoded already. Raises as `send`."""
+        await self.response.write(content)
+
     async def _keep_alive(self) -> None:
         try:
             while True:

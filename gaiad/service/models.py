@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gaiad.base.config import EXTRACTIVE, Config, ModelConfig, assign, is_model_file
-from gaiad.base.errors import BadInput, Conflict
+from gaiad.base.errors import BadInput, Conflict, Unavailable
 from gaiad.base.home import replace_file
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext, Tokenizer
@@ -65,6 +65,22 @@ class Models:
                     continue
                 self._observe(piece)
                 yield _reply(piece, name, self._pool.kind_of(name))
+
+    @property
+    def embeds(self) -> bool:
+        """Whether there is an embedder."""
+        return self._embedder is not None
+
+    async def embed(self, texts: Sequence[str], call: RequestContext) -> tuple[list[bytes], int]:
+        """Vectors as little-endian 32-bit floats, and what the texts cost in tokens of the model of role prime.
+
+        Raises Unavailable, also without an embedder, BadInput, WorkerDied, DeadlineExceeded, Cancelled.
+        """
+        if self._embedder is None:
+            raise Unavailable("there is no embedding model; set embedder.kind and restart gaiad", 60.0)
+        counts = await self.tokenizer("prime").count([[Segment(text)] for text in texts], call)
+        vectors = await self._embedder.embed(texts, call)
+        return [row.astype("<f4").tobytes() for row in vectors], sum(counts)
 
     def tokenizer(self, role: str) -> Tokenizer:
         """What the role's model counts tokens with. Raises Unavailable when the model cannot be had."""

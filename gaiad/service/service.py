@@ -16,6 +16,7 @@ from gaiad.base.clock import Clock
 from gaiad.base.config import Config, assign, changes, config_sections
 from gaiad.base.errors import BadInput, ConfigError, Conflict, NotFound
 from gaiad.base.events import EventHub, OnEvent
+from gaiad.base.ids import IdMaker
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext
 from gaiad.service.approvals import ApprovalService
@@ -40,6 +41,7 @@ from gaiad.service.imports import (
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.service.memory import ForgetService, MemoryApi, search
 from gaiad.service.models import ROLES, Models, find, write, written
+from gaiad.service.openai_api import OpenAiApi
 from gaiad.service.research import ResearchService
 from gaiad.service.turn_runs import TurnRuns
 from gaiad.store.home_databases import HomeDatabases
@@ -115,6 +117,7 @@ class Service:
         self.memory = MemoryApi(
             archive, clock, metrics, lambda: self.config, lambda: models.tokenizer("prime"), lambda: research
         )
+        self.openai = OpenAiApi(models, conversations, archive, IdMaker(clock))
         runner.register("ingest", IngestJob(archive, config.intake.batch_files))
         runner.register("import", ImportJob(archive))
         runner.register("reindex", self._reindex)

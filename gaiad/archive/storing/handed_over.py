@@ -43,6 +43,18 @@ def only_new(request: IngestSession, known: Sequence[SessionTurn]) -> tuple[Inge
     return msgspec.structs.replace(request, turns=new), list(holding.values())
 
 
+def known_part(
+    known: Sequence[SessionTurn], given: Sequence[IngestedTurn], roles: Sequence[str] = ("user", "assistant")
+) -> bool:
+    """Whether what these roles said in `given` is a part of `known`, or what it ends with, but for white space."""
+    kept = [_plain(message) for turn in known for message in turn.messages if message.role in roles]
+    return _kept_part(kept, [_plain(turn) for turn in given if turn.role in roles]).length > 0
+
+
+def _plain(message: IngestedTurn | TurnMessage) -> IngestedTurn:
+    return IngestedTurn(role=message.role, content=" ".join(message.content.split()))
+
+
 class _Part(NamedTuple):
     """`length` messages, from `lead` on of what is given and from `start` on of what is kept."""
 
@@ -51,7 +63,7 @@ class _Part(NamedTuple):
     length: int
 
 
-def _kept_part(kept: Sequence[TurnMessage], given: Sequence[IngestedTurn]) -> _Part:
+def _kept_part(kept: Sequence[TurnMessage | IngestedTurn], given: Sequence[IngestedTurn]) -> _Part:
     """What is kept of what is given; the system messages it leads with count only where all that is kept is given."""
     said, asked = [_said(one) for one in kept], [_said(one) for one in given]
     if said == asked[: len(said)]:
@@ -95,7 +107,7 @@ def _overlap(kept: Sequence[tuple[str, str]], given: Sequence[tuple[str, str]]) 
     return found if found[1] else (len(kept) - length, length)
 
 
-def _surely(kept: Sequence[TurnMessage], given: Sequence[IngestedTurn]) -> bool:
+def _surely(kept: Sequence[TurnMessage | IngestedTurn], given: Sequence[IngestedTurn]) -> bool:
     """Whether the same words are the same turns: their times do not differ, and they are more than a yes or an OK."""
     differ = any(a.timestamp and b.timestamp and a.timestamp != b.timestamp for a, b in zip(kept, given, strict=True))
     return not differ and sum(len(one.content.split()) for one in given) >= _TELLING_WORDS

@@ -12,6 +12,7 @@ OF_THE_ARCHIVE = (
     "/chat", "/search", "/sessions/list", "/sessions/pages", "/sessions/rename", "/sessions/show",
     "/packets/export", "/packets/list", "/packets/show", "/packets/timeline", "/packets/verify", "/forget",
     "/memory/build_context", "/memory/ingest_session", "/feedback/given",
+    "/v1/chat/completions", "/v1/responses",
 )  # fmt: skip
 OF_NO_PACKET = (
     "/backup", "/config", "/config/reload", "/doctor", "/forget/undo", "/generate", "/healthz", "/import", "/ingest",
@@ -20,6 +21,7 @@ OF_NO_PACKET = (
     "/models", "/models/catalogue", "/models/load", "/models/pin", "/models/probe", "/models/unload", "/models/use",
     "/restore", "/stability", "/status", "/stop", "/sweep",
     "/rfc/list", "/rfc/merge", "/rfc/propose", "/rfc/review", "/rfc/show", "/rfc/vote",
+    "/v1/embeddings", "/v1/models", "/v1/models/{model}",
 )  # fmt: skip
 LONG = f"{'It was said before. ' * 20}[Packet: tp-shut] says where."
 
