@@ -40,6 +40,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             made.hand_over(name, SESSIONS[number], "First")
             made.say(name, SESSIONS[number], "First")
             made.run(name, by_itself=False)
+            made.report(name)
         yield made
     for follower in followers:
         follower.look_through()

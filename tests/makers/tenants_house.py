@@ -20,6 +20,7 @@ UNKNOWN = {
     "run": "res_01M81EH6YVDAAAKM98JQAD4X2N",
     "sent": "cog_01M81EH6YVDAAAKM98JQAD4X2N",
     "approval": "apr_01M81EH6YVDAAAKM98JQAD4X2N",
+    "record": "ctx_01M81EH6YVDAAAKM98JQAD4X2N",
 }
 _MADE = re.compile(r"\b(?:[0-9a-f]{16}-[0-9]{4}|(?P<kind>job|turn|res|cog)_[0-9A-Z]{26})\b")
 _KINDS = {"job": "job", "turn": "turn", "res": "run", "cog": "sent", None: "page"}
@@ -47,6 +48,12 @@ def _by_id(of: str, key: str, names: str = "tenant", **more: Any) -> Rule:
 
 LISTED = Rule(body={})
 QUERY = Rule(names="query")
+OUTPUT: dict[str, Any] = {
+    "agent_type": "generation",
+    "task_id": "t-1",
+    "timestamp": "2025-11-27T09:30:00Z",
+    "results": {"primary_output": COMMON, "confidence_score": 0.5, "resource_consumed": 1.0},
+}
 RULES = {
     "GET /healthz": Rule(names=""),
     "GET /status": QUERY,
@@ -116,6 +123,37 @@ RULES = {
     "POST /feedback/list": LISTED,
     "POST /feedback/given": Rule("packet", {"judged": [{"query": "", "packet_ids": ["ID"]}]}),
     "POST /feedback/reset": _by_id("packet", "packet_id"),
+    "POST /context/state": Rule(body={"state": {}}, names="query"),
+    "POST /context/outputs": Rule(body=OUTPUT, names="query"),
+    "POST /context/reviews": Rule(body={"iteration": 1}, names="query"),
+    "POST /context/rollback": Rule(body={"component": "system", "version": 1}),
+    "POST /context/checkpoints": LISTED,
+    "POST /context/restore": Rule(body={"checkpoint_id": "none"}),
+    "POST /context/continuations": Rule(body={"task": "t", "state": {}}, names="query"),
+    "POST /context/continuations/resume": Rule(body={"token": "none", "task": "t"}, names="query"),
+    "POST /context/export": Rule(body={"directory": "/nowhere"}),
+    "POST /context/import": Rule(body={"directory": "/nowhere"}),
+    "POST /context/cleanup": Rule(body={"dry_run": True}),
+    "GET /context/quota": QUERY,
+    "GET /context/checkpoints": QUERY,
+    "GET /context/recovery": QUERY,
+    "GET /context/state": QUERY,
+    "GET /context/states": QUERY,
+    "GET /context/outputs": QUERY,
+    "GET /context/reviews": QUERY,
+    "GET /context/records/{record_id}": Rule("record", names="query"),
+    "GET /context/versions": QUERY,
+    "GET /context/feedback": QUERY,
+    "GET /context/trends": QUERY,
+    "GET /context/lineage/{hypothesis_id}": Rule("record", names="query"),
+    "GET /context/similar": QUERY,
+    "GET /v1/models": Rule(names=""),
+    "GET /v1/models/{model}": Rule(names=""),
+    "POST /v1/chat/completions": Rule(
+        body={"model": "gaiad", "messages": [{"role": "user", "content": COMMON}]}, names=""
+    ),
+    "POST /v1/responses": Rule(body={"model": "gaiad", "input": COMMON}, names=""),
+    "POST /v1/embeddings": Rule(body={"model": "embedder", "input": COMMON}, names=""),
 }
 MAKES = {"POST /chat", "POST /turns/start", "POST /memory/ingest_session", "POST /research/start", "POST /research"}
 """Routes that make something under whatever name they are given: no two answers are alike."""
@@ -201,6 +239,12 @@ class House:
         assert self.ask(tenant, "POST /memory/ingest_session", session_id, turns=turns)[0] == 200
         self.own(tenant, "session", session_id)
 
+    def report(self, tenant: str) -> None:
+        results = {**OUTPUT["results"], "primary_output": f"{CANARY[tenant]}: {COMMON}"}
+        status, answer = self.ask(tenant, "POST /context/outputs", results=results)
+        assert status == 200
+        self.own(tenant, "record", json.loads(answer)["id"])
+
     def run(self, tenant: str, *, by_itself: bool) -> None:
         body = {"query": f"When is the lantern of {CANARY[tenant]} lit?", "filters": {}}
         assert self.ask(tenant, "POST /research/start" if by_itself else "POST /research", **body)[0] == 200
@@ -217,7 +261,7 @@ class House:
 
     def read_own(self, tenant: str, route: str, name: str) -> None:
         status, _ = self.ask(tenant, route, name)
-        assert status < 500 or (route, status) == ("POST /generate", 503)
+        assert status < 500 or (status == 503 and route in ("POST /generate", "POST /v1/embeddings"))
 
     def reach_for(self, tenant: str, route: str, name: str) -> None:
         """Another's id is answered as one that nobody has; where a name makes something, it makes it here alone."""
