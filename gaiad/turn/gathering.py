@@ -329,15 +329,15 @@ def pages_that_stay(previous: CognitionPacket | None) -> list[ContextItem]:
 
 
 def missing_notes(found: ResearchResult | None) -> list[str]:
-    """What an answer does not speak of, for the person; one that says nothing was found says it by itself."""
-    if found is None or found.status != "PARTIAL":
+    """What an answer does not cover, for the person; of NOT_FOUND, only that the passage shown is of another time."""
+    if found is None or not (found.status == "PARTIAL" or (found.status == "NOT_FOUND" and found.source_packets)):
         return []
     when = str(found.parameters.get("date_text", ""))
     then = nothing_then(when)
-    others = [aspect for aspect in found.missing_aspects if aspect != then]
     notes = (
         [f"nothing was found {when}; what was found is from a different time"] if then in found.missing_aspects else []
     )
+    others = [aspect for aspect in found.missing_aspects if aspect != then] if found.status == "PARTIAL" else []
     return [*notes, *([f"missing from what was found: {', '.join(others)}"] if others else [])]
 
 

@@ -166,7 +166,7 @@ async def test_a_run_under_way_is_listed_and_shown_and_cannot_be_forgotten(resea
     assert await researching.newest(RequestContext("local"), 9, to_review=True) == []
     shown = await researching.run(research_id, RequestContext("local"))
     assert (shown.run, shown.result, shown.payload.metadata.status) == (row, None, "in_progress")
-    with pytest.raises(Conflict, match="`gaiad research cancel"):
+    with pytest.raises(Conflict, match="cancel it first: gaiad research cancel"):
         await researching.forget(research_id, RequestContext("local"))
 
 
