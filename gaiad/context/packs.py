@@ -1,35 +1,65 @@
-"""Packs: bodies of older iterations, compressed together (zstd), for they repeat each other's keys and words."""
+"""zstd, for bodies by themselves when they are stored, and for packs: bodies of older iterations compressed together,
+because they repeat each other's keys and words.
+"""
 
 import sqlite3
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import zstandard
 
-_LEVEL = 12
+_WRITE_LEVEL, _PACK_LEVEL = 1, 12
+_MAGIC = zstandard.FRAME_HEADER  # no JSON begins like this
 PACK_BYTES = 256 << 10
 """Of JSON in a pack; a larger body is a pack of its own. Reading one body unpacks the pack it is in."""
 
 
-def add_pack(connection: sqlite3.Connection, bodies: Sequence[tuple[str, bytes]]) -> int:
-    """Move bodies (hash, content) into a new pack; the bytes that it takes."""
-    content = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(b"".join(body for _, body in bodies))
-    number = connection.execute("INSERT INTO context_packs (body) VALUES (?)", (content,)).lastrowid
-    start = 0
-    for sha256, body in bodies:
-        connection.execute(
-            "UPDATE context_bodies SET place = 'pack', body = NULL, pack = ?, start = ? WHERE sha256 = ?",
-            (number, start, sha256),
-        )
-        start += len(body)
-    return len(content)
+def compress(content: bytes) -> bytes:
+    """As it is stored by itself: a zstd frame, or the JSON where that is no longer."""
+    frame = zstandard.ZstdCompressor(level=_WRITE_LEVEL).compress(content)
+    return frame if len(frame) < len(content) else content
 
 
-def read_packed(connection: sqlite3.Connection, pack: int, start: int, size: int) -> bytes | None:
-    """A body of a pack; None when the pack is damaged or gone."""
-    row = connection.execute("SELECT body FROM context_packs WHERE number = ?", (pack,)).fetchone()
-    if row is None:
-        return None
+def expand(stored: bytes, most: int) -> bytes | None:
+    """What `compress` was given; None for a damaged frame, or one of more than `most` bytes."""
+    if not stored.startswith(_MAGIC):
+        return stored
     try:
-        return zstandard.ZstdDecompressor().decompress(row[0])[start : start + size]
+        if not 0 <= zstandard.frame_content_size(stored) <= most:
+            return None
+        return zstandard.ZstdDecompressor().decompress(stored)
     except zstandard.ZstdError:
         return None
+
+
+class Pack(NamedTuple):
+    """Bodies (hash, bytes of JSON) in their order, and their JSON compressed together."""
+
+    bodies: list[tuple[str, int]]
+    content: bytes
+
+
+def make_pack(bodies: Sequence[tuple[str, bytes]]) -> Pack:
+    """Of bodies (hash, JSON)."""
+    whole = b"".join(content for _, content in bodies)
+    frame = zstandard.ZstdCompressor(level=_PACK_LEVEL, write_checksum=True).compress(whole)
+    return Pack([(sha256, len(content)) for sha256, content in bodies], frame)
+
+
+def add_pack(connection: sqlite3.Connection, pack: Pack) -> None:
+    """Move the bodies into a new pack."""
+    number = connection.execute("INSERT INTO context_packs (body) VALUES (?)", (pack.content,)).lastrowid
+    start = 0
+    for sha256, size in pack.bodies:
+        connection.execute(
+            "UPDATE context_bodies SET place = 'pack', stored = 0, body = NULL, pack = ?, start = ? WHERE sha256 = ?",
+            (number, start, sha256),
+        )
+        start += size
+
+
+def read_packed(connection: sqlite3.Connection, pack: int, start: int, size: int, most: int) -> bytes | None:
+    """A body of a pack; None when the pack is damaged or gone."""
+    row = connection.execute("SELECT body FROM context_packs WHERE number = ?", (pack,)).fetchone()
+    content = expand(row[0], most) if row else None
+    return None if content is None else content[start : start + size]

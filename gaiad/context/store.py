@@ -101,10 +101,8 @@ class ContextStore:
         new, counted = records.describe(record), aggregates.counted(record)
         record_id, now_ms = self._ids.make(PREFIX[new.kind]), to_epoch_ms(self._clock.now())
         folder = self._databases.folder(call.tenant)
-        for body in new.bodies:
-            if body.place == "file":
-                await asyncio.to_thread(write_file, folder, body)
-
+        if new.body.place == "file":
+            await asyncio.to_thread(write_file, folder, new.body)
         quota, optional = self.quota_bytes, isinstance(record, StateUpdate) and record.update_type == "periodic"
         token = record.state_data.continuation_token if isinstance(record, AgentOutput) else None
 
@@ -112,7 +110,7 @@ class ContextStore:
             if token is not None:
                 continuations.check_token(connection, call.tenant, new.task_id, token)
             used = retention.usage(connection, quota)
-            retention.check_quota(used, sum(len(body.content) for body in new.bodies), optional=optional)
+            retention.check_quota(used, len(new.body.stored), optional=optional)
             number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
             if not acknowledged.duplicate:
                 aggregates.count(connection, new, counted, number, acknowledged.iteration)
