@@ -99,6 +99,15 @@ def insert_part(connection: sqlite3.Connection, part: Body, whole: Body) -> None
     )
 
 
+def keep_part(connection: sqlite3.Connection, part: Body) -> None:
+    """Give a part a row of its own, because the body that it is in goes."""
+    connection.execute(
+        "UPDATE context_bodies SET place = 'row', stored = ?, body = ?, whole = NULL, start = NULL WHERE sha256 = ?",
+        (len(part.stored), part.stored, part.sha256),
+    )
+    connection.execute("UPDATE context_usage SET value = value + ? WHERE name = 'json'", (len(part.content),))
+
+
 def read_body(connection: sqlite3.Connection, folder: Path, sha256: str) -> bytes:
     """The JSON with this hash. Raises DamagedBody."""
     row = connection.execute(
@@ -108,7 +117,7 @@ def read_body(connection: sqlite3.Connection, folder: Path, sha256: str) -> byte
         raise DamagedBody(f"body {sha256}: it is not in the database; restore the last backup")
     place, stored, whole, pack, start, size = row
     if place == "pack":
-        content = read_packed(connection, pack, start, size, MAX_BODY_BYTES)
+        content = read_packed(connection, pack, start, size)
     elif place == "part":
         content = read_body(connection, folder, whole)[start : start + size]
     else:

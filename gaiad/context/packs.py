@@ -3,7 +3,7 @@ because they repeat each other's keys and words.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import zstandard
@@ -12,6 +12,10 @@ _WRITE_LEVEL, _PACK_LEVEL = 1, 12
 _MAGIC = zstandard.FRAME_HEADER  # no JSON begins like this
 PACK_BYTES = 256 << 10
 """Of JSON in a pack; a larger body is a pack of its own. Reading one body unpacks the pack it is in."""
+
+
+MOST_PACKED = 32 << 20
+"""Bytes of JSON in a pack at most: no body is larger."""
 
 
 def compress(content: bytes) -> bytes:
@@ -58,8 +62,24 @@ def add_pack(connection: sqlite3.Connection, pack: Pack) -> None:
         start += size
 
 
-def read_packed(connection: sqlite3.Connection, pack: int, start: int, size: int, most: int) -> bytes | None:
+def unpack(connection: sqlite3.Connection, pack: int) -> list[tuple[str, bytes]]:
+    """All bodies (hash, JSON) of a pack; none when it is damaged."""
+    (stored,) = connection.execute("SELECT body FROM context_packs WHERE number = ?", (pack,)).fetchone()
+    content = expand(stored, MOST_PACKED)
+    rows = connection.execute("SELECT sha256, start, size FROM context_bodies WHERE pack = ? ORDER BY start", (pack,))
+    return [] if content is None else [(sha256, content[start : start + size]) for sha256, start, size in rows]
+
+
+def repack(connection: sqlite3.Connection, pack: int, leave_out: Collection[str]) -> None:
+    """Move the bodies of a pack but for some into a new one."""
+    kept = [(sha256, content) for sha256, content in unpack(connection, pack) if sha256 not in leave_out]
+    if kept:
+        add_pack(connection, make_pack(kept))
+    connection.execute("UPDATE context_bodies SET pack = NULL WHERE pack = ?", (pack,))
+
+
+def read_packed(connection: sqlite3.Connection, pack: int, start: int, size: int) -> bytes | None:
     """A body of a pack; None when the pack is damaged or gone."""
     row = connection.execute("SELECT body FROM context_packs WHERE number = ?", (pack,)).fetchone()
-    content = expand(row[0], most) if row else None
+    content = expand(row[0], MOST_PACKED) if row else None
     return None if content is None else content[start : start + size]

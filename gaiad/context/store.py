@@ -137,15 +137,18 @@ class ContextStore:
         return await self._databases.write(call.tenant, work)
 
     async def store_continuation(self, wanted: ContinuationStorage, call: RequestContext) -> Continuation:
-        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable."""
+        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable, QuotaReached."""
         body, folder = body_of(wanted.partial_state), self._databases.folder(call.tenant)
         if body.place == "file":
             await asyncio.to_thread(write_file, folder, body)
         name, now_ms = self._ids.make(), to_epoch_ms(self._clock.now())
-        work = partial(
-            continuations.store_continuation, tenant=call.tenant, wanted=wanted, body=body, name=name, now_ms=now_ms
-        )
-        return await self._databases.write(call.tenant, work)
+        quota = self.quota_bytes
+
+        def insert(connection: sqlite3.Connection) -> Continuation:
+            retention.check_quota(retention.usage(connection, quota), len(body.stored), optional=False)
+            return continuations.store_continuation(connection, call.tenant, wanted, body, name, now_ms)
+
+        return await self._databases.write(call.tenant, insert)
 
     async def roll_back(self, component: str, version: int, call: RequestContext) -> StateVersion:
         """Make an earlier version the current one. Raises NotFound, Conflict."""

@@ -32,6 +32,8 @@ class ContextUpkeep:
         self._databases = databases
         self._clock = clock
         self._ids = IdMaker(clock)
+        self.quota_bytes = 0
+        """What a tenant may take; 0 is no limit."""
 
     async def clean_up(self, active_days: int, call: RequestContext, *, dry_run: bool) -> CleanupReport:
         """Pack the bodies of iterations older than `active_days`, a pack a commit, behind what others write.
@@ -78,7 +80,7 @@ class ContextUpkeep:
     async def read_tree(self, directory: Path, call: RequestContext) -> TreeReport:
         """Import a tree: its records in their order, then its current states. What is known already is left.
 
-        Raises BadInput before anything is stored.
+        Raises BadInput before anything is stored; QuotaReached, and what was stored until then stays.
         """
         found, heads = await asyncio.to_thread(export.read_tree, directory)
         new: list[RecordKind] = []
@@ -97,6 +99,8 @@ class ContextUpkeep:
             await asyncio.to_thread(write_file, folder, body)
 
         def insert(connection: sqlite3.Connection) -> list[RecordKind]:
+            used = retention.usage(connection, self.quota_bytes)
+            retention.check_quota(used, sum(len(new.body.stored) for new in described), optional=False)
             kinds = []
             for one, new, what in zip(found, described, counted, strict=True):
                 name = one.record_id if _free(connection, one.record_id) else self._ids.make(PREFIX[new.kind])

@@ -15,7 +15,7 @@ from gaiad.context.retention import QuotaReached
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import RecordQuery, ReviewQuery, StateQuery
+from gaiad.wire.context import ContinuationStorage, RecordQuery, ReviewQuery, StateQuery
 from tests.makers.context import change_body, make_service, output, output_body, review, state
 
 OTHER = RequestContext("other")
@@ -116,7 +116,23 @@ async def test_a_quota_warns_then_refuses_what_is_optional_first(
     await service.add(output("small"), call)
     with pytest.raises(QuotaReached, match="a record is refused"):
         await service.add(output("big", primary=[sha256(str(n).encode()).hexdigest() for n in range(100)]), call)
+    partial = {"rows": [sha256(str(n).encode()).hexdigest() for n in range(100)]}
+    wanted = ContinuationStorage(agent_type="generation", task_id="t", partial_state=partial)
+    with pytest.raises(QuotaReached, match="a record is refused"):
+        await store.store_continuation(wanted, call)
     assert len(await everything(store, call)) == 2
+
+
+async def test_an_import_stops_at_the_quota_and_goes_on_later(
+    filled: ContextStore, databases: HomeDatabases, upkeep: ContextUpkeep, tmp_path: Path, call: RequestContext
+) -> None:
+    await upkeep.write_tree(tmp_path / "tree", {}, call)
+    upkeep.quota_bytes = 2000
+    with pytest.raises(QuotaReached):
+        await upkeep.read_tree(tmp_path / "tree", OTHER)
+    upkeep.quota_bytes = 0
+    report = await upkeep.read_tree(tmp_path / "tree", OTHER)
+    assert (report.outputs + report.states + report.reviews + report.known, report.known) == (64, 0)
 
 
 async def test_a_tree_is_read_back_as_it_was(
