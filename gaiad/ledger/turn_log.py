@@ -14,11 +14,13 @@ from gaiad.base.errors import BadInput, Conflict, NotFound
 from gaiad.base.ids import short
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.journal import drop_journal
 from gaiad.wire.council import TurnRecord
 
 RUNNING = "RUNNING"
 """The status of a turn that has not ended."""
 CUT_OFF = "CUT_OFF"
+_TAKEN_AGAIN = ("RUNNING", CUT_OFF, "FAILED")
 """The status of a turn in which the daemon itself ended."""
 
 
@@ -39,6 +41,8 @@ class TurnLog:
         def insert(connection: sqlite3.Connection) -> None:
             if not connection.execute(_PUT, row).rowcount:
                 raise Conflict(f"turn {record.turn_id!r} has ended already; its record is not written again")
+            if record.status not in _TAKEN_AGAIN:
+                drop_journal(connection, record.turn_id)
 
         await self._databases.write(tenant, insert)
 

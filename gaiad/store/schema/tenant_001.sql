@@ -538,3 +538,15 @@ CREATE TABLE job_log (
     body   BLOB NOT NULL,
     PRIMARY KEY (job_id, number)
 ) WITHOUT ROWID;
+
+CREATE TABLE journal (                                 -- steps of runs that may be cut off; gone when the run has ended
+    run        TEXT NOT NULL,                          -- research_id or turn_id
+    key        TEXT NOT NULL,                          -- of what is asked, and for which time in the run
+    name       TEXT NOT NULL,
+    repeatable INTEGER NOT NULL,                       -- 0: when it was begun and has no result, it is not done again
+    begun_ms   INTEGER NOT NULL,
+    ended_ms   INTEGER,
+    result     BLOB,                                   -- JSON, zlib
+    PRIMARY KEY (run, key)
+);
+CREATE INDEX journal_by_time ON journal (begun_ms);
