@@ -243,7 +243,9 @@ def measure(trials: int, seed: int) -> dict[str, Any]:
                 found["kills"] += end is None
             end = end or in_child(home, log, 0, config)
             kept, again, calls = steps(log)
-            found["other_result"] += end is None or end["result"] != whole["result"]
+            if end is None or end["result"] != whole["result"]:
+                found["other_result"] += 1
+                print(json.dumps({"trial": number, "kills": kills, "end": end and end["result"]}), file=sys.stderr)
             found["done_again"] += sum(again.values()) + sum(count - 1 for count in kept.values())
             found["missing"] += len(set(wanted) - set(kept))
             found["calls_in_flight"] += calls - asked
