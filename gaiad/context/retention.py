@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gaiad.base.errors import Unavailable
 from gaiad.context.bodies import DamagedBody, file_of, read_body
 from gaiad.context.packs import PACK_BYTES, add_pack
-from gaiad.wire.context import CleanupReport, Usage
+from gaiad.wire.context_keeping import CleanupReport, Usage
 
 _ABOVE = 1.1
 """Of the quota: up to here what is not optional is still stored."""
