@@ -77,7 +77,7 @@ def pack_some(connection: sqlite3.Connection, folder: Path, before_ms: int, leav
 
 
 def usage(connection: sqlite3.Connection, quota_bytes: int) -> Usage:
-    """What the tenant's context takes; `quota_bytes` 0 is no limit."""
+    """What the tenant's context takes; `quota_bytes` 0 means no limit."""
     values = dict(connection.execute("SELECT name, value FROM context_usage").fetchall())
     share = values["stored"] / quota_bytes if quota_bytes else 0.0
     return Usage(

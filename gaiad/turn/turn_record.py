@@ -101,7 +101,7 @@ def _chosen(turn: Turn) -> dict[str, Any]:
 
 
 def _events(turn: Turn) -> dict[str, Any]:
-    """An INTERRUPT is remembered as an event and not as a page (decision 16), and so is that there is no answer."""
+    """An INTERRUPT is remembered as an event and not as a page (decision 16), and so is a missing answer."""
     reasons = [block.text for block in turn.blocks if block.marker == "INTERRUPT" and "INTERRUPT" in turn.kept]
     unanswered = {} if turn.answered else {UNANSWERED: True}
     return {**({"interrupts": reasons} if reasons else {}), **unanswered}

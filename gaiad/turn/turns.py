@@ -301,7 +301,7 @@ class Turns:
             persona=persona,
             chosen_persona="",
             chosen_project="",
-            note=HistoryNote(sought=False, why="it goes on after an approval"),
+            note=HistoryNote(sought=False, why="it continues after an approval"),
             needed=False,
             found=None,
             context=[],
