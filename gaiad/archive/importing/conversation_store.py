@@ -48,7 +48,7 @@ def without_injected(text: str) -> str:
     return "".join(kept)
 
 
-READER_VERSION = 3  # raise it when a kind reads more out of the same record: a new import then revises
+READER_VERSION = 4  # raise it when a kind reads more out of the same record: a new import then revises
 _PLAIN_ID = re.compile(r"[\w.:@+-]{1,150}", re.ASCII)
 _WORDS = re.compile(r"\w+")
 _ID_WORDS_CHARS = 60
@@ -95,6 +95,16 @@ class PreparedConversation:
     body: bytes
     source: str
     modified_ms: int
+
+
+def with_id(conversation: Conversation) -> Conversation:
+    """The conversation; a source that gives it no id gets one made of when it began and what was said first."""
+    if conversation.id.strip():
+        return conversation
+    first = next(iter(conversation.messages), None)
+    told = (conversation.title, conversation.created, first.text[:1000] if first else "")
+    made = hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:24]
+    return msgspec.structs.replace(conversation, id=made)
 
 
 def identify(conversation: Conversation) -> Identified:
