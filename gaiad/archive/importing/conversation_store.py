@@ -121,9 +121,8 @@ def identify(conversation: Conversation) -> Identified:
     )
     updated = max((conversation.updated, *(each.time for each in messages)), key=lambda time: time.rstrip("Z"))
     digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
-    return Identified(
-        conversation, packet_id, f"{READER_VERSION:03d} {updated.rstrip('Z') or '-'} {len(messages):07d} {digest}"
-    )
+    size = f"{len(messages):07d} {sum(len(each.text) for each in messages):010d}"
+    return Identified(conversation, packet_id, f"{READER_VERSION:03d} {updated.rstrip('Z') or '-'} {size} {digest}")
 
 
 def load_known(connection: sqlite3.Connection, packet_ids: Sequence[str]) -> dict[str, Known]:

@@ -40,8 +40,10 @@ def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
     value = record.value
     nodes = {name: node for name, node in as_dict(value.get("mapping")).items() if isinstance(node, dict)}
     parents = _parents(nodes)
-    times = {name: iso_time(_message(node).get("create_time")).rstrip("Z") for name, node in nodes.items()}
-    branch = active_branch(parents, times, as_text(value.get("current_node")))
+    current = as_text(value.get("current_node"))
+    untold = () if current in nodes else nodes.items()  # without it the newest leaf counts
+    times = {name: iso_time(_message(node).get("create_time")).rstrip("Z") for name, node in untold}
+    branch = active_branch(parents, times, current)
     on_branch = frozenset(branch.path)
     left_out: Counter[str] = Counter()
     model = as_text(value.get("default_model_slug"))
