@@ -9,7 +9,7 @@ import { ImportFiles } from "./import_files.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
 import { tenant } from "./state.js";
-import { counted, day, duration, leftOut, modelName, speakerName } from "./words.js";
+import { counted, day, duration, leftOut, modelName, speakerName, unmarked } from "./words.js";
 import { marked, whyThisHit } from "./why.js";
 
 const MODES = [["hybrid", "Words and meaning"], ["bm25", "Words only"], ["dense", "Meaning only"]]; // prettier-ignore
@@ -167,9 +167,6 @@ function groupOf([best, ...more], most) {
   first.append(toggle, rest);
   return first;
 }
-
-/** An excerpt without the signs of Markdown. */
-const unmarked = (text) => text.replace(/\*\*|`+|(^|\n)#{1,6} /g, "$1");
 
 function hitOf(hit, most) {
   const label = [speakerName(hit), modelName(hit.model)].filter(Boolean).join(" · ");
