@@ -7,18 +7,8 @@ from typing import Any, NamedTuple
 from gaiad.base.clock import iso_of_ms
 from gaiad.context.hypotheses import Named, count_named, named_in
 from gaiad.context.records import Described
-from gaiad.wire.context import (
-    AgentOutput,
-    ContextRecord,
-    Direction,
-    EffectivenessTrend,
-    IterationTotals,
-    MetaReviewStorage,
-    PatternTrend,
-    RecordKind,
-    TrendQuery,
-    Trends,
-)
+from gaiad.wire.context import AgentOutput, ContextRecord, Direction, MetaReviewStorage, RecordKind
+from gaiad.wire.context_reviews import EffectivenessTrend, IterationTotals, PatternTrend, TrendQuery, Trends
 
 _LONGEST = 200
 _PATTERN_KEYS = ("name", "pattern", "description")

@@ -21,17 +21,9 @@ from gaiad.base.home import sync_folder
 from gaiad.context.aggregates import trends
 from gaiad.context.bodies import MAX_BODY_BYTES, read_body
 from gaiad.context.records import components
-from gaiad.wire.context import (
-    AgentOutput,
-    ContextRecord,
-    MetaReviewStorage,
-    RecordKind,
-    StateUpdate,
-    TreeEntry,
-    TreeManifest,
-    TreeReport,
-    TrendQuery,
-)
+from gaiad.wire.context import AgentOutput, ContextRecord, MetaReviewStorage, RecordKind, StateUpdate
+from gaiad.wire.context_keeping import TreeEntry, TreeManifest, TreeReport
+from gaiad.wire.context_reviews import TrendQuery
 
 MANIFEST = "manifest.json"
 _FOLDER = re.compile(r"iteration_([0-9]{1,7})")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import NotFound
-from gaiad.wire.context import Ancestor, Lineage
+from gaiad.wire.context_reviews import Ancestor, Lineage
 
 _MOST = 1000
 _LONGEST = 200

@@ -12,7 +12,7 @@ from gaiad.base.errors import Unavailable
 from gaiad.context.bodies import DamagedBody, file_of, read_body
 from gaiad.context.packs import PACK_BYTES, Pack, add_pack, make_pack
 from gaiad.store.database import marks
-from gaiad.wire.context import Usage
+from gaiad.wire.context_keeping import Usage
 
 _ABOVE = 1.1
 """Of the quota: up to here what is not optional is still stored."""
@@ -96,7 +96,7 @@ def store_pack(connection: sqlite3.Connection, pack: Pack) -> bool:
 
 
 def usage(connection: sqlite3.Connection, quota_bytes: int) -> Usage:
-    """What the tenant's context takes; `quota_bytes` 0 is no limit."""
+    """What the tenant's context takes; `quota_bytes` 0 means no limit."""
     values = dict(connection.execute("SELECT name, value FROM context_usage").fetchall())
     share = values["stored"] / quota_bytes if quota_bytes else 0.0
     return Usage(

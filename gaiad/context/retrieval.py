@@ -18,16 +18,8 @@ from gaiad.context.bodies import DamagedBody, read_json
 from gaiad.context.hypotheses import definition
 from gaiad.context.reading import where_of
 from gaiad.context.records import SYSTEM, agent_component, agent_of, components, epoch_ms
-from gaiad.wire.context import (
-    SECTIONS,
-    FeedbackContent,
-    FeedbackData,
-    MetaReviewStorage,
-    RetrievedState,
-    ReviewQuery,
-    StateContent,
-    StateQuery,
-)
+from gaiad.wire.context import SECTIONS, MetaReviewStorage, RetrievedState, StateContent, StateQuery
+from gaiad.wire.context_reviews import FeedbackContent, FeedbackData, ReviewQuery
 
 _REVIEWS, _HYPOTHESES = 50, 500
 IN_PART = ("system_state", "agent_states")

@@ -18,7 +18,8 @@ from gaiad.context.bodies import write_file
 from gaiad.context.packs import Pack
 from gaiad.context.store import PREFIX
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import CleanupReport, RecordKind, TreeReport
+from gaiad.wire.context import RecordKind
+from gaiad.wire.context_keeping import CleanupReport, TreeReport
 
 _AT_ONCE = 200
 """Records of an import in one commit."""

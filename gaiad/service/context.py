@@ -19,22 +19,15 @@ from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.database import Damaged
 from gaiad.wire.context import (
     Acknowledgement,
-    CheckpointRow,
-    CleanupReport,
-    CleanupRequest,
     ContextRecord,
-    FeedbackData,
-    RestoredState,
     RetrievedState,
-    ReviewQuery,
     RollbackRequest,
     StateQuery,
     StateUpdate,
     StateVersion,
-    TreeReport,
-    TrendQuery,
-    Trends,
 )
+from gaiad.wire.context_keeping import CheckpointRow, CleanupReport, CleanupRequest, RestoredState, TreeReport
+from gaiad.wire.context_reviews import FeedbackData, ReviewQuery, TrendQuery, Trends
 from gaiad.wire.status import Job
 
 CLEANUP = "context-cleanup"

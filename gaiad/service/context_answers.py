@@ -18,7 +18,8 @@ from gaiad.base.ports import Priority, RequestContext
 from gaiad.base.tasks import TaskGroup
 from gaiad.context.records import SYSTEM, agent_component
 from gaiad.context.retrieval import IN_PART
-from gaiad.wire.context import AgentOutput, ContextRecord, MetaReviewStorage, ReviewQuery, StateQuery, StateUpdate
+from gaiad.wire.context import AgentOutput, ContextRecord, MetaReviewStorage, StateQuery, StateUpdate
+from gaiad.wire.context_reviews import ReviewQuery
 
 T = TypeVar("T")
 _KEPT, _REFRESHED = 512, 32

@@ -55,7 +55,7 @@ TOLD_AGAIN = 64
 """Runs whose events are still in memory; of earlier ones only the end is known."""
 ATTEMPTS = 3
 """How often a run is begun at most: one that the daemon died under so often may be what kills it."""
-BROKEN_OFF = "it was broken off"
+BROKEN_OFF = "it was interrupted"
 _GOES_ON = "it goes on after {} steps and uses what they found; earlier events of the run no longer count"
 _Name = tuple[str, str]  # tenant and id of a run
 
@@ -115,7 +115,7 @@ class ResearchService:
         """
         await self.researcher.must_be_askable(request, call)
         if len(self._jobs()) >= AT_ONCE:
-            raise Unavailable(f"{AT_ONCE} research runs are under way; wait for one to end, or stop one")
+            raise Unavailable(f"{AT_ONCE} research runs are already running; wait for one to end, or stop one")
         research_id = self._runs.new_id()
         starting = self._runner.submit(
             KIND, call.tenant, payload_of(request, call), job_id=research_id, priority=call.priority

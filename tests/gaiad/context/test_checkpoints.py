@@ -12,7 +12,8 @@ from gaiad.context import checkpoints
 from gaiad.context.store import ContextStore
 from gaiad.service.context import ContextService
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import ContinuationRequest, ContinuationStorage, StateQuery
+from gaiad.wire.context import StateQuery
+from gaiad.wire.context_keeping import ContinuationRequest, ContinuationStorage
 from tests.makers.context import change_body, make_service, output, review, state
 
 

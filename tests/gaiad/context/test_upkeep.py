@@ -15,7 +15,9 @@ from gaiad.context.retention import QuotaReached
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import ContinuationStorage, RecordQuery, ReviewQuery, StateQuery
+from gaiad.wire.context import RecordQuery, StateQuery
+from gaiad.wire.context_keeping import ContinuationStorage
+from gaiad.wire.context_reviews import ReviewQuery
 from tests.makers.context import change_body, make_service, output, output_body, review, state
 
 OTHER = RequestContext("other")
