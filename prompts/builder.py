@@ -60,7 +60,7 @@ async def build(
     pages[:1] = [[*notice_segments(), *page] for page in pages[:1]]
     counts = await counter.count(tokenizer, [*fields, *pages], call)
     page_counts = counts[len(fields) :]
-    fixed = await fix_fields(request, counts[:5], tokenizer, compressor, call)
+    fixed = await fix_fields(request, counts[:6], tokenizer, compressor, call)
     bare = _bare_packet(request, fixed)
     bare_tokens = await writer.bare_tokens(bare, fixed.prompt_tokens)
     if bare_tokens > request.mtu:
@@ -74,7 +74,7 @@ async def build(
         bare, bare_tokens, work = placed.written.packet, placed.written.tokens, placed.work
     held = max(0, request.work_tokens - work.tokens)
     overhead = await counter.message_overhead(tokenizer, call) if entries else 0
-    turns = group_turns(entries, [count + overhead for count in counts[5 : len(fields)]])
+    turns = group_turns(entries, [count + overhead for count in counts[6 : len(fields)]])
     chooser = PayloadChooser(request, Offered(turns, page_counts, overhead), tokenizer, compressor, call)
     limit = payload_limit(request.mtu, bare_tokens, fixed.prompt_tokens + work.tokens, held)
     payload, written = await _fill(chooser, limit, bare, bare_tokens, writer, held)
@@ -131,6 +131,8 @@ def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
     made = {
         "persona": fixed.persona,
         "task_instruction": fixed.task_instruction,
+        "feedback": fixed.feedback,
+        "feedback_from": request.feedback_from if fixed.feedback else "",
         "history": [],
         "context": [],
         "work": [],

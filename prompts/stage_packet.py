@@ -13,7 +13,7 @@ import msgspec
 from gaiad.base.ids import short
 from gaiad.base.ports import RequestContext, Tokenizer
 from gaiad.wire.generation import Segment
-from prompts.budget import BuildRequest, Built, fit_field, task_row_of, whole
+from prompts.budget import BuildRequest, Built, fit_feedback, fit_field, task_row_of, whole
 from prompts.builder import build, prompt_sha256
 from prompts.compress import Compressor
 from prompts.counting import PacketWriter, PromptCounter
@@ -47,6 +47,8 @@ async def retarget(
     confidence: float | None = None,
     risk_level: RiskLevel | None = None,
     retry_count: int | None = None,
+    feedback: str = "",
+    feedback_from: str = "",
     model: str = "",
     mtu: int = 0,
 ) -> Built:
@@ -72,6 +74,8 @@ async def retarget(
         confidence=confidence,
         risk_level=risk_level,
         retry_count=retry_count,
+        feedback=feedback,
+        feedback_from=feedback_from,
     )
     manifest = msgspec.structs.replace(
         built.manifest,
@@ -95,17 +99,19 @@ async def _same_beginning(
     counter: PromptCounter,
 ) -> Built | None:
     """With all that is before the work left as it is; None when no work fits behind it."""
-    tail = [[Segment(packet.role_text)], [Segment(packet.task_instruction)]]
-    role, task, *_ = await counter.count(tokenizer, [*tail, *map(work_segments, packet.work)], call)
+    tail = [[Segment(packet.role_text)], [Segment(packet.task_instruction)], [Segment(packet.feedback)]]
+    role, task, advised, *_ = await counter.count(tokenizer, [*tail, *map(work_segments, packet.work)], call)
     text, task_row = await fit_field(
         task_row_of(task), packet.task_instruction, packet.mtu, tokenizer, compressor, call
     )
-    packet = msgspec.structs.replace(packet, task_instruction=text)
+    advice, advice_rows = fit_feedback(packet.feedback, advised)
+    kept = {"feedback": advice, "feedback_from": packet.feedback_from if advice else ""}
+    packet = msgspec.structs.replace(packet, task_instruction=text, **kept)
     writer = PacketWriter(tokenizer, counter, call)
     placed = await place_work(packet, packet.work, writer, WorkFitter(tokenizer, compressor, call, counter))
     if placed is None:
         return None
-    rows = _table(manifest, whole("role", role, role), task_row, placed)
+    rows = _table(manifest, [whole("role", role, role), *advice_rows, task_row], placed)
     written = placed.written
     manifest = msgspec.structs.replace(
         manifest,
@@ -117,10 +123,12 @@ async def _same_beginning(
     return Built(packet=written.packet, messages=written.messages, rendered=written.rendered, manifest=manifest)
 
 
-def _table(manifest: PromptManifest, role: FieldReport, task: FieldReport, placed: Placed) -> list[FieldReport]:
+def _table(manifest: PromptManifest, end: Sequence[FieldReport], placed: Placed) -> list[FieldReport]:
     """The table of the stage before with the rows of the new end."""
-    rows: dict[Field, FieldReport] = {row.field: row for row in manifest.fields if row.field != "work"}
-    rows |= {row.field: row for row in (role, task)}
+    rows: dict[Field, FieldReport] = {
+        row.field: row for row in manifest.fields if row.field not in ("work", "feedback")
+    }
+    rows |= {row.field: row for row in end}
     total, prompt = placed.written.tokens, rows["user_prompt"].tokens
     texts = sum(row.tokens for name, row in rows.items() if name != "template")
     template = total - texts - placed.work.tokens

@@ -1,6 +1,6 @@
 """Research runs that are killed and taken up again, as JSON: `python -m tests.bench.resumed_runs [TRIALS] [SEED]`.
 
-Each trial is a long run with a scripted model whose process is killed one to three times: at a random point of its
+Each trial is a long run with a scripted model whose process is killed once or twice: at a random point of its
 writes, searches and replies, or at a random moment. Then it comes to its end in another process. Counted: runs whose
 result is not that of an undisturbed run, steps that were done again though they were done, and steps that are missing.
 """
@@ -233,7 +233,7 @@ def measure(trials: int, seed: int) -> dict[str, Any]:
         assert whole is not None
         wanted, _, asked = steps(root / "whole.log")
         for number in range(trials):
-            home, log, kills = root / f"h{number}", root / f"{number}.log", draw.randint(1, 3)
+            home, log, kills = root / f"h{number}", root / f"{number}.log", draw.randint(1, 2)
             shutil.copytree(root / "filled", home)
             end: dict[str, Any] | None = None
             for _ in range(kills):
