@@ -7,15 +7,23 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from gaiad.archive.importing.kind import active_branch, as_dict, as_list, as_text, dicts, joined, named, of_records
+from gaiad.archive.importing.kind import (
+    active_branch,
+    as_dict,
+    as_list,
+    as_text,
+    dicts,
+    joined,
+    named,
+    of_records,
+    without_elements,
+)
 from gaiad.archive.importing.sample import ExportRecord, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
 # Open WebUI's chat export: an array of chats, each with its tree in `chat.history`.
 
-_FOLDED = re.compile(
-    r"<details\b[^>]*\btype=\"(?:reasoning|tool_calls|code_interpreter)\"[^>]*>.*?</details>\s*", re.DOTALL
-)
+_FOLDED = re.compile(r"<(details)\b[^>]{0,200}\btype=\"(?:reasoning|tool_calls|code_interpreter)\"[^>]{0,200}>")
 
 
 def _chat(record: ExportRecord) -> dict[str, Any]:
@@ -69,7 +77,7 @@ def _message(name: str, given: dict[str, Any]) -> Message | None:
         for each in dicts(given.get("files"))
     ]
     said = as_text(given.get("content")) or _parts(given.get("content"))
-    text = joined((_FOLDED.sub("", said), "\n".join(files)))
+    text = joined((without_elements(said, _FOLDED), "\n".join(files)))
     if role not in ("user", "assistant") or not text:
         return None
     model = as_text(given.get("model")) if role == "assistant" else ""
@@ -192,7 +200,8 @@ CHATBOT_UI = of_records("chatbot_ui", "Chatbot UI export", _matches_chatbot_ui, 
 
 # Grok's data export (prod-grok-backend.json): {"conversations": [{"conversation", "responses"}]}.
 
-_RENDERED = re.compile(r"[ \t]*<grok:render\b[^>]*>.*?</grok:render>|</?xaiArtifact\b[^>]*>", re.DOTALL)
+_RENDERED = re.compile(r"[ \t]?<(grok:render)\b[^>]{0,200}>")
+_ARTIFACT_TAG = re.compile(r"</?xaiArtifact\b[^>]{0,500}>")
 
 
 def _matches_grok(record: ExportRecord) -> bool:
@@ -237,7 +246,8 @@ def _message_grok(name: str, given: dict[str, Any]) -> Message | None:
         named("file", each if isinstance(each, str) else as_text(as_dict(each).get("file_name")))
         for each in given.get("file_attachments") or []
     ]
-    text = joined((_RENDERED.sub("", as_text(given.get("message"))), "\n".join(files)))
+    said = _ARTIFACT_TAG.sub("", without_elements(as_text(given.get("message")), _RENDERED))
+    text = joined((said, "\n".join(files)))
     if not text:
         return None
     return Message(

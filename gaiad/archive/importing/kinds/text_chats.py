@@ -8,7 +8,7 @@ from datetime import tzinfo
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind, same_file
+from gaiad.archive.importing.kind import Item, Kind, same_file, without_elements
 from gaiad.archive.importing.kinds.claude_code import typed
 from gaiad.archive.importing.local_times import local_time, shown_time
 from gaiad.archive.importing.sample import Sample
@@ -92,9 +92,9 @@ AIDER = Kind("aider", "aider chat history", _recognises, _read)
 
 _TURN = re.compile(r"^_\*\*(User|Agent|Assistant)(?: \(([^)\n]*)\))?\*\*_[ \t]*$", re.MULTILINE)
 _SESSION = re.compile(r"<!-- (?:[\w ]+ )?Session ([\w-]{8,})(?: \(([^)]*)\))? -->")
-_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
-_TOOL = re.compile(r"<tool-use\b[^>]*>.*?</tool-use>\s*", re.DOTALL)
-_TOOL_NAME = re.compile(r"<summary>(?:Tool use: )?(.*?)</summary>", re.DOTALL)
+_THOUGHT = re.compile("<(think)>")
+_TOOL = re.compile(r"<(tool-use)\b[^>]{0,500}>")
+_TOOL_NAME = re.compile(r"<summary>(?:Tool use: )?([^<]{0,500})")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?Z?")
 _NAME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-?\d*Z?-?")
 
@@ -137,8 +137,13 @@ def _said(name: str, turn: re.Match[str], body: str, left_out: Counter[str]) -> 
     found = _TIME.search(about)
     time = iso_time(found[0].replace(" ", "T")) if found else ""
     model = about[: found.start() if found else len(about)].strip()
-    tools = [" ".join(summary.split()) for each in _TOOL.findall(body) for summary in _TOOL_NAME.findall(each)[:1]]
-    words = _TOOL.sub("", _THOUGHT.sub("", body)).strip().removesuffix("---").strip()
+    tools: list[str] = []
+
+    def tool(_opened: re.Match[str], inner: str) -> str:
+        tools.extend(" ".join(summary.split()) for summary in _TOOL_NAME.findall(inner)[:1])
+        return ""
+
+    words = without_elements(without_elements(body, _THOUGHT), _TOOL, replace=tool).strip().removesuffix("---").strip()
     if turn[1] == "User":
         words = typed(words, left_out)
     if words:
@@ -228,8 +233,7 @@ _TRANSCRIPT_TURN = re.compile(
 
 
 _FOLDED = re.compile(  # what a model thought, as page savers fold it
-    r"<details>\s*<summary>[^<\n]*(?:reasoning|thinking|thought)[^<\n]*</summary>.*?</details>",
-    re.DOTALL | re.IGNORECASE,
+    r"<(details)>\s{0,9}<summary>[^<\n]{0,99}?(?:reasoning|thinking|thought)[^<\n]{0,99}</summary>", re.IGNORECASE
 )
 _EITHER_ORDER = re.compile(r"\b(?:0?\d|1[0-2])/(?:0?\d|1[0-2])/(?!.*[ap]\.?m)", re.IGNORECASE)
 _FRONT_LINE = re.compile(r"^(title|date|created):[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
@@ -276,7 +280,7 @@ def _read_transcript(sample: Sample) -> Iterator[Item]:
     ends = [*(start for _, _, start, _ in turns[1:]), len(text)]
     messages: list[Message] = []
     for (speaker, time, _, begin), end in zip(turns, ends, strict=True):
-        words = _FOLDED.sub("", text[begin:end]).strip().removesuffix("---").strip()
+        words = without_elements(text[begin:end], _FOLDED).strip().removesuffix("---").strip()
         if words:
             moment = local_time(time, sample.zone) or _sure_time(time, sample.zone)
             messages.append(Message(id=f"message-{len(messages)}", speaker=speaker, text=words, time=moment))
