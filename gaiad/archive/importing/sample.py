@@ -161,13 +161,17 @@ class Sample:
 def _decoded(element: Element, where: str) -> ExportRecord | Problem:
     if element.raw is None:
         limit = RECORD_MAX_BYTES // (1024 * 1024)
-        title = _TITLE.search(element.start)
-        name = f' ("{lenient_text(title[1])}")' if title else ""
-        return Problem(f"{where}{name}", f"has {element.size:,} bytes; one conversation may have {limit} MiB")
+        reason = f"has {element.size:,} bytes; one conversation may have {limit} MiB"
+        return Problem(_titled(where, element.start), reason)
     try:
         return ExportRecord(where, element.key, element.raw, json_value(element.raw))
     except Unreadable as error:
-        return Problem(where, str(error))
+        return Problem(_titled(where, element.raw[:1024]), str(error))
+
+
+def _titled(where: str, start: bytes) -> str:
+    title = _TITLE.search(start)
+    return f'{where} ("{lenient_text(title[1])}")' if title else where
 
 
 def _is_json_object(line: bytes) -> bool:
