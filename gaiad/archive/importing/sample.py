@@ -27,7 +27,7 @@ _EMPTY = (b"{}", b"[]")
 _NUMBERS_OR_WORDS = re.compile(rb"(?:-?\d[\d.eE+-]*|null|true|false)\s*[,\]]")
 _TITLE = re.compile(rb'"(?:title|name)"\s*:\s*"((?:[^"\\]|\\.){1,100})')
 LINE_MAX_BYTES = RECORD_MAX_BYTES
-LINES_MAX = 200_000
+LINES_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ async def test_times_that_are_not_and_letters_that_are_not(archive: LocalArchive
     assert page.text == "Café \ufffd"
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "cp1252"])
 async def test_other_encodings_are_read(run_import: Any, put: Put, encoding: str) -> None:
     export = json.dumps([chatgpt(title="Größe – naïve")], ensure_ascii=False)
     (outcome,) = await run_import(put("conversations.json", export.encode(encoding)))
