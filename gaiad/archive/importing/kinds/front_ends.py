@@ -174,9 +174,8 @@ LIBRECHAT = of_records("librechat", "LibreChat export", _matches_librechat, _con
 def _matches_chatbot_ui(record: ExportRecord) -> bool:
     value = as_dict(record.value)
     messages = dicts(value.get("messages"))
-    return (
-        record.key == "history" and "name" in value and bool(messages) and all("role" in each for each in messages[:8])
-    )
+    said = isinstance(value.get("messages"), list) and all("role" in each for each in messages[:8])
+    return record.key == "history" and "name" in value and said
 
 
 def _convert_chatbot_ui(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
@@ -186,9 +185,10 @@ def _convert_chatbot_ui(record: ExportRecord, _sample: Sample) -> Iterator[Conve
         id=as_text(value.get("id")) or as_text(value.get("name")),
         title=as_text(value.get("name")),
         messages=[
-            Message(id=f"message-{number}", speaker=as_text(each["role"]), text=as_text(each.get("content")))
+            Message(id=f"message-{number}", speaker=as_text(each["role"]), text=text)
             for number, each in enumerate(dicts(value["messages"]))
-            if each.get("role") in ("user", "assistant") and as_text(each.get("content")).strip()
+            if each.get("role") in ("user", "assistant")
+            and (text := as_text(each.get("content")).strip() or _parts(each.get("content")))
         ],
         raw=record.raw,
         model=as_text(as_dict(value.get("model")).get("id")),
@@ -214,9 +214,12 @@ def _matches_grok(record: ExportRecord) -> bool:
 
 
 def _convert_grok(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
-    about = record.value["conversation"]
-    given = [as_dict(each.get("response")) or each for each in dicts(record.value["responses"])]
-    messages = {as_text(each.get("_id")) or f"message-{number}": each for number, each in enumerate(given)}
+    about = _snake(record.value["conversation"])
+    given = [_snake(as_dict(each.get("response")) or each) for each in dicts(record.value["responses"])]
+    messages = {
+        as_text(each.get("_id")) or as_text(each.get("response_id")) or f"message-{number}": each
+        for number, each in enumerate(given)
+    }
     parents = {name: as_text(each.get("parent_response_id")) for name, each in messages.items()}
     times = {name: _time(each.get("create_time")).rstrip("Z") for name, each in messages.items()}
     path = sorted(messages, key=times.__getitem__) if all(times.values()) else list(messages)
@@ -238,6 +241,11 @@ def _convert_grok(record: ExportRecord, _sample: Sample) -> Iterator[Conversatio
         alternatives=[message for name in others if (message := _message_grok(name, messages[name])) is not None],
         left_out={"thoughts": thoughts} if thoughts else {},
     )
+
+
+def _snake(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields with names such as `create_time`: what the page itself loads has `createTime`."""
+    return {re.sub("(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", name): each for name, each in given.items()}
 
 
 def _message_grok(name: str, given: dict[str, Any]) -> Message | None:
