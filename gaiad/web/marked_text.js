@@ -57,7 +57,7 @@ function piecesBetween(node) {
       if (!inside) return null;
       return [...pieces, text].filter((piece) => piece.data.trim());
     }
-    if (inside) pieces.push(text);
+    if (inside && !text.parentElement.closest("button")) pieces.push(text); // not the words of a copy button
   }
   return null;
 }

@@ -174,7 +174,7 @@ function turnOf(page, found, before, ours) {
 function spoken({ text, speaker }, cited, found) {
   const node = el("div", { class: "answer said-text" });
   const skipped = speaker && text.startsWith(`${speaker}: `) ? speaker.length + 2 : 0;
-  const draw = (words) => showText(node, words, openPacket, [], cited);
+  const draw = (words) => showText(node, words, openPacket, undefined, cited);
   const span = found && { start: Math.max(found.start - skipped, 0), end: found.end - skipped };
   if (!found) draw(text.slice(skipped));
   else if (!drawMarked(node, text.slice(skipped), span, kindOf(found), draw)) return stored({ text }, found);

@@ -4,7 +4,7 @@ const QUOTED = /[“"„«]([^“”"„«»]{8,})[”"“»]/g;
 const OUTERMOST = /[“"„«]([\s\S]{8,})[”"“»]/;
 const SENTENCE = /[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)/g;
 const WORD = /[\p{L}\p{N}]{3,}/gu;
-const TOKEN = /[\p{L}\p{N}]+/gu;
+const TOKEN = /(?:\d{1,4}[.)](?=[\s*]))|([\p{L}\p{N}]+)/gu; // a word; numbers of lists are skipped, for drawing takes them out of the text
 const FEWEST_LETTERS = 8; // of a passage that is looked for word for word
 const LEAST_SHARED = 0.34;
 
@@ -88,7 +88,7 @@ function verbatim(pages, words) {
 }
 
 function tokens(text) {
-  return [...text.matchAll(TOKEN)].map((match) => ({ word: match[0].toLowerCase(), start: match.index, end: match.index + match[0].length }));
+  return [...text.matchAll(TOKEN)].filter((match) => match[1]).map((match) => ({ word: match[0].toLowerCase(), start: match.index, end: match.index + match[0].length }));
 }
 
 function placeOf(wanted, words) {

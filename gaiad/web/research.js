@@ -216,7 +216,7 @@ function noted(note) {
 /** The text, whose citations open their packets at the quoted words. */
 function answerOf({ answer, citations, source_packets: ids }) {
   const node = el("div", { class: "answer" });
-  showText(node, answer, openPacket, citations, ids);
+  showText(node, answer, openPacket, () => citations, ids);
   return node;
 }
 

@@ -18,10 +18,10 @@ const LISTS = ["bullets", "numbers"];
 /**
  * Show `text` in `node`. Blocks that are as they were are left alone, so that a selection survives the stream.
  *
- * `onCite(packetId, passage)` opens a packet; `cited` are the answer's citations, for the cards of its marks. Only packets
- * in `ids` are citations, where it is given: what else looks like one is text.
+ * `onCite(packetId, passage)` opens a packet; `cited()` gives the answer's citations, or a promise of them, when one is looked
+ * at. Only packets in `ids` are citations, where it is given: what else looks like one is text.
  */
-export function showText(node, text, onCite, cited = [], ids = null) {
+export function showText(node, text, onCite, cited = () => [], ids = null) {
   const blocks = split(text).map((block) => ({ ...block, source: `${ids ? JSON.stringify(ids) : ""}${block.source}` }));
   const before = node.shownBlocks ?? [];
   node.marks ??= new Map(); // packet id -> its number in this answer
@@ -151,12 +151,9 @@ function inline(text, context) {
 /** A numbered mark; the number is the packet's in this answer. */
 function citation(packetId, before, { onCite, cited, marks }) {
   if (!marks.has(packetId)) marks.set(packetId, marks.size + 1);
-  const own = cited.filter((one) => one.packet_id === packetId);
-  const exact = citationOf(before, own);
-  const mark = el(
-    "button",
-    { type: "button", class: "cite", "aria-label": `Source ${marks.get(packetId)}: packet ${packetId}, open it at this passage`, data: { packet: packetId }, onclick: () => onCite(packetId, exact ?? { said: before, instead: own[0] }) },
-    String(marks.get(packetId)),
-  );
+  const own = async () => (await cited()).filter((one) => one.packet_id === packetId);
+  const exact = async () => citationOf(before, await own());
+  const open = async () => onCite(packetId, (await exact()) ?? { said: before, instead: (await own())[0] });
+  const mark = el("button", { type: "button", class: "cite", "aria-label": `Source ${marks.get(packetId)}: packet ${packetId}, open it at this passage`, data: { packet: packetId }, onclick: open }, String(marks.get(packetId))); // prettier-ignore
   return withCard(mark, packetId, exact);
 }

@@ -111,7 +111,8 @@ const LOST = { CUT_OFF: "gaiad ended before this answer was complete.", CANCELLE
 export function withLost(turns, records) {
   const known = new Set(turns.map((turn) => turn.turnId));
   const reduced = new Set(records.filter((record) => record.reduced_quorum).map((record) => record.turn_id));
-  for (const turn of turns) turn.reducedQuorum = reduced.has(turn.turnId);
+  const runs = new Map(records.map((record) => [record.turn_id, record.history?.research_id]));
+  for (const turn of turns) Object.assign(turn, { reducedQuorum: reduced.has(turn.turnId), researchId: runs.get(turn.turnId) });
   const all = [...turns];
   for (const record of records) {
     const lost = (LOST[record.status] || record.status === "FAILED") && record.message && !known.has(record.turn_id);

@@ -1,6 +1,6 @@
 // Draws one turn: what was said, how the council went about it, the answer while it is written, and what it stands on.
 
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { announce } from "./announce.js";
 import { decidedOf, waitsFor } from "./approvals_waiting.js";
 import { button, el, fill, icon } from "./dom.js";
@@ -44,7 +44,7 @@ export class TurnView {
     this.node.classList.toggle("running", turn.running);
     this.drawWork();
     this.drawStruck();
-    showText(this.answer, turn.answer, openPacket, turn.citations, turn.running ? null : turn.sources);
+    showText(this.answer, turn.answer, openPacket, () => citationsOf(turn), turn.running ? null : turn.sources);
     this.answer.classList.toggle("unanswered", !turn.answered);
     this.answer.classList.toggle("broken", turn.broken);
     fill(this.under, turn.running ? null : this.underneath());
@@ -119,13 +119,17 @@ export class TurnView {
   }
 
   sources() {
-    const said = this.turn.answer;
     return el(
       "div",
       { class: "sources" },
       el("span", { class: "label" }, "Sources"),
-      this.turn.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => openPacket(id, passageOf(said, id)), this.turn.done?.redacted?.includes(id), this.answer.marks?.get(id)), verdictButtons(this.turn, id))),
+      this.turn.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => this.openSource(id), this.turn.done?.redacted?.includes(id), this.answer.marks?.get(id)), verdictButtons(this.turn, id))),
     );
+  }
+
+  async openSource(id) {
+    const exact = (await citationsOf(this.turn)).find((one) => one.packet_id === id);
+    openPacket(id, exact ?? passageOf(this.turn.answer, id));
   }
 
   /** An earlier packet that bears on what was said: no part of the answer. */
@@ -133,7 +137,7 @@ export class TurnView {
     const { also } = this.turn;
     const words = el("div", { class: "also-words" });
     words.marks = this.answer.marks; // numbered on from the answer
-    showText(words, also.words, openPacket, [], [also.packet_id]);
+    showText(words, also.words, openPacket, undefined, [also.packet_id]);
     return el("div", { class: "also", role: "note", "aria-label": "Earlier packet" }, words, verdictButtons(this.turn, also.packet_id));
   }
 
@@ -151,6 +155,14 @@ export class TurnView {
     await navigator.clipboard.writeText(this.turn.answer);
     announce("The answer is copied.");
   }
+}
+
+/** The verified quotes of an answer; those of a turn from memory are in the log of its research, as long as that is kept. */
+function citationsOf(turn) {
+  if (!turn.researchId || turn.citations.length) return turn.citations;
+  const path = `/research/${encodeURIComponent(turn.researchId)}?tenant=${encodeURIComponent(tenant())}`;
+  turn.lookedUp ??= get(path).then(({ result }) => result?.citations ?? [], () => []); // prettier-ignore
+  return turn.lookedUp;
 }
 
 /** Who wrote it, in which manner, and whether the council was complete. */

@@ -34,8 +34,9 @@ _IN_VIEW = """() => {
 
 
 def words(text: str) -> str:
-    """What is compared: the words, whatever Markdown stands between them."""
-    return " ".join(_WORD.findall(re.sub(r"\]\(\S*\)|```\w*", " ", text).lower().replace("_", " ")))
+    """What is compared: the words, without Markdown, addresses of links and numbers of lists."""
+    plain = re.sub(r"\]\(\S*\)|```\w*|(?<![\w.])\d{1,4}[.)](?=[\s*])", " ", text)
+    return " ".join(_WORD.findall(plain.lower().replace("_", " ")))
 
 
 def questions(client: Client, most: int) -> list[str]:
