@@ -8,6 +8,7 @@ import { button, el, fill } from "./dom.js";
 import { ImportFiles } from "./import_files.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
+import { Quarantine } from "./quarantine.js";
 import { tenant } from "./state.js";
 import { counted, day, leftOut, modelName, speakerName, unmarked } from "./words.js";
 import { marked, whyThisHit } from "./why.js";
@@ -36,6 +37,7 @@ export class Archive {
     this.hits = el("div", { class: "hits" });
     this.browse = new Browse(() => (this.searched ? this.search() : this.browse.load()));
     this.files = new ImportFiles(() => this.leaveSearch());
+    this.quarantine = new Quarantine(() => this.leaveSearch());
     this.empty = el("div", { class: "welcome", hidden: true }, el("h2", {}, "Bring in your own history"), el("p", {}, "Drop the files here, or choose them with Import…"), el("ul", {}, HOW_TO.map(([name, words]) => el("li", {}, el("strong", {}, name), ` ${words}`)))); // prettier-ignore
     this.form = el("form", { class: "search-form", role: "search", onsubmit: (event) => this.submitted(event) },
       el("div", { class: "search-line" }, this.query, el("button", { type: "submit", class: "strong" }, "Search")),
@@ -45,6 +47,7 @@ export class Archive {
       { class: "page" },
       el("header", { class: "page-head" }, el("h1", {}, "Archive"), this.files.button),
       this.files.told,
+      this.quarantine.node,
       this.form,
       this.empty,
       this.browse.chips,
@@ -83,7 +86,7 @@ export class Archive {
       this.form.hidden = !packets;
       this.empty.hidden = packets > 0;
       fill(this.told, packets ? indexing : "");
-      if (packets) await this.browse.load();
+      await Promise.all([this.quarantine.load(), packets ? this.browse.load() : null]);
     } catch (error) {
       noticed(error);
     }

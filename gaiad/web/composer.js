@@ -4,7 +4,7 @@ import { el, fill, icon } from "./dom.js";
 import { draftKey, keep, recall } from "./state.js";
 import { get } from "./api.js";
 
-const DEPTHS = [["", "Depth: as set"], ["auto", "Depth: auto"], ["fast", "Depth: fast"], ["full", "Depth: full"]]; // prettier-ignore
+const DEPTHS = [["", "Depth: default"], ["auto", "Depth: automatic"], ["fast", "Depth: one model"], ["full", "Depth: council"]]; // prettier-ignore
 
 /** `onSend(text, {persona, depth})` gets what is to be said. */
 export class Composer {
@@ -16,7 +16,7 @@ export class Composer {
       oninput: () => this.typed(), onkeydown: (event) => this.key(event),
     }); // prettier-ignore
     this.send = el("button", { type: "submit", class: "send", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));
-    this.persona = el("select", { "aria-label": "Persona", onchange: () => keep("persona", this.persona.value) }, el("option", { value: "" }, "Persona: the session's"));
+    this.persona = el("select", { "aria-label": "Persona", onchange: () => keep("persona", this.persona.value) }, el("option", { value: "" }, "Persona: default"));
     this.depth = el("select", { "aria-label": "Depth", onchange: () => keep("depth", this.depth.value) }, DEPTHS.map(([value, words]) => el("option", { value }, words)));
     this.depth.value = recall("depth", "");
     const hint = el("span", { class: "hint" }, "Enter sends, Shift+Enter makes a line");
@@ -53,7 +53,7 @@ export class Composer {
       const { personas } = await get("/personas");
       const chosen = recall("persona", "");
       const rows = personas.map((one) => el("option", { value: one.name, title: one.tone }, `Persona: ${one.name.replaceAll("_", " ")}`));
-      fill(this.persona, el("option", { value: "" }, "Persona: the session's"), rows);
+      fill(this.persona, el("option", { value: "" }, "Persona: default"), rows);
       this.persona.value = personas.some((one) => one.name === chosen) ? chosen : "";
     } catch {
       // the daemon is away: the choice stays as it is, and the next opening of the page asks again

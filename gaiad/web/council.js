@@ -90,7 +90,7 @@ export class Council {
     const { status } = this;
     const able = status.roles.filter((role) => role.can_vote).length;
     const quoting = status.roles.every((role) => role.kind === QUOTING);
-    const verdict = status.quorum ? ["verified", "quorum"] : quoting ? ["", "quotes only"] : ["broken", "no quorum"];
+    const verdict = status.quorum ? ["verified", "can decide"] : quoting ? ["", "quotes only"] : ["broken", "too few can vote"];
     const more = quoting ? " · no role has a model that writes; set [roles] to have one" : status.quorum ? "" : " · answers continue and say so; actions and governance wait";
     fill(this.quorum, el("span", { class: `verdict ${verdict[0]}` }, verdict[1]), ` ${able} of ${status.roles.length} can vote · depth ${status.depth}${more}`);
     this.drawRoles();

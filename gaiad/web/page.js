@@ -69,12 +69,12 @@ function drawPlaces() {
 }
 
 function drawTools(tenants) {
-  const choose = el("select", { "aria-label": "Tenant", onchange: () => moveTo(choose.value) }, tenants.map((name) => el("option", { value: name }, name)));
+  const choose = el("select", { "aria-label": "Memory", onchange: () => moveTo(choose.value) }, tenants.map((name) => el("option", { value: name }, name)));
   choose.value = tenant();
   const look = button([icon("theme"), el("span", { id: "theme-words" }, themeWords())], turnTheme, { class: "ghost", title: "Dark or light (t)" });
   fill(
     document.getElementById("tools"),
-    tenants.length > 1 ? el("label", { class: "tenant" }, el("span", { class: "label" }, "Tenant"), choose) : null,
+    tenants.length > 1 ? el("label", { class: "tenant" }, el("span", { class: "label" }, "Memory"), choose) : null,
     el("div", { class: "tool-row" }, look, button([icon("help"), el("span", { class: "unseen" }, "Keys")], () => showHelp(KEYS), { class: "ghost", title: "Keys (?)" }), button([icon("leave"), el("span", { class: "unseen" }, "Log out")], logOut, { class: "ghost", title: "Log out" })),
   );
 }
@@ -107,7 +107,7 @@ async function logOut() {
 const KEYS = [
   ...PLACES.map(({ name, words }, number) => ({ key: String(number + 1), words, run: () => (location.hash = `#/${name}`) })),
   { key: "n", words: "New conversation", run: () => (location.hash = "#/chat") },
-  { key: "/", words: "To the field where one types", run: () => focusField() },
+  { key: "/", words: "Go to the input field", run: () => focusField() },
   { key: "Ctrl+k", words: "Find anything", always: true, run: () => palette.open() },
   { key: "t", words: "Dark, light, or as the system has it", run: turnTheme },
   { key: "Ctrl+.", words: "Stop the answer that is being written", always: true, run: () => views.chat.stopWriting() },

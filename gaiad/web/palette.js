@@ -37,6 +37,10 @@ export class Palette {
     const talks = this.conversations().filter((one) => words && (one.title ?? "").toLowerCase().includes(words)).slice(0, MOST).map((one) => ({ words: one.title, kind: "Conversation", run: () => (location.hash = `#/chat/${encodeURIComponent(one.session_id)}`) })); // prettier-ignore
     this.known = [...places, ...talks];
     this.found = [];
+    const typed = this.field.value.trim();
+    const asked = { words: `Ask “${typed}”`, kind: "Chat", run: () => (location.hash = `#/chat?say=${encodeURIComponent(typed)}`) };
+    const searched = { words: `Search the archive for “${typed}”`, kind: "Archive", run: () => (location.hash = `#/archive?q=${encodeURIComponent(typed)}`) };
+    this.last = typed ? [searched, asked] : [];
     this.chosen = 0;
     this.draw();
     clearTimeout(this.soon);
@@ -53,11 +57,13 @@ export class Palette {
   }
 
   get rows() {
-    return [...this.known, ...this.found];
+    return [...this.known, ...this.found, ...this.last];
   }
 
   draw() {
-    fill(this.list, this.rows.map((row, number) => el("li", { role: "option", "aria-selected": String(number === this.chosen), onclick: () => this.take(number) }, el("span", {}, row.words), el("span", { class: "quiet" }, row.kind))));
+    fill(this.list, this.rows.map((row, number) => el("li", { role: "option", id: `palette-${number}`, "aria-selected": String(number === this.chosen), onclick: () => this.take(number) }, el("span", {}, row.words), el("span", { class: "quiet" }, row.kind))));
+    if (this.rows.length) this.field.setAttribute("aria-activedescendant", `palette-${this.chosen}`);
+    else this.field.removeAttribute("aria-activedescendant");
   }
 
   key(event) {

@@ -38,7 +38,7 @@ export function inShort(turn) {
 export function stageMarks(turn) {
   return turn.steps
     .filter((step) => step.kind === "stage" && step.stage !== "observe")
-    .map((step) => el("span", { class: `stage-mark ${stateClass(step.state)}`, data: { role: step.role }, title: `${roleName(step.role)} ${DID[step.stage] ?? step.stage}` }, step.stage));
+    .map((step) => el("span", { class: `stage-mark ${stateClass(step.state)}`, data: { role: step.role }, title: `${roleName(step.role)} ${DID[step.stage] ?? step.stage}` }, step.stage === "act" ? "answer" : step.stage));
 }
 
 export function stepList(turn) {

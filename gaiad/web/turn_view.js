@@ -169,7 +169,7 @@ function citationsOf(turn) {
 function madeBy({ done, stored, reducedQuorum }) {
   const engine = done?.engine ?? stored?.model;
   const persona = done?.persona ?? stored?.persona;
-  const parts = [engine && `Written by ${engine}`, persona && `persona ${persona}`, (done?.reduced_quorum || reducedQuorum) && "fewer than two roles could vote"].filter(Boolean);
+  const parts = [engine && (engine === "extractive" ? "Quoted from the archive, without a model" : `Written by ${engine}`), persona && `persona ${persona}`, (done?.reduced_quorum || reducedQuorum) && "fewer than two roles could vote"].filter(Boolean);
   return parts.length ? el("p", { class: "note" }, `${parts.join("; ")}.`) : null;
 }
 

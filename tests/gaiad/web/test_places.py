@@ -293,3 +293,39 @@ async def test_the_archive_is_narrowed_by_keyboard_and_a_search_keeps_the_choice
         await page.locator(".chip").press("Enter")
         await expect(page.locator(".chip")).to_have_count(0)
         await expect(page.locator("#view .hits > .hit").nth(narrowed)).to_be_visible()  # more than before
+
+
+async def test_ctrl_k_finds_packets_and_hands_what_is_not_found_to_the_archive(opened):
+    async with opened() as window:
+        page = window.page
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("irrigation")
+        option = page.locator("#palette-list li", has_text="Greenhouse irrigation controller")
+        await expect(option).to_be_visible()
+        for _ in range(await page.locator("#palette-list li").count()):
+            if await option.get_attribute("aria-selected") == "true":
+                break
+            await page.keyboard.press("ArrowDown")
+        await expect(page.locator(".palette input")).to_have_attribute(
+            "aria-activedescendant", await option.get_attribute("id")
+        )
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#packet h2")).to_have_text("Greenhouse irrigation controller")
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("zxqvbn")
+        await page.locator("#palette-list li", has_text="Search the archive").click()
+        await expect(page.locator(".told")).to_contain_text("Nothing was found for “zxqvbn”.")
+
+
+async def test_a_file_that_could_not_be_read_is_named_tried_again_and_dropped(opened, served, tmp_path):
+    broken = tmp_path / "broken.xml"
+    broken.write_text("<transmissionPacket><oops></transmissionPacket>")
+    served.client.post("/ingest", {"paths": [str(broken)]})
+    async with opened("#/archive") as window:
+        page = window.page
+        await page.click("text=1 file could not be read")
+        await expect(page.locator(".quarantine li")).to_contain_text("not well-formed")
+        await page.get_by_role("button", name="Read broken.xml again").click()
+        await expect(page.locator("#said")).to_contain_text("broken.xml still cannot be read")
+        await page.get_by_role("button", name="Drop broken.xml").click()
+        await expect(page.locator(".quarantine li")).to_have_count(0)
