@@ -4,7 +4,7 @@ const QUOTED = /[“"„«]([^“”"„«»]{8,})[”"“»]/g;
 const OUTERMOST = /[“"„«]([\s\S]{8,})[”"“»]/;
 const SENTENCE = /[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)/g;
 const WORD = /[\p{L}\p{N}]{3,}/gu;
-const TOKEN = /```[\w+-]*|\d{1,4}[.)](?=[\s*])|([\p{L}\p{N}]+)/gu; // a word; drawing takes numbers of lists and languages of code out of the text
+const TOKEN = /```[\w+-]*|(?<![^\s"“„«#>*_-])\d{1,4}[.)](?=[\s*])|([\p{L}\p{N}]+)/gu; // a word; drawing takes numbers of lists and languages of code out of the text
 const FEWEST_LETTERS = 8; // of a passage that is looked for word for word
 const LEAST_SHARED = 0.34;
 

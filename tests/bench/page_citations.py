@@ -35,7 +35,7 @@ _IN_VIEW = """() => {
 
 def words(text: str) -> str:
     """What is compared: the words, without Markdown, addresses of links and numbers of lists."""
-    plain = re.sub(r"\]\(\S*\)|```\w*|(?<![\w.])\d{1,4}[.)](?=[\s*])", " ", text)
+    plain = re.sub(r"\]\(\S*\)|```\w*|(?m:^)[\s#>*-]*\d{1,4}[.)](?=[\s*])", " ", text)
     return " ".join(_WORD.findall(plain.lower().replace("_", " ")))
 
 
@@ -70,7 +70,7 @@ async def check(page: Page, citations: list[dict[str, Any]]) -> list[str]:
         packet = await mark.get_attribute("data-packet")
         await mark.click()
         await page.wait_for_selector("#packet .packet-pages")
-        shown = words(" ".join(await page.evaluate(_MARKED)))
+        shown = words("\n".join(await page.evaluate(_MARKED)))
         quotes = [words(one["quote"]) for one in citations if one["packet_id"] == packet]
         if shown not in quotes:
             wrong.append(f"mark {number} of {packet}: {shown[:300]!r} is none of {[quote[:300] for quote in quotes]}")
