@@ -7,7 +7,7 @@ one `Invocation`, the click context's object, so that their place makes no diffe
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,7 @@ class _NarrowHelp(click.HelpFormatter):
         columns = min(shutil.get_terminal_size().columns, max_width or 80)
         super().__init__(indent_increment, width or max(columns - 2, 30), max_width)
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         super().write_dl(rows, col_max if self.width >= 60 else self.width // 3, col_spacing)
 
 
