@@ -1,4 +1,4 @@
-// The archive: browsed by month and facet, or searched, with the hits of a conversation together.
+// The archive: browse by month and facet, or search, with hits grouped by conversation.
 
 import { get, post } from "./api.js";
 import { announce } from "./announce.js";
@@ -33,7 +33,7 @@ export class Archive {
     this.order = choice("Order", ORDERS);
     this.since = el("input", { type: "date", "aria-label": "Not before", onchange: () => this.submit() });
     this.until = el("input", { type: "date", "aria-label": "Before", onchange: () => this.submit() });
-    this.told = el("p", { class: "quiet told", role: "status" });
+    this.outcome = el("p", { class: "quiet outcome", role: "status" });
     this.hits = el("div", { class: "hits" });
     this.browse = new Browse(() => (this.searched ? this.search() : this.browse.load()));
     this.files = new ImportFiles(() => this.leaveSearch());
@@ -46,12 +46,12 @@ export class Archive {
       "div",
       { class: "page" },
       el("header", { class: "page-head" }, el("h1", {}, "Archive"), this.files.button),
-      this.files.told,
+      this.files.log,
       this.quarantine.node,
       this.form,
       this.empty,
       this.browse.chips,
-      this.told,
+      this.outcome,
       this.hits,
       this.browse.node,
     );
@@ -59,7 +59,7 @@ export class Archive {
     this.query.addEventListener("input", () => this.query.value || this.leaveSearch());
   }
 
-  /** `parameters` are those behind the ? of the address. */
+  /** `parameters` are the query parameters of the address. */
   open(parameters) {
     const query = parameters.get("q") ?? "";
     for (const [name, field] of Object.entries({ mode: this.mode, order: this.order, since: this.since, until: this.until })) {
@@ -76,7 +76,7 @@ export class Archive {
     this.under?.abort();
   }
 
-  /** The timeline, or how to bring something in. */
+  /** Shows the timeline, or how to import when there is nothing yet. */
   async browsing() {
     this.browse.node.hidden = false;
     try {
@@ -85,7 +85,7 @@ export class Archive {
       const indexing = queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "";
       this.form.hidden = !packets;
       this.empty.hidden = packets > 0;
-      fill(this.told, packets ? indexing : "");
+      fill(this.outcome, packets ? indexing : "");
       await Promise.all([this.quarantine.load(), packets ? this.browse.load() : null]);
     } catch (error) {
       noticed(error);
@@ -123,7 +123,7 @@ export class Archive {
     this.browse.node.hidden = true;
     this.under?.abort();
     this.under = new AbortController();
-    fill(this.told, "Searching…");
+    fill(this.outcome, "Searching…");
     try {
       const dates = Object.entries({ since: this.since.value, until: this.until.value }).filter(([, value]) => value);
       const filters = { ...this.browse.narrowed(), ...Object.fromEntries(dates) };
@@ -134,7 +134,7 @@ export class Archive {
       noticed(error);
       this.searched = null;
       fill(this.hits);
-      fill(this.told, el("span", { class: "problem" }, error.message));
+      fill(this.outcome, el("span", { class: "problem" }, error.message));
     }
   }
 
@@ -143,13 +143,13 @@ export class Archive {
     const groups = together(near ? found.hits.slice(0, NEAREST) : found.hits);
     const among = groups.length < found.hits.length ? ` in ${counted(groups.length, "conversation")}` : "";
     const words = !groups.length ? `Nothing was found for “${query}”.` : near ? "No good match. The nearest pages in meaning:" : `${counted(found.hits.length, "page")}${among}`;
-    fill(this.told, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
+    fill(this.outcome, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
     announce(words);
     fill(this.hits, groups.map(groupOf));
   }
 }
 
-/** Hits of one conversation or packet together, in the place of their best. Pure. */
+/** Groups hits by conversation or packet, each group ranked by its best hit. Pure. */
 export function together(hits) {
   const groups = new Map();
   for (const hit of hits) {
@@ -173,7 +173,7 @@ function groupOf([best, ...more]) {
   return first;
 }
 
-/** One hit, under the title of its conversation where it is `titled`, else under its day. */
+/** One hit: headed by the title of its conversation if `titled`, else by its speaker. */
 function hitOf(hit, titled = true) {
   const label = [speakerName(hit), modelName(hit.model)].filter(Boolean).join(" · ");
   const open = (event) => {

@@ -1,4 +1,4 @@
-// The card of a citation: what the source is, when, who said it, and the quote, shown while its mark has the pointer or focus.
+// The card of a citation: title, date, speaker and quote, shown while its mark is hovered or focused.
 
 import { el, fill } from "./dom.js";
 import { packetName } from "./packet_names.js";
@@ -7,7 +7,7 @@ import { day, unmarked } from "./words.js";
 const LONGEST = 300;
 let card = null;
 
-/** `mark` with a card; `exact()` promises the citation that was verified, undefined when the answer gives no span here. */
+/** Adds a card to `mark`; `exact()` resolves to the verified citation, or undefined without one. */
 export function withCard(mark, packetId, exact) {
   const open = () => show(mark, packetId, exact);
   mark.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && open());
@@ -20,7 +20,7 @@ async function show(mark, packetId, exact) {
   hide();
   const mine = (card = el("div", { class: "card", role: "tooltip" }));
   const citation = await exact();
-  const name = citation?.topic ? null : await packetName(packetId).catch(() => null); // then the id says enough
+  const name = citation?.topic ? null : await packetName(packetId).catch(() => null); // the id is shown instead
   if (mine !== card) return;
   fill(
     mine,

@@ -1,4 +1,4 @@
-// Where the person types: a draft that survives everything, the persona and the depth, and sending.
+// The message field: a persistent draft, persona, depth, and sending.
 
 import { el, fill, icon } from "./dom.js";
 import { draftKey, keep, recall } from "./state.js";
@@ -6,7 +6,7 @@ import { get } from "./api.js";
 
 const DEPTHS = [["", "Depth: default"], ["auto", "Depth: automatic"], ["fast", "Depth: one model"], ["full", "Depth: council"]]; // prettier-ignore
 
-/** `onSend(text, {persona, depth})` gets what is to be said. */
+/** Calls `onSend(text, {persona, depth})`. */
 export class Composer {
   constructor(onSend) {
     this.onSend = onSend;
@@ -29,21 +29,21 @@ export class Composer {
     this.personas();
   }
 
-  /** Show the draft of this session. */
+  /** Shows the draft of this session. */
   open(session) {
     this.session = session;
     this.text.value = recall(draftKey(session), "");
     this.fit();
   }
 
-  /** Put words there, before what stands there already. */
+  /** Inserts words before the current text. */
   put(words) {
     this.text.value = [words, this.text.value].filter(Boolean).join("\n");
     this.typed();
     this.focus();
   }
 
-  /** Where there is a keyboard anyway; on a phone one would cover half the page. */
+  /** Not on a phone, where the keyboard would cover half the page. */
   focus() {
     if (matchMedia("(pointer: fine)").matches) this.text.focus();
   }
@@ -56,7 +56,7 @@ export class Composer {
       fill(this.persona, el("option", { value: "" }, "Persona: default"), rows);
       this.persona.value = personas.some((one) => one.name === chosen) ? chosen : "";
     } catch {
-      // the daemon is away: the choice stays as it is, and the next opening of the page asks again
+      // the daemon is unreachable: the choice stays until the page is opened again
     }
   }
 

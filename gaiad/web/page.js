@@ -1,4 +1,4 @@
-// Begins here: the places of the page, which of them the address names, and what stands in the side.
+// Entry point: the views, routing by the address, and the sidebar.
 
 import { get, post, Refused } from "./api.js";
 import { announce } from "./announce.js";
@@ -35,7 +35,7 @@ const palette = new Palette(PLACES, () => sessions.list);
 let shown = null;
 let waiting = 0;
 
-/** The view that the address names. */
+/** Shows the view that the address names. */
 function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
@@ -87,7 +87,7 @@ function turnTheme() {
   announce(`Colours: ${themeWords()}`);
 }
 
-/** Another tenant is another memory: begin again there. */
+/** Switches to another tenant and reloads. */
 function moveTo(name) {
   chooseTenant(name);
   location.hash = "#/chat";
@@ -121,7 +121,7 @@ function focusField() {
   return Boolean(field);
 }
 
-/** Keys mean places again. What was typed stays, but in a field for searching, which the browser empties. */
+/** Shortcuts work again; typed text stays, except in a search field, which the browser clears. */
 function leaveField() {
   document.activeElement?.blur();
   return false;
@@ -154,7 +154,7 @@ async function begin() {
 
 let soon = 0;
 
-/** A turn of another window or of the command line changes the list as well. */
+/** Reloads the lists after turns elsewhere. */
 function later() {
   clearTimeout(soon);
   soon = setTimeout(() => Promise.all([sessions.load(), views.chat.refresh()]).catch(noticed), 1500);

@@ -1,4 +1,4 @@
-// Ctrl-K: places, conversations and what the archive holds, from one field.
+// Ctrl-K: find views, conversations and packets from one field.
 
 import { post } from "./api.js";
 import { noticed } from "./connection.js";
@@ -51,7 +51,7 @@ export class Palette {
   async search(words) {
     this.under = new AbortController();
     const { hits } = await post("/search", { query: words, limit: PAGES, tenant: tenant() }, this.under.signal);
-    const best = [...new Map(hits.toReversed().map((hit) => [hit.packet_id, hit])).values()].toReversed().slice(0, MOST); // one of a conversation
+    const best = [...new Map(hits.toReversed().map((hit) => [hit.packet_id, hit])).values()].toReversed().slice(0, MOST); // one per packet
     this.found = best.map((hit) => ({ words: hit.topic || hit.excerpt.slice(0, 80), kind: day(hit.timestamp), run: () => openPacket(hit.packet_id, { page_id: hit.page_id }) }));
     this.draw();
   }

@@ -48,7 +48,7 @@ async def test_a_search_says_why_each_hit_stands_there_and_opens_it_where_it_sta
         page = window.page
         await page.fill("#query", "foundry bearings")
         await page.press("#query", "Enter")
-        await expect(page.locator(".told")).to_contain_text("pages in")
+        await expect(page.locator(".outcome")).to_contain_text("pages in")
         await expect(page.locator(".hit").first.locator("h2")).to_have_text(TOPIC)
         first = page.locator(".hit").filter(has=page.locator(".stored mark")).first  # beside it: hits by what is near
         await expect(first.locator("h2")).to_have_text(TOPIC)
@@ -103,7 +103,7 @@ async def test_what_is_refused_says_why_a_question_is_proposed_and_a_source_cite
 
 async def test_a_search_in_vain_says_so(opened):
     async with opened("#/archive?q=xylophonezzz&mode=bm25") as window:
-        await expect(window.page.locator(".told")).to_contain_text("Nothing was found for “xylophonezzz”")
+        await expect(window.page.locator(".outcome")).to_contain_text("Nothing was found for “xylophonezzz”")
 
 
 async def test_a_research_run_unfolds_and_its_quotes_open_at_their_characters(opened):
@@ -287,7 +287,7 @@ async def test_the_archive_is_narrowed_by_keyboard_and_a_search_keeps_the_choice
         await expect(page.locator(".browse-list li")).to_have_count(number)
         await page.fill("#query", "the")
         await page.press("#query", "Enter")
-        await expect(page.locator(".told")).to_contain_text("page")
+        await expect(page.locator(".outcome")).to_contain_text("page")
         narrowed = await page.locator("#view .hits > .hit").count()
         assert narrowed <= number
         await page.locator(".chip").press("Enter")
@@ -314,7 +314,7 @@ async def test_ctrl_k_finds_packets_and_hands_what_is_not_found_to_the_archive(o
         await page.keyboard.press("Control+k")
         await page.keyboard.type("zxqvbn")
         await page.locator("#palette-list li", has_text="Search the archive").click()
-        await expect(page.locator(".told")).to_contain_text("Nothing was found for “zxqvbn”.")
+        await expect(page.locator(".outcome")).to_contain_text("Nothing was found for “zxqvbn”.")
 
 
 async def test_a_file_that_could_not_be_read_is_named_tried_again_and_dropped(opened, served, tmp_path):
