@@ -23,6 +23,7 @@ const HOW_TO = [
   ["Notes:", "Markdown files, and written transcripts of chats."],
 ];
 const LIMIT = 40;
+const INDEXING_MS = 3000;
 const NEAREST = 5; // shown when no page has the words
 
 export class Archive {
@@ -74,22 +75,31 @@ export class Archive {
 
   close() {
     this.under?.abort();
+    clearTimeout(this.again);
   }
 
   /** Shows the timeline, or how to import when there is nothing yet. */
   async browsing() {
     this.browse.node.hidden = false;
     try {
-      const { packets, folders, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+      const packets = await this.indexing();
       if (this.searched) return;
-      const indexing = queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "";
       this.form.hidden = !packets;
       this.empty.hidden = packets > 0;
-      fill(this.outcome, packets ? indexing : "");
       await Promise.all([this.quarantine.load(), packets ? this.browse.load() : null]);
     } catch (error) {
       noticed(error);
     }
+  }
+
+  /** Shows how much of the archive search by meaning covers, until it is all; returns the number of packets. */
+  async indexing() {
+    clearTimeout(this.again);
+    const { packets, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+    if (this.searched) return packets;
+    fill(this.outcome, packets && queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "");
+    if (queue) this.again = setTimeout(() => this.node.isConnected && !this.searched && this.indexing().catch(noticed), INDEXING_MS);
+    return packets;
   }
 
   leaveSearch() {

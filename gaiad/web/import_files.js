@@ -79,7 +79,8 @@ const NEW = { accepted: "new", revised: "changed", duplicate: "known already", r
 function ended(name, summary, refused) {
   const kinds = ["conversation", "note", "packet"];
   const got = kinds.map((kind) => summary[`${kind}s`] && counted(summary[`${kind}s`], kind)).filter(Boolean);
-  const span = summary.first ? `, ${day(summary.first)} to ${day(summary.last)}` : "";
+  const days = [...new Set([summary.first, summary.last].filter(Boolean).map(day))];
+  const span = days.length ? `, ${days.join(" to ")}` : "";
   const states = Object.entries(NEW).filter(([kind]) => summary.outcomes?.[kind]).map(([kind, word]) => `${summary.outcomes[kind].toLocaleString()} ${word}`); // prettier-ignore
   const left = Object.entries(summary.left_out ?? {}).map(([reason, number]) => `${number.toLocaleString()} ${reason}`);
   const problems = refused.map((each) => el("p", { class: "problem" }, `${name}: ${each.reason.split("; take it")[0]}`)); // the way around it needs a terminal
