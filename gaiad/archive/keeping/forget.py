@@ -35,6 +35,7 @@ _LOGS = {  # table: (key, column that may quote a packet)
     "seeds": ("seed_id", "text"),
     "research_runs": ("research_id", "body"),
     "job_log": ("job_id || ' ' || number", "body"),
+    "journal": ("run || ' ' || key", "coalesce(result, '')"),
 }
 _OF_TURNS = ("cognition_packets", "turn_records", "council_messages", "deliveries", "seeds")
 
@@ -298,7 +299,7 @@ def _set_aside(connection: sqlite3.Connection, row: int, forget_id: str, now_ms:
 
 def _wipe_aside(connection: sqlite3.Connection, ids: Collection[str]) -> None:
     """What earlier deletions keep of these packets, and of the turns that quote them."""
-    names = _Names(ids)
+    names = PacketNames(ids)
     groups = {
         group
         for chunk in chunks([*ids])
