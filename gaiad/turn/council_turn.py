@@ -326,8 +326,8 @@ class CouncilTurn:
         self._done = Done(outcome, stage.tokens)
         self._turn_state.stages.append(stage.record(outcome))
         self._write(RESPONSE, self._turn_state.shown, stage.task.role)
-        for seed in acting.seeds:
-            await self._emit("block", as_event(self._turn_state.block("THOUGHT_SEED", seed, stage.task.role)))
+        for marker, text in acting.beside:
+            await self._emit("block", as_event(self._turn_state.block(marker, text, stage.task.role)))
         await self._recorder.acted(stage, outcome, acting)
         for one in await self._considered(commands, stage) if commands else ():
             self._write("EXECUTE", one.told, stage.task.role)

@@ -93,8 +93,8 @@ class TurnRecorder:
         loose = [body.strip() for marker, body in acting.others if marker == "" and body.strip()]
         content += "".join(f"\nbefore it: {text}" for text in loose)
         await self._say(stage.task.role, stage.task.duty, content)
-        for seed in acting.seeds:
-            await self._say(stage.task.role, stage.task.duty, f"THOUGHT_SEED: {seed}")
+        for marker, text in acting.beside:
+            await self._say(stage.task.role, stage.task.duty, f"{marker}: {text}")
 
     async def interrupted(self, stage: StageCall, reason: str, observer: str) -> None:
         """The observer stopped the text."""
