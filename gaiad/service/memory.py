@@ -272,7 +272,11 @@ _forget_log = get_logger("gaiad.forget")
 class ForgetService:
     """Deletes from the archive, and files in the inbox that would bring the same back."""
 
-    def __init__(self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path) -> None:
+    def __init__(
+        self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path, forgotten: Callable[[], None]
+    ) -> None:
+        """`forgotten` is called after a deletion, so that nobody answers from memory what is gone."""
+        self._forgotten = forgotten
         self._archive = archive
         self._audit = audit
         self._ids = ids
@@ -287,6 +291,7 @@ class ForgetService:
         report = await self._archive.deletion.forget(request, forget_id, call)
         if request.dry_run:
             return report
+        self._forgotten()
         body = {"forget_id": forget_id, "packets": report.packets, "quoting_turns": report.quoting_turns}
         await self._audit.append("memory.forgotten", "person", {**body, "log_entries": report.log_entries}, call)
         removed = await asyncio.to_thread(self._remove_files, report.sources)
