@@ -298,7 +298,7 @@ def _set_aside(connection: sqlite3.Connection, row: int, forget_id: str, now_ms:
 
 def _wipe_aside(connection: sqlite3.Connection, ids: Collection[str]) -> None:
     """What earlier deletions keep of these packets, and of the turns that quote them."""
-    names = _Names(ids)
+    names = PacketNames(ids)
     groups = {
         group
         for chunk in chunks([*ids])
