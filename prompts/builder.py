@@ -23,6 +23,7 @@ from prompts.budget import (
     Built,
     Fixed,
     check_request,
+    fit_feedback,
     fit_field,
     fix_fields,
     fixed_texts,
@@ -67,7 +68,7 @@ async def build(
     pages[:1] = [[*notice_segments(), *page] for page in pages[:1]]
     counts = await counter.count(tokenizer, [*fields, *pages], call)
     page_counts = counts[len(fields) :]
-    fixed = await fix_fields(request, counts[:5], tokenizer, compressor, call)
+    fixed = await fix_fields(request, counts[:6], tokenizer, compressor, call)
     bare = _bare_packet(request, fixed)
     bare_tokens = await writer.bare_tokens(bare, fixed.prompt_tokens)
     if bare_tokens > request.mtu:
@@ -81,7 +82,7 @@ async def build(
         bare, bare_tokens, work = placed.written.packet, placed.written.tokens, placed.work
     held = max(0, request.work_tokens - work.tokens)
     overhead = await counter.message_overhead(tokenizer, call) if entries else 0
-    turns = group_turns(entries, [count + overhead for count in counts[5 : len(fields)]])
+    turns = group_turns(entries, [count + overhead for count in counts[6 : len(fields)]])
     chooser = PayloadChooser(request, Offered(turns, page_counts, overhead), tokenizer, compressor, call)
     limit = payload_limit(request.mtu, bare_tokens, fixed.prompt_tokens + work.tokens, held)
     payload, written = await _fill(chooser, limit, bare, bare_tokens, writer, held)
@@ -138,6 +139,8 @@ def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
     made = {
         "persona": fixed.persona,
         "task_instruction": fixed.task_instruction,
+        "feedback": fixed.feedback,
+        "feedback_from": request.feedback_from if fixed.feedback else "",
         "history": [],
         "context": [],
         "work": [],
@@ -217,6 +220,8 @@ async def retarget(
     confidence: float | None = None,
     risk_level: RiskLevel | None = None,
     retry_count: int | None = None,
+    feedback: str = "",
+    feedback_from: str = "",
     model: str = "",
     mtu: int = 0,
 ) -> Built:
@@ -242,6 +247,8 @@ async def retarget(
         confidence=confidence,
         risk_level=risk_level,
         retry_count=retry_count,
+        feedback=feedback,
+        feedback_from=feedback_from,
     )
     manifest = msgspec.structs.replace(
         built.manifest,
@@ -265,17 +272,19 @@ async def _same_beginning(
     counter: PromptCounter,
 ) -> Built | None:
     """With all that is before the work left as it is; None when no work fits behind it."""
-    tail = [[Segment(packet.role_text)], [Segment(packet.task_instruction)]]
-    role, task, *_ = await counter.count(tokenizer, [*tail, *map(work_segments, packet.work)], call)
+    tail = [[Segment(packet.role_text)], [Segment(packet.task_instruction)], [Segment(packet.feedback)]]
+    role, task, advised, *_ = await counter.count(tokenizer, [*tail, *map(work_segments, packet.work)], call)
     text, task_row = await fit_field(
         task_row_of(task), packet.task_instruction, packet.mtu, tokenizer, compressor, call
     )
-    packet = msgspec.structs.replace(packet, task_instruction=text)
+    advice, advice_rows = fit_feedback(packet.feedback, advised)
+    kept = {"feedback": advice, "feedback_from": packet.feedback_from if advice else ""}
+    packet = msgspec.structs.replace(packet, task_instruction=text, **kept)
     writer = PacketWriter(tokenizer, counter, call)
     placed = await place_work(packet, packet.work, writer, WorkFitter(tokenizer, compressor, call, counter))
     if placed is None:
         return None
-    rows = _next_table(manifest, whole("role", role, role), task_row, placed)
+    rows = _next_table(manifest, [whole("role", role, role), *advice_rows, task_row], placed)
     written = placed.written
     manifest = msgspec.structs.replace(
         manifest,
@@ -287,10 +296,12 @@ async def _same_beginning(
     return Built(packet=written.packet, messages=written.messages, rendered=written.rendered, manifest=manifest)
 
 
-def _next_table(manifest: PromptManifest, role: FieldReport, task: FieldReport, placed: Placed) -> list[FieldReport]:
+def _next_table(manifest: PromptManifest, end: Sequence[FieldReport], placed: Placed) -> list[FieldReport]:
     """The table of the stage before with the rows of the new end."""
-    rows: dict[Field, FieldReport] = {row.field: row for row in manifest.fields if row.field != "work"}
-    rows |= {row.field: row for row in (role, task)}
+    rows: dict[Field, FieldReport] = {
+        row.field: row for row in manifest.fields if row.field not in ("work", "feedback")
+    }
+    rows |= {row.field: row for row in end}
     total, prompt = placed.written.tokens, rows["user_prompt"].tokens
     texts = sum(row.tokens for name, row in rows.items() if name != "template")
     template = total - texts - placed.work.tokens

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from gaiad.service.governance import fitting
 from gaiad.service.identity_fit import Fitting
 from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.journal import RunJournal
 from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.prompt_factory import RoleSpeaker
@@ -86,7 +88,17 @@ async def open_conversations(
     ahead = PrefixWarmup()
     stack.push_async_callback(ahead.stop)
     history_turns = config.cognition.history_turns
-    taker = TurnTaker(assembler, ready.archive, turn_store, deliberation.services, ids, clock, history_turns, ahead)
+    taker = TurnTaker(
+        assembler,
+        ready.archive,
+        turn_store,
+        deliberation.services,
+        ids,
+        clock,
+        history_turns,
+        ahead,
+        partial(RunJournal, around.databases, clock),
+    )
     conversations = Conversations(
         taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory
     )

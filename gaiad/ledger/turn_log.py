@@ -17,11 +17,13 @@ from gaiad.base.ids import short
 from gaiad.base.logs import get_logger
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.journal import drop_journal
 from gaiad.wire.council import TurnRecord
 
 RUNNING = "RUNNING"
 """The status of a turn that has not ended."""
 CUT_OFF = "CUT_OFF"
+_TAKEN_AGAIN = ("RUNNING", CUT_OFF, "FAILED")
 """The status of a turn in which the daemon itself ended."""
 
 
@@ -42,6 +44,8 @@ class TurnLog:
         def insert(connection: sqlite3.Connection) -> None:
             if not connection.execute(_PUT, row).rowcount:
                 raise Conflict(f"turn {record.turn_id!r} has ended already; its record is not written again")
+            if record.status not in _TAKEN_AGAIN:
+                drop_journal(connection, record.turn_id)
 
         await self._databases.write(tenant, insert)
 

@@ -35,6 +35,7 @@ _LOGS = {  # table: (key, column that may quote a packet)
     "seeds": ("seed_id", "text"),
     "research_runs": ("research_id", "body"),
     "job_log": ("job_id || ' ' || number", "body"),
+    "journal": ("run || ' ' || key", "coalesce(result, '')"),
 }
 _OF_TURNS = ("cognition_packets", "turn_records", "council_messages", "deliveries", "seeds")
 
