@@ -200,6 +200,8 @@ class StateReader:
         return self._connection.execute(named, values).fetchall()
 
     def _definition(self, name: str, defined_by: int) -> dict[str, Any]:
+        if not defined_by:
+            return {}
         row = self._connection.execute("SELECT sha256 FROM context_records WHERE number = ?", (defined_by,)).fetchone()
         output = self._json(row[0], f"hypothesis_data.{name}") if row else {}
         return definition(output.get("results"), name) or {}

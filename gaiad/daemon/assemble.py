@@ -186,6 +186,7 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
     reflection = ContextReflection(context, convened.turn_log, clock)
     stack.push_async_callback(reflection.stop)
+    approving.before_command = context.checkpoint_before
     conversations.learn_from(reflection.turn_ended, context.advice_for)
     models = Models(root, pool, embedder, ground.metrics, probes)
     parts = _Parts(

@@ -124,6 +124,12 @@ class ContextService:
         self._metrics.count("context_checkpoints")
         return made
 
+    async def checkpoint_before(self, tenant: str, reason: str) -> None:
+        """A recovery point before a risky step, where anything is stored."""
+        call = RequestContext(tenant)
+        if await self.store.components(call):
+            await self.checkpoint(reason, call)
+
     async def checkpoint_all(self) -> None:
         """One for every tenant in which something was stored since its last."""
         for tenant in await asyncio.to_thread(self._tenants):
