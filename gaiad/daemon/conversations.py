@@ -18,7 +18,7 @@ from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Approvals, Archive, Embedder, Scheduler, Tokenizer
 from gaiad.daemon.deliberation import Deliberation, open_deliberation
-from gaiad.ledger.cognition_log import CognitionLog
+from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.provision import models_folder
 from gaiad.research.loop import Researcher

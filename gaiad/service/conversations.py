@@ -18,7 +18,7 @@ from gaiad.base.events import NamedEvent
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Archive, RequestContext
-from gaiad.ledger.cognition_log import CallRecord, CognitionLog
+from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.service.identity_fit import Fitting
 from gaiad.turn.cognition import Assembler

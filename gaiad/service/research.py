@@ -28,7 +28,7 @@ from gaiad.research.trail import Trail
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import RunJournal
-from gaiad.wire.research import ResearchRun, RunRow, SourceText
+from gaiad.wire.research import ResearchAgentPayload, ResearchRun, RunRow, SettleContradiction, SourceText
 from gaiad.wire.schemas import ErrorBody, ResearchRequest, ResearchResult
 
 ThinkerOf = Callable[[ResearchConfig], Thinker | None]
@@ -300,6 +300,14 @@ class ResearchService:
     async def review(self, research_id: str, call: RequestContext, *, done: bool = True) -> None:
         """Tick a run to review off, or put it back. Raises NotFound, Conflict while it is under way."""
         await self._runs.review(research_id, call, done=done)
+
+    async def settle(self, research_id: str, asked: SettleContradiction, call: RequestContext) -> None:
+        """Mark a contradiction of a kept run. Raises NotFound, BadInput, Conflict while it is under way."""
+        await self._runs.settle(research_id, asked, call)
+
+    async def take_in(self, payload: ResearchAgentPayload, call: RequestContext) -> str:
+        """Keep a run that another researcher made; its id. Raises BadInput."""
+        return await self._runs.take_in(payload, call)
 
     async def forget(self, research_id: str, call: RequestContext) -> None:
         """Take a run out for good. Raises NotFound, Conflict while it is under way."""

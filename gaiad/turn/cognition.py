@@ -29,10 +29,10 @@ from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.generation import Sampling
 from gaiad.wire.memory import SessionTurn
 from prompts.budget import Built
+from prompts.builder import retarget
 from prompts.compress import BudgetOverrun
 from prompts.packet import CognitionPacket, HistoryEntry, RiskLevel, WorkItem
 from prompts.registry import RegistryWatch
-from prompts.stage_packet import retarget
 from prompts.work import work_room
 
 NOT_TOLD = "I have no record of that."
