@@ -40,7 +40,7 @@ def research() -> None:
 def start(question: tuple[str, ...], **given: Any) -> None:
     """Start a run in the background and print its ID.
 
-    It survives a stop or crash of the daemon: an interrupted run starts over at the next start.
+    It survives a stop or crash of the daemon: an interrupted run goes on where it was at the next start.
     """
     with invocation().client() as client:
         research_id = client.runs.start(request_from(question, given))

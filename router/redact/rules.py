@@ -7,7 +7,7 @@ one looked; otherwise the one that begins first.
 import re
 from collections.abc import Collection
 
-from constants.secret_patterns import secret_patterns
+from constants.load import secret_patterns
 from gaiad.base.channels import Stage
 from router.redact.detectors import find_card, find_email, find_home, find_iban, find_ip, find_mention, find_secrets
 from router.redact.persons import find_address, find_birth, find_passport, find_social, goes_on

@@ -154,6 +154,7 @@ RULES = {
     "GET /context/records/{record_id}": Rule("record", names="query"),
     "GET /context/versions": QUERY,
     "GET /context/feedback": QUERY,
+    "POST /context/feedback/strike": Rule(body={"number": 1}),
     "GET /context/trends": QUERY,
     "GET /context/lineage/{hypothesis_id}": Rule("record", names="query"),
     "GET /context/similar": QUERY,
