@@ -148,7 +148,7 @@ def event_text(name: str, data: dict[str, Any], width: int) -> str:
     """The lines of one event, "" when there is nothing to tell. Pure."""
     match name:
         case "resumed":
-            return "Interrupted by the end of the daemon; begun again from its beginning"
+            return "Interrupted by the end of the daemon; it goes on where it was"
         case "interrupted":
             return "The daemon is stopping; the run continues at its next start"
         case "searching":

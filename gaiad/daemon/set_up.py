@@ -9,10 +9,10 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
+from gaiad.archive.archive import LocalArchive
 from gaiad.base.config import EXTRACTIVE, Config, assign
 from gaiad.base.errors import Unavailable
 from gaiad.base.events import EventHub
@@ -102,13 +102,7 @@ _IDLE_LOOK_S = 5.0  # a look at the queue without being woken
 _TROUBLE_PAUSE_S = 10.0
 
 
-class VectorQueue(Protocol):
-    """The archive's side."""
-
-    async def drain_vectors(self, call: RequestContext) -> int: ...
-
-
-async def drain_vectors(archive: VectorQueue, hub: EventHub, note: Callable[[str, str], None]) -> None:
+async def drain_vectors(archive: LocalArchive, hub: EventHub, note: Callable[[str, str], None]) -> None:
     """Embed what waits, a slice at a time, for ever; any event wakes an idle queue.
 
     A person's query goes first, by its priority in the embedder. Trouble is noted under `vectors` and tried again.

@@ -19,7 +19,7 @@ import { packetButton } from "./turn_steps.js";
 import { sourceOf } from "./turn_view.js";
 import { counted, day, duration } from "./words.js";
 
-const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }), resumed: () => ({ text: "The daemon was restarted; begun again" }) };
+const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }), resumed: () => ({ text: "The daemon was restarted; the run goes on where it was" }) };
 
 const runKey = () => `research.begun.${tenant()}`;
 const breakOff = (researchId) => post(`/research/${encodeURIComponent(researchId)}/cancel`, { tenant: tenant() }).catch(noticed);

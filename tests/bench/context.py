@@ -29,7 +29,8 @@ from gaiad.context.export import TreeRecord
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import AgentOutput, RecordQuery, ReviewQuery, SimilarQuery, StateQuery, TrendQuery
+from gaiad.wire.context import AgentOutput, RecordQuery, StateQuery
+from gaiad.wire.context_reviews import ReviewQuery, SimilarQuery, TrendQuery
 from tests.makers.context import make_service, output, review, state
 
 SIZES, AGENTS, REPEATS = (1_000, 10_000, 100_000), ("generation", "reflection", "ranking", "evolution"), 60

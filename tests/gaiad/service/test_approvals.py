@@ -128,6 +128,8 @@ async def test_a_command_that_failed_is_not_verified_because_a_model_says_so(ope
         made = await approve(house, found)
         turn = await house.turn_log.find("local", made.continuation)
         assert [(row.stage, row.verdict) for row in turn.stages] == [("verify", "fail")]
+        (interrupt,) = [block["text"] for block in turn.blocks if block["marker"] == "INTERRUPT"]
+        assert interrupt.startswith("`rm old.log` was stopped: it ran" if stopped else "`rm old.log` ended with status")
         assert (made.state, turn.status) == ("reverted", "REVERTED")
         assert "verification failed: it did not end with status 0, though" in made.note
         assert "the file is gone" in made.note, "what the model said"
