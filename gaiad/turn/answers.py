@@ -246,7 +246,10 @@ def _outcome(end: End, turn_state: TurnState, executed: Executed, undone: str) -
     ran = f"{command_line(executed.approval)} {how_it_ended(executed.approval)}"
     match end.ending:
         case "answered":
-            return f"{ran}, and it was verified: {_last(turn_state, 'VERIFY').removeprefix('success: ').rstrip('.')}."
+            said = _last(turn_state, "VERIFY").rstrip(".")
+            if not said.startswith("success: "):
+                return f"{ran}; {said}."
+            return f"{ran}, and it was verified: {said.removeprefix('success: ')}."
         case "reverted":
             return f"{ran}, and verification failed: {_verdict(turn_state) or end.why}. {undone}"
         case _:

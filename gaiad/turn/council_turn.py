@@ -48,6 +48,7 @@ from gaiad.turn.answers import (
 from gaiad.turn.beside import STATUSES
 from gaiad.turn.cognition import StagePackets
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
+from gaiad.turn.plan_check import of_request, step_characters
 from gaiad.turn.recorder import TurnRecorder
 from gaiad.turn.stage_call import CUT, ENDED, StageCall
 from gaiad.turn.stage_start import StageStart
@@ -218,18 +219,35 @@ class CouncilTurn:
         if executed is not None and not succeeded(executed.approval):
             reading = without_success(reading)
         stage.notes += reading.notes
-        value, confidence = reading.value, None
+        value, outcome, confidence = reading.value, reading.outcome, None
         if value is None:
             _refuse_unended(stage)
+        if isinstance(value, Plan | RefinedPlan):
+            value, note = of_request(value, stage.built.packet.user_prompt, step_characters(stage.asked.contract))
+            stage.notes += [note] if note else []
+            outcome = outcome if value else "ok"  # the turn goes on without a plan
         if isinstance(value, RefinedPlan):
             confidence = self._turn_state.confidence = value.confidence
-        self._done = Done(reading.outcome, stage.tokens, confidence)
-        self._turn_state.stages.append(stage.record(reading.outcome, confidence))
+        self._done = Done(outcome, stage.tokens, confidence)
+        self._turn_state.stages.append(stage.record(outcome, confidence))
+        wrote = ""
         if isinstance(value, Plan | RefinedPlan):
+            wrote = f"PLAN:\n{plan_text(value)}"
             await self._block("PLAN", plan_text(value), task.role)
         elif isinstance(value, Verification):
-            await self._block("VERIFY", verification_text(value), task.role)
-        await self._recorder.thought(stage, reading)
+            verdict = self._verdict(value, stage.model.name)
+            wrote = f"VERIFY: {verdict}"
+            await self._block("VERIFY", verdict, task.role)
+        await self._recorder.thought(stage, reading, wrote)
+
+    def _verdict(self, value: Verification, model: str) -> str:
+        """As people read it: a success counts only from a model that has shown that it tells right from wrong."""
+        if value.outcome == "fail" or "verify" in (self._services.room.duties(model) or ()):
+            return verification_text(value)
+        return (
+            f"unverified: {model} says success ({value.summary}), but has not shown that it can tell; "
+            f"gaiad models probe {model} measures it"
+        )
 
     async def _act(self, stage: StageCall) -> None:
         """The answer, as it is written; one that was shown before is retracted when it is written again."""

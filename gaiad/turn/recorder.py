@@ -14,7 +14,7 @@ from council.observer import ObserverCheck
 from council.quorum import Seat
 from council.roles import voters
 from council.stage_output import ParsedReply
-from council.stages import Command, Plan, RefinedPlan, Verification, plan_text, verification_text
+from council.stages import Command, RefinedPlan
 from council.state_machine import Escalation, StageTask, TurnStateMachine
 from gaiad.base.errors import Cancelled, GaiadError
 from gaiad.base.ids import short
@@ -74,15 +74,10 @@ class TurnRecorder:
         )
         self.begin()
 
-    async def thought(self, stage: StageCall, reading: ParsedReply) -> None:
-        """A stage that only the council reads has ended."""
+    async def thought(self, stage: StageCall, reading: ParsedReply, wrote: str) -> None:
+        """A stage that only the council reads has ended; `wrote` is its block, "" for none."""
         value = reading.value
-        if isinstance(value, Plan | RefinedPlan):
-            content = f"PLAN:\n{plan_text(value)}"
-        elif isinstance(value, Verification):
-            content = f"VERIFY: {verification_text(value)}"
-        else:
-            content = f"{stage.task.stage}: {reading.outcome} ({'; '.join(reading.notes)})"
+        content = wrote or f"{stage.task.stage}: {reading.outcome} ({'; '.join(stage.notes)})"
         confidence = value.confidence if isinstance(value, RefinedPlan) else None
         await self._say(stage.task.role, stage.task.duty, content, confidence=confidence)
         self._reflect(stage.task, reading.outcome, confidence)
