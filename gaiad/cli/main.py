@@ -43,6 +43,10 @@ _SECTIONS = {
         "context": "gaiad.cli.context:context",
         "quarantine": "gaiad.cli.quarantine:quarantine",
     },
+    "clients": {
+        "mcp": "gaiad.cli.mcp:mcp",
+        "capture": "gaiad.cli.capture:capture",
+    },
     "council": {
         "council": "gaiad.cli.council:council",
         "turns": "gaiad.cli.sessions:turns",

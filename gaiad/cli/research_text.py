@@ -273,7 +273,7 @@ def _source(one: "SourceRecord") -> str:
 def _ended(found: "ResearchRun") -> str:
     run = found.run
     if run.status == "in_progress":
-        return f"It is under way: gaiad research follow {run.research_id}"
+        return f"It is still running: gaiad research follow {run.research_id}"
     if found.result is None:
         return f"It was {run.status}: {found.error}"
     score = found.payload.metadata.completeness_score

@@ -21,21 +21,13 @@ from gaiad.base.home import sync_folder
 from gaiad.context.aggregates import trends
 from gaiad.context.bodies import MAX_BODY_BYTES, read_body
 from gaiad.context.records import components
-from gaiad.wire.context import (
-    AgentOutput,
-    ContextRecord,
-    MetaReviewStorage,
-    RecordKind,
-    StateUpdate,
-    TreeEntry,
-    TreeManifest,
-    TreeReport,
-    TrendQuery,
-)
+from gaiad.wire.context import AgentOutput, ContextRecord, MetaReviewStorage, RecordKind, StateUpdate
+from gaiad.wire.context_keeping import TreeEntry, TreeManifest, TreeReport
+from gaiad.wire.context_reviews import TrendQuery
 
 MANIFEST = "manifest.json"
 _FOLDER = re.compile(r"iteration_([0-9]{1,7})")
-_KINDS: Mapping[RecordKind, type[ContextRecord]] = {
+KINDS: Mapping[RecordKind, type[ContextRecord]] = {
     "state": StateUpdate,
     "output": AgentOutput,
     "review": MetaReviewStorage,
@@ -175,7 +167,7 @@ def _read(directory: Path, name: str, kind: RecordKind, iteration: int, sha256: 
         content = path.read_bytes()
         if sha256 and _sha256(content).hexdigest() != sha256:
             raise BadInput(f"{path}: does not match its hash in {MANIFEST}, so it is damaged; nothing was imported")
-        record = msgspec.json.decode(content, type=_KINDS[kind])
+        record = msgspec.json.decode(content, type=KINDS[kind])
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise BadInput(f"{path}: cannot be read as a {kind} ({error}); nothing was imported") from error
     if isinstance(record, MetaReviewStorage) and record.iteration_number != iteration:

@@ -18,19 +18,12 @@ from gaiad.context.bodies import DamagedBody, read_json
 from gaiad.context.hypotheses import definition
 from gaiad.context.reading import where_of
 from gaiad.context.records import SYSTEM, agent_component, agent_of, components, epoch_ms
-from gaiad.wire.context import (
-    SECTIONS,
-    FeedbackContent,
-    FeedbackData,
-    MetaReviewStorage,
-    RetrievedState,
-    ReviewQuery,
-    StateContent,
-    StateQuery,
-)
+from gaiad.wire.context import SECTIONS, MetaReviewStorage, RetrievedState, StateContent, StateQuery
+from gaiad.wire.context_reviews import FeedbackContent, FeedbackData, ReviewQuery
 
 _REVIEWS, _HYPOTHESES = 50, 500
-_IN_PART = ("system_state", "agent_states")
+IN_PART = ("system_state", "agent_states")
+"""What a partial state has, unless other sections are asked for."""
 _TOURNAMENT = "ranking"
 """The agent that runs the tournament in the seed's system."""
 
@@ -77,7 +70,7 @@ class StateReader:
                 raise BadInput("component: only with request_type=partial")
             return SECTIONS
         if not self._query.component:
-            return _IN_PART
+            return IN_PART
         wanted = [name.strip() for name in self._query.component.split(",")]
         if unknown := [name for name in wanted if name not in SECTIONS]:
             raise BadInput(f"component = {unknown[0]!r}: sections are {', '.join(SECTIONS)}")

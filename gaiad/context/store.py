@@ -31,32 +31,36 @@ from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import (
     Acknowledgement,
     AgentOutput,
-    CheckpointRow,
     ContextRecord,
-    Continuation,
-    ContinuationRequest,
-    ContinuationStorage,
-    ContinuedState,
-    FeedbackContent,
-    FeedbackData,
-    Lineage,
-    PassedOver,
     RecordKind,
     RecordQuery,
     RecordRow,
-    RecoveryState,
     RetrievedState,
-    ReviewQuery,
-    SimilarQuery,
-    SimilarState,
     StateContent,
     StateQuery,
     StateUpdate,
     StateVersion,
     StoredRecord,
+)
+from gaiad.wire.context_keeping import (
+    CheckpointRow,
+    Continuation,
+    ContinuationRequest,
+    ContinuationStorage,
+    ContinuedState,
+    PassedOver,
+    RecoveryState,
+    Usage,
+)
+from gaiad.wire.context_reviews import (
+    FeedbackContent,
+    FeedbackData,
+    Lineage,
+    ReviewQuery,
+    SimilarQuery,
+    SimilarState,
     TrendQuery,
     Trends,
-    Usage,
 )
 
 T = TypeVar("T")
@@ -101,10 +105,8 @@ class ContextStore:
         new, counted = records.describe(record), aggregates.counted(record)
         record_id, now_ms = self._ids.make(PREFIX[new.kind]), to_epoch_ms(self._clock.now())
         folder = self._databases.folder(call.tenant)
-        for body in new.bodies:
-            if body.place == "file":
-                await asyncio.to_thread(write_file, folder, body)
-
+        if new.body.place == "file":
+            await asyncio.to_thread(write_file, folder, new.body)
         quota, optional = self.quota_bytes, isinstance(record, StateUpdate) and record.update_type == "periodic"
         token = record.state_data.continuation_token if isinstance(record, AgentOutput) else None
 
@@ -112,7 +114,7 @@ class ContextStore:
             if token is not None:
                 continuations.check_token(connection, call.tenant, new.task_id, token)
             used = retention.usage(connection, quota)
-            retention.check_quota(used, sum(len(body.content) for body in new.bodies), optional=optional)
+            retention.check_quota(used, len(new.body.stored), optional=optional)
             number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
             if not acknowledged.duplicate:
                 aggregates.count(connection, new, counted, number, acknowledged.iteration)
@@ -139,15 +141,18 @@ class ContextStore:
         return await self._databases.write(call.tenant, work)
 
     async def store_continuation(self, wanted: ContinuationStorage, call: RequestContext) -> Continuation:
-        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable."""
+        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable, QuotaReached."""
         body, folder = body_of(wanted.partial_state), self._databases.folder(call.tenant)
         if body.place == "file":
             await asyncio.to_thread(write_file, folder, body)
         name, now_ms = self._ids.make(), to_epoch_ms(self._clock.now())
-        work = partial(
-            continuations.store_continuation, tenant=call.tenant, wanted=wanted, body=body, name=name, now_ms=now_ms
-        )
-        return await self._databases.write(call.tenant, work)
+        quota = self.quota_bytes
+
+        def insert(connection: sqlite3.Connection) -> Continuation:
+            retention.check_quota(retention.usage(connection, quota), len(body.stored), optional=False)
+            return continuations.store_continuation(connection, call.tenant, wanted, body, name, now_ms)
+
+        return await self._databases.write(call.tenant, insert)
 
     async def roll_back(self, component: str, version: int, call: RequestContext) -> StateVersion:
         """Make an earlier version the current one. Raises NotFound, Conflict."""

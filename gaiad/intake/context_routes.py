@@ -10,23 +10,23 @@ from gaiad.base.ports import RequestContext
 from gaiad.intake.exchange import Exchange, Handler, Reply, Route, asks
 from gaiad.wire.context import (
     AgentOutput,
-    CheckpointRequest,
-    CleanupRequest,
     ContextRecord,
-    ContinuationRequest,
-    ContinuationStorage,
     MetaReviewStorage,
     RecordKind,
     RecordQuery,
-    RestoreRequest,
-    ReviewQuery,
     RollbackRequest,
-    SimilarQuery,
     StateQuery,
     StateUpdate,
-    TreeRequest,
-    TrendQuery,
 )
+from gaiad.wire.context_keeping import (
+    CheckpointRequest,
+    CleanupRequest,
+    ContinuationRequest,
+    ContinuationStorage,
+    RestoreRequest,
+    TreeRequest,
+)
+from gaiad.wire.context_reviews import ReviewQuery, SimilarQuery, TrendQuery
 from gaiad.wire.schemas import DEFAULT_TENANT, Input
 
 T = TypeVar("T")

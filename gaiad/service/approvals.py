@@ -29,7 +29,7 @@ from gaiad.ledger.approvals import APPROVED, ASKED, DENIED, EXPIRED, ApprovalLog
 from gaiad.ledger.audit import AuditLog
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.turn.turn_state import Executed
+from gaiad.turn.turn import Executed
 from gaiad.wire.chat import ChatAnswer
 from gaiad.wire.governance import EVENT_KIND, Approval, ApprovalState, ApprovalWish
 from router.channels.shell import Shell

@@ -1,11 +1,10 @@
-"""What intake may ask of Context Memory; answers that are asked again are kept until something is stored."""
+"""What intake may ask of Context Memory."""
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -15,44 +14,32 @@ from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Priority, RequestContext
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
+from gaiad.service.context_answers import ContextAnswers, changed_by, component_changed
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.database import Damaged
 from gaiad.wire.context import (
     Acknowledgement,
-    CheckpointRow,
-    CleanupReport,
-    CleanupRequest,
     ContextRecord,
-    FeedbackData,
-    RestoredState,
     RetrievedState,
-    ReviewQuery,
     RollbackRequest,
     StateQuery,
     StateUpdate,
     StateVersion,
-    TreeReport,
-    TrendQuery,
-    Trends,
 )
+from gaiad.wire.context_keeping import CheckpointRow, CleanupReport, CleanupRequest, RestoredState, TreeReport
+from gaiad.wire.context_reviews import FeedbackData, ReviewQuery, TrendQuery, Trends
 from gaiad.wire.status import Job
 
-T = TypeVar("T")
-_KEPT_ANSWERS = 512
 CLEANUP = "context-cleanup"
 _ALERTS = (
     (100.0, "periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
     (95.0, "at 100 periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
     (80.0, "see `gaiad context quota`"),
 )
-_Key = tuple[str, str, bytes]
 
 
 class ContextService:
-    """The store, and its answers kept: `context_cache_hits` and `context_cache_misses` count in the metrics.
-
-    Feedback changes with reviews alone; a state and trends with everything.
-    """
+    """The store, its answers kept, and its jobs."""
 
     def __init__(
         self,
@@ -71,12 +58,12 @@ class ContextService:
         runner.register(CLEANUP, self._clean_up, at_once=1)
         self._tenants = tenants
         self._metrics = metrics
-        self._answers: OrderedDict[_Key, object] = OrderedDict()
+        self._answers = ContextAnswers(metrics)
 
     def use_config(self, config: Config) -> None:
         """From now on."""
         self._config = config
-        self.store.quota_bytes = config.context.quota_mib << 20
+        self.store.quota_bytes = self.upkeep.quota_bytes = config.context.quota_mib << 20
 
     def _configuration(self) -> dict[str, Any]:
         """What checkpoints and exports note of the settings."""
@@ -94,13 +81,13 @@ class ContextService:
             acknowledged = msgspec.structs.replace(acknowledged, checkpoint_id=made.checkpoint_id)
         if not acknowledged.duplicate:
             self._metrics.count(f"context_{acknowledged.kind}s")
-            self._forget(call.tenant, keep="" if acknowledged.kind == "review" else "feedback")
+            self._answers.changed(call.tenant, changed_by(record))
         return acknowledged
 
     async def roll_back(self, request: RollbackRequest, call: RequestContext) -> StateVersion:
         """Make an earlier version the current one, as a new version. Raises NotFound, Conflict."""
         made = await self.store.roll_back(request.component, request.version, call)
-        self._forget(call.tenant, keep="feedback")
+        self._answers.changed(call.tenant, component_changed(request.component))
         return made
 
     async def checkpoint(self, reason: str, call: RequestContext) -> CheckpointRow:
@@ -127,7 +114,7 @@ class ContextService:
         if not checkpoint_id:
             checkpoint_id = (await self.store.checkpoints(2, call))[1].checkpoint_id
         used, restored, passed_over = await self.store.restore(checkpoint_id, call)
-        self._forget(call.tenant, keep="feedback")
+        self._answers.changed(call.tenant)
         return RestoredState(
             checkpoint_id=used, before=before.checkpoint_id, restored=restored, passed_over=passed_over
         )
@@ -162,8 +149,17 @@ class ContextService:
         if await self.store.components(call):
             await self.checkpoint("before an import", call)
         report = await self.upkeep.read_tree(Path(directory), call)
-        self._forget(call.tenant, keep="")
+        self._answers.changed(call.tenant)
         return report
+
+    def forgotten(self) -> None:
+        """Records were deleted: nothing that is remembered of them counts."""
+        self._answers.clear()
+        self.store.look_again()
+
+    async def close(self) -> None:
+        """Stop what runs beside."""
+        await self._answers.close()
 
     def problems(self, tenants: Sequence[str] | None) -> list[str]:
         """Quotas that are nearly used up, in words."""
@@ -176,15 +172,15 @@ class ContextService:
 
     async def state(self, query: StateQuery, call: RequestContext) -> RetrievedState:
         """`ContextStore.state`; an answer that is not complete is not kept."""
-        return await self._kept("state", query, call, self.store.state, lambda answer: answer.complete)
+        return await self._answers.get("state", query, call, self.store.state, lambda answer: answer.complete)
 
     async def feedback(self, query: ReviewQuery, call: RequestContext) -> FeedbackData:
         """`ContextStore.feedback`."""
-        return await self._kept("feedback", query, call, self.store.feedback)
+        return await self._answers.get("feedback", query, call, self.store.feedback)
 
     async def trends(self, query: TrendQuery, call: RequestContext) -> Trends:
         """`ContextStore.trends`."""
-        return await self._kept("trends", query, call, self.store.trends)
+        return await self._answers.get("trends", query, call, self.store.trends)
 
     async def look_again(self) -> None:
         """At the start, and when the files were exchanged."""
@@ -193,28 +189,3 @@ class ContextService:
         for tenant in await asyncio.to_thread(self._tenants):
             with suppress(Damaged):
                 await self.store.used(RequestContext(tenant))
-
-    async def _kept(
-        self,
-        kind: str,
-        query: msgspec.Struct,
-        call: RequestContext,
-        ask: Callable[..., Awaitable[T]],
-        keeps: Callable[[T], bool] = lambda _: True,
-    ) -> T:
-        key = (call.tenant, kind, msgspec.json.encode(query))
-        if key in self._answers:
-            self._metrics.count("context_cache_hits")
-            self._answers.move_to_end(key)
-            return self._answers[key]  # type: ignore[return-value]
-        self._metrics.count("context_cache_misses")
-        answer = await ask(query, call)
-        if keeps(answer):
-            self._answers[key] = answer
-            while len(self._answers) > _KEPT_ANSWERS:
-                self._answers.popitem(last=False)
-        return answer
-
-    def _forget(self, tenant: str, keep: str) -> None:
-        for key in [key for key in self._answers if key[0] == tenant and key[1] != keep]:
-            del self._answers[key]

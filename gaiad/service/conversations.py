@@ -23,7 +23,7 @@ from gaiad.models.pool.pool import ModelPool
 from gaiad.service.identity_fit import Fitting
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.taker import TurnTaker
-from gaiad.turn.turn_state import Executed
+from gaiad.turn.turn import Executed
 from gaiad.turn.turn_store import decode_sent, replay
 from gaiad.wire.chat import (
     ChatAnswer,

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.importing.conversation_store import without_injected
 from gaiad.archive.storing.handed_over import (
     must_be_labelled,
     must_say_something,
@@ -97,11 +98,13 @@ class MemoryApi:
         """Keep a session's turns, durable and searchable by their words at once; the same again changes nothing.
 
         Of a session that has grown and is handed over whole, only what is new is kept; it has the session's labels
-        too. What `memory.exclude` keeps from this API is not in the memo. Raises Unavailable while off,
-        BadInput, PacketRejected, Conflict (also for labels that turns kept before do not have); then nothing is kept.
+        too. What gaiad's prompts and MCP fenced is left out; what `memory.exclude` keeps from this API is not in the
+        memo. Raises Unavailable while off, BadInput, PacketRejected, Conflict (also for labels that turns kept before
+        do not have); then nothing is kept.
         """
         self.require_enabled()
         began = self._clock.monotonic()
+        request = _said_by_others(request)
         must_say_something(request)
         session_id = session_id_of(request)
         known = await self._known(session_id, call.seeing_all())
@@ -269,7 +272,11 @@ _forget_log = get_logger("gaiad.forget")
 class ForgetService:
     """Deletes from the archive, and files in the inbox that would bring the same back."""
 
-    def __init__(self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path) -> None:
+    def __init__(
+        self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path, forgotten: Callable[[], None]
+    ) -> None:
+        """`forgotten` is called after a deletion, so that nobody answers from memory what is gone."""
+        self._forgotten = forgotten
         self._archive = archive
         self._audit = audit
         self._ids = ids
@@ -284,6 +291,7 @@ class ForgetService:
         report = await self._archive.deletion.forget(request, forget_id, call)
         if request.dry_run:
             return report
+        self._forgotten()
         body = {"forget_id": forget_id, "packets": report.packets, "quoting_turns": report.quoting_turns}
         await self._audit.append("memory.forgotten", "person", {**body, "log_entries": report.log_entries}, call)
         removed = await asyncio.to_thread(self._remove_files, report.sources)
@@ -326,3 +334,10 @@ async def search(archive: LocalArchive, request: SearchRequest, call: RequestCon
     response = await archive.search(request, call)
     hits = [hit for hit in response.hits if not written_by_gaiad(hit.packet_id, hit.speaker)]
     return msgspec.structs.replace(response, hits=hits[:limit])
+
+
+def _said_by_others(request: IngestSession) -> IngestSession:
+    """The session without what gaiad put into its turns, and without turns that held nothing else."""
+    cleaned = [msgspec.structs.replace(turn, content=without_injected(turn.content)) for turn in request.turns]
+    kept = [turn for turn, given in zip(cleaned, request.turns, strict=True) if turn.content.strip() or turn == given]
+    return msgspec.structs.replace(request, turns=kept)

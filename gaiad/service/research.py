@@ -54,7 +54,7 @@ TOLD_AGAIN = 64
 """Runs whose events are still in memory; of earlier ones only the end is known."""
 ATTEMPTS = 3
 """How often a run is begun at most: one that the daemon died under so often may be what kills it."""
-BROKEN_OFF = "it was broken off"
+BROKEN_OFF = "it was interrupted"
 _AGAIN = (
     "from its beginning: what its rounds had found is searched for again, and earlier events of the run no longer count"
 )
@@ -116,7 +116,7 @@ class ResearchService:
         """
         await self.researcher.must_be_askable(request, call)
         if len(self._jobs()) >= AT_ONCE:
-            raise Unavailable(f"{AT_ONCE} research runs are under way; wait for one to end, or stop one")
+            raise Unavailable(f"{AT_ONCE} research runs are already running; wait for one to end, or stop one")
         research_id = self._runs.new_id()
         starting = self._runner.submit(
             KIND, call.tenant, payload_of(request, call), job_id=research_id, priority=call.priority

@@ -27,7 +27,8 @@ from gaiad.turn.beside import PrefixWarmup, Surfacing, remembered
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.prompt_factory import Names
 from gaiad.turn.services import TurnServices
-from gaiad.turn.turn_state import CANCELLED, UNANSWERED, Executed, engine_name, times_of, tokens_of
+from gaiad.turn.turn import CANCELLED, Executed
+from gaiad.turn.turn_record import UNANSWERED, engine_name, times_of, tokens_of
 from gaiad.turn.turn_store import TurnStore
 from gaiad.turn.turns import Turns
 from gaiad.wire.chat import ChatAnswer, ChatBlock, ChatRequest, Rendering

@@ -9,7 +9,7 @@ import { ImportFiles } from "./import_files.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
 import { tenant } from "./state.js";
-import { counted, day, duration, leftOut, modelName, speakerName } from "./words.js";
+import { counted, day, leftOut, modelName, speakerName, unmarked } from "./words.js";
 import { marked, whyThisHit } from "./why.js";
 
 const MODES = [["hybrid", "Words and meaning"], ["bm25", "Words only"], ["dense", "Meaning only"]]; // prettier-ignore
@@ -34,7 +34,7 @@ export class Archive {
     this.until = el("input", { type: "date", "aria-label": "Before", onchange: () => this.submit() });
     this.told = el("p", { class: "quiet told", role: "status" });
     this.hits = el("div", { class: "hits" });
-    this.browse = new Browse();
+    this.browse = new Browse(() => (this.searched ? this.search() : this.browse.load()));
     this.files = new ImportFiles(() => this.leaveSearch());
     this.empty = el("div", { class: "welcome", hidden: true }, el("h2", {}, "Bring in your own history"), el("p", {}, "Drop the files here, or choose them with Import…"), el("ul", {}, HOW_TO.map(([name, words]) => el("li", {}, el("strong", {}, name), ` ${words}`)))); // prettier-ignore
     this.form = el("form", { class: "search-form", role: "search", onsubmit: (event) => this.submitted(event) },
@@ -47,6 +47,7 @@ export class Archive {
       this.files.told,
       this.form,
       this.empty,
+      this.browse.chips,
       this.told,
       this.hits,
       this.browse.node,
@@ -121,7 +122,8 @@ export class Archive {
     this.under = new AbortController();
     fill(this.told, "Searching…");
     try {
-      const filters = { since: this.since.value, until: this.until.value };
+      const dates = Object.entries({ since: this.since.value, until: this.until.value }).filter(([, value]) => value);
+      const filters = { ...this.browse.narrowed(), ...Object.fromEntries(dates) };
       const request = { query, mode: this.mode.value, order: this.order.value, limit: LIMIT, explain: true, filters, tenant: tenant() };
       this.show(query, await post("/search", request, this.under.signal));
     } catch (error) {
@@ -135,12 +137,12 @@ export class Archive {
 
   show(query, found) {
     const near = this.mode.value === "hybrid" && found.hits.length > 0 && found.hits.every((hit) => !hit.explanation?.matched_terms.length);
-    const hits = near ? found.hits.slice(0, NEAREST) : found.hits;
-    const most = near ? Infinity : Math.max(...hits.map((hit) => hit.score), 0);
-    const words = !hits.length ? `Nothing was found for “${query}”` : near ? "No good match. The nearest pages in meaning:" : `${counted(hits.length, "page")} in ${duration(found.took_ms)}`;
+    const groups = together(near ? found.hits.slice(0, NEAREST) : found.hits);
+    const among = groups.length < found.hits.length ? ` in ${counted(groups.length, "conversation")}` : "";
+    const words = !groups.length ? `Nothing was found for “${query}”.` : near ? "No good match. The nearest pages in meaning:" : `${counted(found.hits.length, "page")}${among}`;
     fill(this.told, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
     announce(words);
-    fill(this.hits, together(hits).map((group) => groupOf(group, most)));
+    fill(this.hits, groups.map(groupOf));
   }
 }
 
@@ -154,13 +156,13 @@ export function together(hits) {
   return [...groups.values()];
 }
 
-function groupOf([best, ...more], most) {
-  const first = hitOf(best, most);
+function groupOf([best, ...more]) {
+  const first = hitOf(best);
   if (!more.length) return first;
   const rest = el("div", { class: "hit-more", hidden: true });
   const label = `${counted(more.length, "more page")} of this conversation`;
   const toggle = button(label, () => {
-    if (!rest.childNodes.length) fill(rest, more.map((hit) => hitOf(hit, most)));
+    if (!rest.childNodes.length) fill(rest, more.map((hit) => hitOf(hit, false)));
     rest.hidden = !rest.hidden;
     toggle.setAttribute("aria-expanded", String(!rest.hidden));
   }, { class: "ghost small", "aria-expanded": "false" }); // prettier-ignore
@@ -168,23 +170,21 @@ function groupOf([best, ...more], most) {
   return first;
 }
 
-/** An excerpt without the signs of Markdown. */
-const unmarked = (text) => text.replace(/\*\*|`+|(^|\n)#{1,6} /g, "$1");
-
-function hitOf(hit, most) {
+/** One hit, under the title of its conversation where it is `titled`, else under its day. */
+function hitOf(hit, titled = true) {
   const label = [speakerName(hit), modelName(hit.model)].filter(Boolean).join(" · ");
   const open = (event) => {
     event.preventDefault();
     openPacket(hit.packet_id, { page_id: hit.page_id });
   };
-  const title = el("a", { href: `#/packet/${encodeURIComponent(hit.packet_id)}`, onclick: open }, hit.topic || hit.packet_id);
-  if (!hit.topic) packetName(hit.packet_id).then((name) => name?.topic && fill(title, name.topic), noticed);
+  const title = el("a", { href: `#/packet/${encodeURIComponent(hit.packet_id)}`, onclick: open }, titled ? unmarked(hit.topic || hit.packet_id) : label || day(hit.timestamp));
+  if (titled && !hit.topic) packetName(hit.packet_id).then((name) => name?.topic && fill(title, name.topic), noticed);
   return el(
     "article",
     { class: "hit" },
-    el("h2", {}, title),
-    el("p", { class: "hit-facts" }, el("span", {}, day(hit.timestamp)), label ? el("span", {}, label) : null),
+    el(titled ? "h2" : "h3", {}, title),
+    el("p", { class: "hit-facts" }, el("span", {}, day(hit.timestamp)), titled && label ? el("span", {}, label) : null),
     el("p", { class: "stored" }, marked(unmarked(hit.excerpt), hit.explanation?.matched_terms ?? [])),
-    hit.explanation ? whyThisHit(hit, most) : null,
+    hit.explanation ? whyThisHit(hit) : null,
   );
 }

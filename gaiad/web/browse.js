@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { noticed } from "./connection.js";
-import { button, el, fill } from "./dom.js";
+import { button, el, fill, icon } from "./dom.js";
 import { openPacket } from "./packet.js";
 import { tenant } from "./state.js";
 import { counted, day, firstLine, grouped, modelName, sourceKind } from "./words.js";
@@ -12,14 +12,19 @@ const NAMES = 8; // of a facet, before "more"
 const OWN = "session_turn"; // what was said here is under Chat
 const FACETS = [
   { key: "dialects", title: "Source", words: sourceKind },
-  { key: "models", title: "Model" },
+  { key: "people", title: "Person" },
+  { key: "topics", title: "Topic", whole: true },
   { key: "tags", title: "Tag" },
+  { key: "models", title: "Model", whole: true },
 ];
 
+/** `onChange()` when something was chosen or given up; `chips` has what is chosen, to be shown above hits as well. */
 export class Browse {
-  constructor() {
-    this.chosen = {}; // facet -> names; month -> "2025-11"
-    this.bars = el("div", { class: "months", role: "group", "aria-label": "Months" });
+  constructor(onChange) {
+    this.onChange = onChange;
+    this.chosen = {}; // facet -> values; month -> "2025-11"
+    this.bars = el("div", { class: "months", role: "group", "aria-label": "Months, left and right arrow keys move between them", onkeydown: (event) => this.step(event) });
+    this.chips = el("div", { class: "chips" });
     this.facets = el("div", { class: "facets" });
     this.narrow = el("details", { class: "narrow", open: matchMedia("(min-width: 761px)").matches }, el("summary", {}, "Narrow down"), this.facets);
     this.list = el("ul", { class: "browse-list" });
@@ -50,9 +55,13 @@ export class Browse {
   }
 
   filters({ month = true } = {}) {
-    const found = { dialects: this.sources };
-    for (const { key } of FACETS) if (this.chosen[key]) found[key] = this.chosen[key];
-    if (month && this.chosen.month) Object.assign(found, monthSpan(this.chosen.month));
+    return { dialects: this.sources, ...this.narrowed({ month }) };
+  }
+
+  /** What was chosen, as filters; a search without a choice looks at everything. */
+  narrowed({ month = true } = {}) {
+    const found = month && this.chosen.month ? monthSpan(this.chosen.month) : {};
+    for (const { key, whole } of FACETS) if (this.chosen[key]) found[key] = this.chosen[key].map((value) => (whole ? `=${value}` : value));
     return found;
   }
 
@@ -66,21 +75,42 @@ export class Browse {
 
   choose(key, value) {
     this.chosen[key] = String(this.chosen[key]) === String(value) ? undefined : value;
-    this.load();
+    this.drawChips();
+    this.onChange();
+  }
+
+  drawChips() {
+    const chip = (key, title, words) => button([`${title}: ${words} `, icon("close")], () => this.choose(key, this.chosen[key]), { class: "chip", "aria-label": `${title}: ${words}, remove` });
+    const { month } = this.chosen;
+    const facets = FACETS.filter(({ key }) => this.chosen[key]).map(({ key, title, words = String }) => chip(key, title, words(this.chosen[key][0])));
+    fill(this.chips, month ? chip("month", "Month", monthName(month)) : null, facets);
+  }
+
+  /** Arrow keys between the months: one stop of the Tab key for all of them. */
+  step(event) {
+    const bars = [...this.bars.children].filter((bar) => !bar.disabled);
+    const to = bars[bars.indexOf(document.activeElement) + ({ ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? NaN)];
+    if (!to) return;
+    event.preventDefault();
+    bars.forEach((bar) => (bar.tabIndex = bar === to ? 0 : -1));
+    to.focus();
   }
 
   drawBars(counts) {
     const months = everyMonth(Object.keys(counts));
     const most = Math.max(...Object.values(counts), 1);
+    const reached = this.chosen.month ?? months.at(-1); // by the Tab key
     fill(
       this.bars,
       months.map((month) => {
         const number = counts[month] ?? 0;
         const bar = el("span", { class: "month-bar" });
         bar.style.height = number ? `${Math.max(6, (100 * number) / most)}%` : "0";
-        const name = new Date(`${month}-15T00:00:00Z`).toLocaleDateString("en", { month: "long", year: "numeric" });
-        const words = `${name}: ${counted(number, "packet")}`;
-        return el("button", { type: "button", class: "month", disabled: !number, title: words, "aria-label": words, "aria-pressed": String(this.chosen.month === month), onclick: () => this.choose("month", month) }, bar, month.endsWith("-01") || months.length <= 14 ? el("span", { class: "month-name" }, months.length <= 14 ? name.slice(0, 3) : month.slice(0, 4)) : null);
+        const words = `${monthName(month)}: ${counted(number, "conversation or record", "conversations and records")}`;
+        const few = months.length <= 14;
+        const name = few ? monthName(month).slice(0, 3) : month.endsWith("-01") ? month.slice(0, 4) : null;
+        const count = number ? el("span", { class: `month-count${few || number === most ? " shown" : ""}`, "aria-hidden": "true" }, grouped(number)) : null;
+        return el("button", { type: "button", class: "month", disabled: !number, tabindex: month === reached ? "0" : "-1", title: words, "aria-label": words, "aria-pressed": String(this.chosen.month === month), onclick: () => this.choose("month", month) }, count, bar, name ? el("span", { class: "month-name" }, name) : null);
       }),
     );
     this.bars.scrollLeft = this.bars.scrollWidth; // the newest
@@ -91,7 +121,7 @@ export class Browse {
       this.facets,
       FACETS.map(({ key, title, words = String }) => {
         const rows = named(counts[key], words).filter(([name]) => name !== words(OWN));
-        if (rows.length < 2 && !this.chosen[key]) return null;
+        if (!this.chosen[key] && (!rows.length || (rows.length === 1 && rows[0][1].number === counts.packets))) return null; // it would narrow nothing
         const one = ([name, { number, values }]) => el("li", {}, button([el("span", { class: "facet-name" }, name), el("span", { class: "facet-count" }, grouped(number))], () => this.choose(key, values), { class: "facet", "aria-pressed": String(this.chosen[key]?.join() === values.join()) }));
         const list = el("ul", {}, rows.slice(0, NAMES).map(one));
         const rest = rows.slice(NAMES);
@@ -125,6 +155,8 @@ function row(packet) {
     el("p", { class: "hit-facts" }, facts.map((fact) => el("span", {}, fact))),
   );
 }
+
+const monthName = (month) => new Date(`${month}-15T00:00:00Z`).toLocaleDateString("en", { month: "long", year: "numeric" });
 
 /** The first and last moment of "2025-11", as filters have them. */
 export function monthSpan(month) {

@@ -2,7 +2,7 @@
 
 import { el, fill } from "./dom.js";
 import { packetName } from "./packet_names.js";
-import { day } from "./words.js";
+import { day, unmarked } from "./words.js";
 
 const LONGEST = 300;
 let card = null;
@@ -24,7 +24,7 @@ async function show(mark, packetId, citation) {
       mine,
       el("p", { class: "card-title" }, citation?.topic || name?.topic || packetId),
       el("p", { class: "card-facts" }, [citation?.timestamp ? day(citation.timestamp) : name?.day, citation?.speaker === "user" ? "you" : citation?.speaker].filter(Boolean).join(" · ")),
-      citation?.quote ? el("p", { class: "stored" }, citation.quote.length > LONGEST ? `${citation.quote.slice(0, LONGEST)}…` : citation.quote) : null,
+      citation?.quote ? el("p", { class: "stored" }, shortened(unmarked(citation.quote))) : null,
       citation?.quote ? el("p", { class: "card-facts verified-words" }, "✓ verified against the stored text") : null,
     );
   draw(null);
@@ -37,6 +37,8 @@ async function show(mark, packetId, citation) {
     // the id says enough
   }
 }
+
+const shortened = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 
 function place(node, mark) {
   const { left, bottom, top } = mark.getBoundingClientRect();

@@ -27,6 +27,26 @@ export function findPassage(pages, passage) {
   return (passage.said ? ofSaid(pages, passage.said) : null) ?? findPassage(pages, passage.instead);
 }
 
+/** Pages that overlap as one, with what they share once; `places` has where the text of each page begins. */
+export function joined(pages) {
+  const found = [];
+  for (const page of pages) {
+    const last = found.at(-1);
+    const shared = last?.section === page.section && last.speaker === page.speaker ? sharedEnd(last.text, page.text, last.end - page.start) : 0;
+    if (shared) {
+      last.places.set(page.page_id, last.text.length - shared);
+      Object.assign(last, { text: last.text + page.text.slice(shared), end: page.end });
+    } else found.push({ ...page, places: new Map([[page.page_id, 0]]) });
+  }
+  return found;
+}
+
+/** How many letters, `most` of them at most, the end of one text and the beginning of the next have in common. */
+function sharedEnd(before, after, most) {
+  for (let size = Math.min(after.length, most); size > 0; size -= 1) if (before.endsWith(after.slice(0, size))) return size;
+  return 0;
+}
+
 function ofSaid(pages, said) {
   const claim = claimOf(said);
   const last = (claim.match(SENTENCE) ?? [claim]).at(-1).trim();

@@ -5,7 +5,7 @@ import { withCard } from "./citation_card.js";
 import { button, el } from "./dom.js";
 import { citationOf } from "./passages.js";
 
-const INLINE = /\[Packet:\s*([^\]\n]{1,200})\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|\[([^\]\n]{1,200})\]\((https?:\/\/[^\s)]{1,2000})\)|(https?:\/\/[^\s<>"']{4,2000}[^\s<>"'.,;:!?)\]])/g;
+const INLINE = /\[Packet:\s*([^\]\n]{1,200})\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|\[([^\]\n]{1,200})\]\((https?:\/\/[^\s)]{1,2000})\)|(https?:\/\/[^\s<>"'\ufdd0\ufdd1]{4,2000}[^\s<>"'.,;:!?)\]\ufdd0\ufdd1])/g;
 const BULLET = /^\s{0,3}[-*•]\s+/;
 const NUMBER = /^\s{0,3}(\d{1,4})[.)]\s+/;
 const HEADING = /^(#{1,4})\s+/;
@@ -54,7 +54,7 @@ export function split(text) {
       else block.lines.push(line);
     } else if (FENCE.test(line)) {
       end();
-      block = { kind: "code", lines: [] };
+      block = { kind: "code", lines: [], indent: indentOf(line) };
     } else if (!line.trim()) {
       if (!LISTS.includes(block?.kind)) end();
     } else if (LISTS.includes(block?.kind) && indentOf(line) >= block.indent + 2) block.lines.push(`\u0000${line.slice(block.indent + 2)}`);
@@ -78,7 +78,7 @@ function indentOf(line) {
 
 function drawn(block, context) {
   const { kind, lines } = block;
-  if (kind === "code") return code(lines.join("\n"));
+  if (kind === "code") return code(lines.map((line) => line.slice(Math.min(block.indent, indentOf(line)))).join("\n"));
   if (kind === "heading") return el("p", { class: "heading" }, inline(lines[0].replace(HEADING, ""), context));
   if (kind === "quote") return el("blockquote", {}, inline(lines.join("\n"), context));
   if (kind === "table" && lines.length > 1 && RULE.test(lines[1])) return table(lines, context);

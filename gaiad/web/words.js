@@ -101,6 +101,9 @@ export function relative(iso, now = Date.now()) {
   return seconds < 0 ? `${words} ago` : `in ${words}`;
 }
 
+/** Text without the signs of Markdown, for where it is shown as a line or a quote. */
+export const unmarked = (text) => text.replace(/\*\*|`+|(^|\n)#{1,6} /g, "$1");
+
 export function firstLine(text, longest = 90) {
   const line = text.trim().split("\n", 1)[0];
   return line.length > longest ? `${line.slice(0, longest - 1)}…` : line;

@@ -48,6 +48,12 @@ def _by_id(of: str, key: str, names: str = "tenant", **more: Any) -> Rule:
 
 LISTED = Rule(body={})
 QUERY = Rule(names="query")
+CALLED = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "search", "arguments": {"query": COMMON}},
+}
 OUTPUT: dict[str, Any] = {
     "agent_type": "generation",
     "task_id": "t-1",
@@ -154,6 +160,8 @@ RULES = {
     ),
     "POST /v1/responses": Rule(body={"model": "gaiad", "input": COMMON}, names=""),
     "POST /v1/embeddings": Rule(body={"model": "embedder", "input": COMMON}, names=""),
+    "POST /mcp": Rule(body=CALLED, names=""),
+    "POST /mcp/call": Rule("packet", body={"kind": "tool", "name": "fetch", "arguments": {"id": "ID"}}),
 }
 MAKES = {"POST /chat", "POST /turns/start", "POST /memory/ingest_session", "POST /research/start", "POST /research"}
 """Routes that make something under whatever name they are given: no two answers are alike."""
@@ -202,6 +210,8 @@ class House:
         connection = http.client.HTTPConnection(self._parts.hostname or "", self._parts.port, timeout=120)
         try:
             headers = {"Authorization": f"Bearer token-of-{tenant}-0000", "Content-Type": "application/json"}
+            if path.startswith("/mcp?"):
+                headers["Accept"] = "application/json, text/event-stream"
             connection.request(method, path, body, headers)
             response = connection.getresponse()
             return response.status, (response.readline() if endless else response.read()).decode("utf-8", "replace")

@@ -20,6 +20,7 @@ from gaiad.archive.importing.conversation_store import (
     PreparedConversation,
     identify,
     said_by_others,
+    with_id,
 )
 from gaiad.archive.importing.json_stream import Unreadable
 from gaiad.archive.importing.kinds import KINDS
@@ -225,7 +226,7 @@ class Importer:
                     outcome: ImportOutcomeKind = "failed" if item.loses else "ignored"
                     yield _file_outcome(source.label, outcome, f"{item.where} {item.reason}", kind.name)
                 else:
-                    yield said_by_others(item), source
+                    yield with_id(said_by_others(item)), source
         except Unreadable as error:
             yield _file_outcome(source.label, "failed", str(error))
 

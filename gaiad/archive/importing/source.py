@@ -87,6 +87,14 @@ class Source:
                 raise Unreadable(f"is larger than {limit // (1024 * 1024)} MiB")
         return bytes(found)
 
+    def raw_bytes(self, limit: int) -> bytes:
+        """All bytes as they are. Raises Unreadable when there are more than `limit`."""
+        with self.open() as stream:
+            found = stream.read(limit + 1)
+        if len(found) > limit:
+            raise Unreadable(f"is larger than {limit // (1024 * 1024)} MiB; unpack the archive and import the file")
+        return found
+
     def lines(self, limit: int) -> Iterator[bytes | None]:
         """Lines without their ends; None for one longer than `limit`. Raises Unreadable."""
         rest, too_long = b"", False

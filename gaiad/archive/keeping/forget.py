@@ -197,7 +197,7 @@ def _quoting_turns(connection: sqlite3.Connection, ids: Collection[str]) -> list
     found = connection.execute(
         f"SELECT packet, text FROM pages JOIN packets ON packets.id = packet WHERE packets.source = '{sessions.SOURCE}'"
     )
-    names = _Names(ids)
+    names = PacketNames(ids)
     return list(dict.fromkeys(packet for packet, text in found if names.stand_in(text)))
 
 
@@ -209,7 +209,7 @@ def _quoting_logs(connection: sqlite3.Connection, rows: Sequence[int], ids: Coll
         for (turn,) in connection.execute(f"SELECT turn_id FROM turns WHERE packet IN ({marks(chunk)})", chunk)
     }
     found: dict[str, list[Any]] = {}
-    names = _Names(ids)
+    names = PacketNames(ids)
     for table, (key, column) in _LOGS.items():
         turn = "turn_id" if table in _OF_TURNS else "''"
         entries = connection.execute(f"SELECT {key}, {turn}, {column} FROM {table}")
@@ -226,7 +226,7 @@ def _readable(value: str | bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-class _Names:
+class PacketNames:
     """Packet ids to look for in many texts."""
 
     def __init__(self, ids: Collection[str]) -> None:

@@ -377,12 +377,14 @@ CREATE TABLE research_sources (
 CREATE TABLE context_bodies (                          -- JSON by the hash of its bytes
     sha256 TEXT PRIMARY KEY,
     size   INTEGER NOT NULL,
-    place  TEXT NOT NULL CHECK (place IN ('row', 'file', 'pack')), -- file: bodies/ in the tenant's folder
-    body   BLOB,                                       -- when it is in this row
+    place  TEXT NOT NULL CHECK (place IN ('row', 'file', 'pack', 'part')), -- file: bodies/ in the tenant's folder
+    stored INTEGER NOT NULL,                           -- bytes that it takes by itself
+    body   BLOB,                                       -- zstd, when it is in this row
+    whole  TEXT,                                       -- the body that it is a part of
     pack   INTEGER REFERENCES context_packs (number),
-    start  INTEGER                                     -- in the pack, unpacked
+    start  INTEGER                                     -- in the whole or the pack
 );
-CREATE INDEX context_bodies_unpacked ON context_bodies (sha256) WHERE place <> 'pack';
+CREATE INDEX context_bodies_by_pack ON context_bodies (pack) WHERE pack IS NOT NULL;
 CREATE TABLE context_packs (                           -- bodies of older iterations, one after the other, zstd
     number INTEGER PRIMARY KEY,
     body   BLOB NOT NULL
@@ -392,12 +394,17 @@ CREATE TABLE context_usage (
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO context_usage VALUES ('json', 0), ('stored', 0);
-CREATE TRIGGER context_body_stored AFTER INSERT ON context_bodies BEGIN
-    UPDATE context_usage SET value = value + new.size;
+CREATE TRIGGER context_body_stored AFTER INSERT ON context_bodies WHEN new.place <> 'part' BEGIN
+    UPDATE context_usage SET value = value + CASE name WHEN 'json' THEN new.size ELSE new.stored END;
 END;
-CREATE TRIGGER context_body_packed AFTER UPDATE OF place ON context_bodies
-WHEN old.place <> 'pack' AND new.place = 'pack' BEGIN
-    UPDATE context_usage SET value = value - old.size WHERE name = 'stored';
+CREATE TRIGGER context_body_packed AFTER UPDATE OF stored ON context_bodies BEGIN
+    UPDATE context_usage SET value = value + new.stored - old.stored WHERE name = 'stored';
+END;
+CREATE TRIGGER context_body_deleted AFTER DELETE ON context_bodies WHEN old.place <> 'part' BEGIN
+    UPDATE context_usage SET value = value - CASE name WHEN 'json' THEN old.size ELSE old.stored END;
+END;
+CREATE TRIGGER context_pack_deleted AFTER DELETE ON context_packs BEGIN
+    UPDATE context_usage SET value = value - length(old.body) WHERE name = 'stored';
 END;
 CREATE TRIGGER context_pack_stored AFTER INSERT ON context_packs BEGIN
     UPDATE context_usage SET value = value + length(new.body) WHERE name = 'stored';

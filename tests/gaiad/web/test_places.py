@@ -270,3 +270,26 @@ async def test_a_citation_in_what_a_person_said_is_text(served, opened):
     async with opened(f"#/packet/{made['turn_id']}") as window:
         await expect(window.page.locator("#packet .said-text").first).to_have_text(said)
         await expect(window.page.locator("#packet .cite")).to_have_count(0)
+
+
+async def test_the_archive_is_narrowed_by_keyboard_and_a_search_keeps_the_choice(opened):
+    async with opened("#/archive") as window:
+        page = window.page
+        bars = page.locator(".month:not(:disabled)")
+        await bars.last.focus()
+        await page.keyboard.press("ArrowLeft")
+        await expect(bars.nth(await bars.count() - 2)).to_be_focused()
+        facet = page.locator(".facets section").filter(has_text="Tag").locator(".facet").first
+        number = int(await facet.locator(".facet-count").inner_text())
+        await facet.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".chip")).to_contain_text("Tag: ")
+        await expect(page.locator(".browse-list li")).to_have_count(number)
+        await page.fill("#query", "the")
+        await page.press("#query", "Enter")
+        await expect(page.locator(".told")).to_contain_text("page")
+        narrowed = await page.locator("#view .hits > .hit").count()
+        assert narrowed <= number
+        await page.locator(".chip").press("Enter")
+        await expect(page.locator(".chip")).to_have_count(0)
+        await expect(page.locator("#view .hits > .hit").nth(narrowed)).to_be_visible()  # more than before

@@ -109,12 +109,12 @@ def _made(block: dict[str, Any]) -> str:
     given = as_dict(block.get("input"))
     if block.get("name") == "repl":
         return _fence(as_text(given.get("code")), "javascript", "")
-    if block.get("name") != "artifacts":
+    if block.get("name") not in ("artifacts", "create_file"):
         return ""
     return _fence(
-        as_text(given.get("content")) or as_text(given.get("new_str")),
+        next((text for key in ("content", "new_str", "file_text") if (text := as_text(given.get(key)))), ""),
         as_text(given.get("language")),
-        as_text(given.get("title")),
+        as_text(given.get("title")) or as_text(given.get("path")),
     )
 
 

@@ -14,12 +14,13 @@ _KEPT_RAW_BYTES = 16 * 1024 * 1024
 _SPOKEN = ("user", "assistant")
 _BLOCK = re.compile(
     r"<(system-reminder|ide_opened_file|ide_selection|local-command-caveat|post-tool-use-hook|user-prompt-submit-hook|"
-    r"task-notification)>"
+    r"task-notification|teammate-message)\b[^>]*>"
     r".*?</\1>",
     re.DOTALL,
 )
 _COMMAND = re.compile(
-    r"\s*<(?:command-(?:name|message|args)|local-command-(?:stdout|stderr|caveat)|bash-(?:input|stdout|stderr))>"
+    r"\s*<(?:command-(?:name|message|args)|local-command-(?:stdout|stderr|caveat)|bash-(?:input|stdout|stderr)|"
+    r"user-memory-input)>"
 )
 _NOT_TYPED = (
     "[Request interrupted by user",
@@ -28,6 +29,7 @@ _NOT_TYPED = (
 )
 _CALL_KEYS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "skill")
 _CALL_CHARS = 200
+_FILES = {"image": "image", "document": "file"}
 
 
 def _recognises(sample: Sample) -> bool:
@@ -181,18 +183,22 @@ def _said(line: dict[str, Any], number: int, left_out: Counter[str]) -> Iterator
         return
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else dicts(content)
     texts = [as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
+    texts = [text for text in texts if text != "(no content)"]
     if role == "user":
         if texts and _COMMAND.match(texts[0]):
             texts = texts[:1]  # what follows is the text that the command stands for
-        texts = [_typed(text, left_out) for text in texts]
-    images = [
-        named("image", as_text(as_dict(block.get("source")).get("media_type")))
+        texts = [typed(text, left_out) for text in texts]
+    files = [
+        named(
+            _FILES[block["type"]],
+            as_text(block.get("title")) or as_text(as_dict(block.get("source")).get("media_type")),
+        )
         for block in blocks
-        if block.get("type") == "image"
+        if block.get("type") in _FILES
     ]
     name = as_text(message.get("id")) or as_text(line.get("uuid")) or f"line-{number}"
     time, parent = iso_time(line.get("timestamp")), as_text(line.get("parentUuid"))
-    text = joined((*texts, "\n".join(images)))
+    text = joined((*texts, "\n".join(files)))
     if text:
         model = as_text(message.get("model")) if role == "assistant" else ""
         yield Message(id=name, speaker=str(role), text=text, time=time, model=model, parent=parent)
@@ -203,7 +209,7 @@ def _said(line: dict[str, Any], number: int, left_out: Counter[str]) -> Iterator
         )
 
 
-def _typed(text: str, left_out: Counter[str]) -> str:
+def typed(text: str, left_out: Counter[str]) -> str:
     """What a person typed: without what the program put around it, "" for its commands and interruptions."""
     text = _BLOCK.sub("", text)
     if _COMMAND.match(text) or text.lstrip().startswith(_NOT_TYPED):
@@ -275,15 +281,21 @@ def _is_prompt(line: dict[str, Any]) -> bool:
 
 
 def _title(lines: list[dict[str, Any]]) -> str:
-    """The person's title, the program's, or a summary of this very session: others' summaries stand here as well."""
+    """The person's title, the program's, or a summary: of this very session where the file has those of others too."""
     here = {as_text(line.get("uuid")) for line in lines}
+    summaries = [as_text(line.get("summary")) for line in lines if line.get("type") == "summary"]
     titles = {
         kind: as_text(line.get(key))
         for line in lines
         for kind, key in (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
         if line.get("type") == kind and as_text(line.get(key)) and line.get("leafUuid", "") in (*here, "")
     }
-    return titles.get("custom-title") or titles.get("ai-title") or titles.get("summary") or ""
+    return (
+        titles.get("custom-title")
+        or titles.get("ai-title")
+        or titles.get("summary")
+        or (summaries[0] if len(summaries) == 1 else "")
+    )
 
 
 CLAUDE_CODE = Kind("claude_code", "Claude Code session", _recognises, _read)

@@ -21,7 +21,9 @@ _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_cont
 _ITEMS = frozenset(("message", "reasoning", "function_call", "function_call_output", "local_shell_call"))
 _PREAMBLE = re.compile(
     r"\s*(?:<(?:environment_context|user_instructions|permissions instructions|collaboration_mode|turn_aborted|skill|"
-    r"subagent_notification|INSTRUCTIONS|user_shell_command|model_switch)\b|# AGENTS\.md instructions)"
+    r"subagent_notification|INSTRUCTIONS|user_shell_command|model_switch|user_action)\b|# AGENTS\.md instructions|"
+    r"Another language model started to solve this problem and produced a summary|"
+    r"You were originally given instructions from a user over one or more turns)"
 )
 _ELEMENT = re.compile(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*</\1>\s*", re.DOTALL)
 _IMAGE_TAG = re.compile(r"\s*</?image\b[^>]*>\s*")

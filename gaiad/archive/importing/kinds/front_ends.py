@@ -18,15 +18,22 @@ _FOLDED = re.compile(
 )
 
 
+def _chat(record: ExportRecord) -> dict[str, Any]:
+    """What holds the messages; exports of before it was Open WebUI have nothing around it."""
+    value = as_dict(record.value)
+    bare = isinstance(as_dict(value.get("history")).get("messages"), dict)
+    return value if bare else as_dict(value.get("chat"))
+
+
 def _matches(record: ExportRecord) -> bool:
-    chat = as_dict(as_dict(record.value).get("chat"))
+    chat = _chat(record)
     return isinstance(as_dict(chat.get("history")).get("messages"), dict) or (
         isinstance(chat.get("messages"), list) and "models" in chat
     )
 
 
 def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
-    value, chat = record.value, as_dict(record.value["chat"])
+    value, chat = record.value, _chat(record)
     history = as_dict(chat.get("history"))
     listed = {as_text(each.get("id")) or str(number): each for number, each in enumerate(dicts(chat.get("messages")))}
     messages = {
@@ -74,6 +81,9 @@ OPEN_WEBUI = of_records("open_webui", "Open WebUI export", _matches, _convert)
 
 
 # LibreChat's export of a conversation: messages flat with `parentMessageId`, or nested in `children`.
+
+
+_THINKING = re.compile(r"^:::thinking\n.*?^:::\s*", re.DOTALL | re.MULTILINE)
 
 
 def _matches_librechat(record: ExportRecord) -> bool:
@@ -128,7 +138,8 @@ def _flat(given: list[Any]) -> dict[str, dict[str, Any]]:
 def _message_librechat(name: str, given: dict[str, Any]) -> Message | None:
     mine = bool(given.get("isCreatedByUser")) or as_text(given.get("sender")).lower() == "user"
     files = [named("file", as_text(each.get("filename"))) for each in dicts(given.get("files"))]
-    text = joined((as_text(given.get("text")) or _parts(given.get("content")), "\n".join(files)))
+    said = _THINKING.sub("", as_text(given.get("text"))) or _parts(given.get("content"))
+    text = joined((said, "\n".join(files)))
     if not text or given.get("error"):
         return None
     return Message(
@@ -311,6 +322,8 @@ def _message_ai_studio(name: str, chunk: dict[str, Any], model: str, left_out: C
     if not text:
         return None
     time = iso_time(chunk.get("createTime"))
+    if code and not words.strip():
+        return Message(id=name, speaker="tool", text=text, time=time, part="artifact")
     return Message(id=name, speaker="user" if mine else "assistant", text=text, time=time, model="" if mine else model)
 
 

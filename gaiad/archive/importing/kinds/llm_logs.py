@@ -14,13 +14,14 @@ from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
 Row = dict[str, Any]
+_UNPACKED_MAX_BYTES = 64 * 1024 * 1024
 
 
 def _recognises(sample: Sample) -> bool:
     if sample.form != "sqlite":
         return False
-    if sample.source.path is None:
-        return b"responses" in sample.head  # all that the first pages are sure to have
+    if sample.source.path is None and not (b"responses" in sample.head or b"threads" in sample.head):
+        return False  # not worth unpacking
     with closing(_open(sample)) as database:
         tables = _tables(database)
     return {"conversations", "responses"} <= tables or {"threads", "turns", "messages", "parts"} <= tables
@@ -28,10 +29,20 @@ def _recognises(sample: Sample) -> bool:
 
 def _open(sample: Sample) -> sqlite3.Connection:
     if sample.source.path is None:
-        raise Unreadable("is a database inside an archive; unpack it and import the file")
-    database = sqlite3.connect(f"file:{quote(str(sample.source.path))}?mode=ro", uri=True, check_same_thread=False)
+        database = _unpacked(sample)
+    else:
+        database = sqlite3.connect(f"file:{quote(str(sample.source.path))}?mode=ro", uri=True, check_same_thread=False)
     database.row_factory = lambda cursor, row: dict(zip((each[0] for each in cursor.description), row, strict=True))
     database.text_factory = lenient_text
+    return database
+
+
+def _unpacked(sample: Sample) -> sqlite3.Connection:
+    """A database inside an archive, in memory. Raises Unreadable for one that is too large for that."""
+    data = bytearray(sample.source.raw_bytes(_UNPACKED_MAX_BYTES))
+    data[18:20] = b"\1\1"  # not as a write-ahead log: there is no file beside it
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    database.deserialize(bytes(data))
     return database
 
 

@@ -83,7 +83,9 @@ def html_text(markup: str) -> str:
 
 _THREAD = re.compile(r"gemini\.google\.com/(?:u/\d+/)?(?:app(?:/c)?|gem/[\w-]+)/([\w-]{8,})")
 _PREFIXES = (  # in files with too few entries to see what they share
-    "Prompted", "Asked", "Added chat from link:", "Eingegebener Prompt:", "送信したメッセージ:", "Gav instruktionen",
+    "Prompted", "Asked", "Said", "Submitted query", "Added chat from link:", "Eingegebener Prompt:",
+    "Gav instruktionen", "送信したメッセージ:", "プロンプト:", "已提示:", "Vous avez dit", "Has dicho:",
+    "Hiciste la petición", "Preguntado:", "Υποβλήθηκε το ερώτημα",
 )  # fmt: skip
 _SAMPLE_TITLES = 200
 _PREFIX_CHARS = 48
@@ -178,8 +180,9 @@ def _prefix(titles: list[str]) -> str:
 def _without_prefix(title: str, prefix: str) -> str:
     """The prompt with its line breaks, without what is before it; spaces may be U+00A0 or U+202F."""
     for known in (*_PREFIXES, prefix):
-        words = known.split()
-        found = re.match(r"\s*" + r"\s+".join(map(re.escape, words)) + r":?\s+", title) if words else None
+        words = known.rstrip(":").split()
+        colon = r"\s*[:：]\s*" if known.endswith(":") else r"(?:\s*[:：])?\s+"
+        found = re.match(r"\s*" + r"\s+".join(map(re.escape, words)) + colon, title) if words else None
         if found:
             return title[found.end() :].strip()
     return title.strip()

@@ -1,10 +1,11 @@
-"""What a plan must have before a stage reads it: whole steps, each of which names something of the request. Pure."""
+"""What counts of a stage that only the council reads: whole steps that name something of the request, and a success by
+a model that has shown that it tells right from wrong. Pure."""
 
 from collections.abc import Collection
 
 from msgspec import structs
 
-from council.stages import STEP_CHARACTERS, Plan, RefinedPlan
+from council.stages import STEP_CHARACTERS, Plan, RefinedPlan, Verification, verification_text
 from gaiad.research.query import request_words
 from gaiad.research.words import content_words, stem, stems
 from gaiad.wire.generation import Contract
@@ -36,3 +37,13 @@ def _shares(asked: Collection[str], said: Collection[str]) -> bool:
     """Whether a stem of one side is one of the other, or a long one begins another: keep, keeper."""
     begins = [(one, two) for one in asked for two in said if min(len(one), len(two)) >= _BEGINNING]
     return not set(asked).isdisjoint(said) or any(a.startswith(b) or b.startswith(a) for a, b in begins)
+
+
+def verdict_text(found: Verification, model: str, *, proven: bool) -> str:
+    """The verdict as people and the next stage read it; `proven` is whether the model may verify, by its figures."""
+    if proven or found.outcome == "fail":
+        return verification_text(found)
+    return (
+        f"unverified: {model} says success ({found.summary}), but has not shown that it can tell; "
+        f"gaiad models probe {model} measures it"
+    )

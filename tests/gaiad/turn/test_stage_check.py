@@ -1,5 +1,5 @@
 from council.stages import Plan, RefinedPlan, stage_form
-from gaiad.turn.plan_check import of_request, step_characters
+from gaiad.turn.stage_check import of_request, step_characters
 
 
 def test_a_step_that_names_nothing_of_the_request_is_left_out() -> None:
