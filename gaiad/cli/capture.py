@@ -47,20 +47,23 @@ def capture() -> None:
     """
 
 
-@capture.command("claude-code")
+@capture.command("claude-code", example="gaiad capture claude-code < event.json")
 @_quiet_option
 @tenant_option
 def claude_code(quiet_s: float, tenant: str) -> None:
-    """Import the session that a hook of Claude Code names on stdin (SessionEnd, or Stop after each turn)."""
+    """Import the session that a hook of Claude Code names on stdin.
+
+    The hook is SessionEnd, or Stop after each turn.
+    """
     _undisturbed(lambda: _from_claude_code(quiet_s, tenant))
 
 
-@capture.command("codex")
+@capture.command("codex", example='gaiad capture codex \'{"type": "agent-turn-complete", "thread-id": "0199a213"}\'')
 @click.argument("event")
 @_quiet_option
 @tenant_option
 def codex(event: str, quiet_s: float, tenant: str) -> None:
-    """Import the session of EVENT, the JSON that Codex hands to its notify program after each turn."""
+    """Import the session of EVENT, which Codex hands to its notify program."""
     _undisturbed(lambda: _from_codex(event, quiet_s, tenant))
 
 

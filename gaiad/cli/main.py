@@ -27,6 +27,7 @@ _FIRST = {
 _SECTIONS = {
     "daemon": {
         "stop": "gaiad.cli.serve:stop",
+        "service": "gaiad.cli.service:service",
         "logs": "gaiad.cli.help:logs",
         "doctor": "gaiad.cli.doctor:doctor",
         "config": "gaiad.cli.config:config",

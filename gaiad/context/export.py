@@ -22,8 +22,8 @@ from gaiad.context.aggregates import trends
 from gaiad.context.bodies import MAX_BODY_BYTES, read_body
 from gaiad.context.records import components
 from gaiad.wire.context import AgentOutput, ContextRecord, MetaReviewStorage, RecordKind, StateUpdate
-from gaiad.wire.context_keeping import TreeEntry, TreeManifest, TreeReport
-from gaiad.wire.context_reviews import TrendQuery
+from gaiad.wire.context_keeping import CheckpointManifest, TreeEntry, TreeManifest, TreeReport
+from gaiad.wire.context_reviews import EffectivenessTrend, IterationTotals, PatternTrend, TrendQuery
 
 MANIFEST = "manifest.json"
 _FOLDER = re.compile(r"iteration_([0-9]{1,7})")
@@ -32,6 +32,17 @@ KINDS: Mapping[RecordKind, type[ContextRecord]] = {
     "output": AgentOutput,
     "review": MetaReviewStorage,
 }
+SCHEMAS: Mapping[str, Any] = {
+    "state_update": StateUpdate,
+    "agent_output": AgentOutput,
+    "meta_review": MetaReviewStorage,
+    "checkpoint": CheckpointManifest,
+    "manifest": TreeManifest,
+    "effectiveness_metrics": list[EffectivenessTrend],
+    "pattern_history": list[PatternTrend],
+    "research_progress": list[IterationTotals],
+}
+"""JSON Schemas that are exported with the tree, by the kind of file."""
 _PLACES: Mapping[RecordKind, tuple[str, str]] = {
     "state": ("system_state.json", "earlier_states"),
     "review": ("meta_review.json", "earlier_reviews"),
@@ -110,6 +121,8 @@ def _write_rest(connection: sqlite3.Connection, root: Path, configuration: Mappi
     context = configuration.get("context", {})
     _write(root / "configuration" / "system_config.json", configuration)
     _write(root / "configuration" / "retention_policy.json", context)
+    for name, kind in SCHEMAS.items():
+        _write(root / "configuration" / "schemas" / f"{name}.json", msgspec.json.schema(kind))
 
 
 def _write(path: Path, value: object) -> None:

@@ -73,6 +73,7 @@ def _delete_record(connection: sqlite3.Connection, folder: Path, record: _Record
     if what.named is not None:
         uncount_named(connection, what.named, record.number)
     connection.execute("DELETE FROM context_vectors WHERE record = ?", (record.number,))
+    connection.execute("DELETE FROM context_advice WHERE review = ?", (record.number,))
     component = agent_component(record.agent) if record.kind == "output" else SYSTEM
     connection.execute("DELETE FROM context_versions WHERE component = ? AND record = ?", (component, record.number))
     connection.execute("DELETE FROM context_records WHERE number = ?", (record.number,))

@@ -241,3 +241,11 @@ def _output_summary(output: AgentOutput) -> str:
     if not isinstance(content, str):
         content = msgspec.json.encode(content, order="sorted")[: 4 * _SUMMARY_CHARS].decode("utf-8", "replace")
     return cut(content)
+
+
+def texts_in(value: Any) -> list[str]:
+    """Every string in a JSON value, in order."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in inner for text in texts_in(one)]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from gaiad.base.clock import Clock, to_epoch_ms
@@ -16,6 +17,7 @@ from gaiad.base.errors import BadInput, Forbidden, NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.base.ports import Embedder, RequestContext
 from gaiad.context import (
+    advice,
     aggregates,
     checkpoints,
     continuations,
@@ -26,12 +28,14 @@ from gaiad.context import (
     retrieval,
     similar,
 )
+from gaiad.context.advice import Outcomes
 from gaiad.context.bodies import body_of, write_file
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import (
     Acknowledgement,
     AgentOutput,
     ContextRecord,
+    MetaReviewStorage,
     RecordKind,
     RecordQuery,
     RecordRow,
@@ -53,6 +57,7 @@ from gaiad.wire.context_keeping import (
     Usage,
 )
 from gaiad.wire.context_reviews import (
+    AdviceEffect,
     FeedbackContent,
     FeedbackData,
     Lineage,
@@ -97,12 +102,17 @@ class ContextStore:
 
     # ------------------------------------------------------------------------------------------------------- writing
 
-    async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
+    async def add(
+        self, record: ContextRecord, call: RequestContext, counted: Mapping[str, Outcomes] = MappingProxyType({})
+    ) -> Acknowledgement:
         """Store a state, output or review; the same record again is acknowledged as a duplicate.
+
+        A review's advice is active from here on; `counted` are the outcomes until then of agents that have other ones
+        than confidence scores.
 
         Raises BadInput, Unavailable, QuotaReached, Forbidden for a continuation token that is not its task's.
         """
-        new, counted = records.describe(record), aggregates.counted(record)
+        new, sums = records.describe(record), aggregates.counted(record)
         record_id, now_ms = self._ids.make(PREFIX[new.kind]), to_epoch_ms(self._clock.now())
         folder = self._databases.folder(call.tenant)
         if new.body.place == "file":
@@ -117,11 +127,32 @@ class ContextStore:
             retention.check_quota(used, len(new.body.stored), optional=optional)
             number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
             if not acknowledged.duplicate:
-                aggregates.count(connection, new, counted, number, acknowledged.iteration)
+                aggregates.count(connection, new, sums, number, acknowledged.iteration)
+                if isinstance(record, MetaReviewStorage):
+                    advice.judge(connection, now_ms, {})
+                    advice.take_up(connection, record, number, now_ms, counted)
             self.usage[call.tenant] = retention.usage(connection, quota)
             return acknowledged
 
         return await self._databases.write(call.tenant, insert)
+
+    async def judge(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
+        """Count what came of active advice; see `advice.judge`."""
+        now_ms = to_epoch_ms(self._clock.now())
+        await self._databases.write(call.tenant, lambda connection: advice.judge(connection, now_ms, counted, since_ms))
+
+    async def strike(self, number: int, call: RequestContext) -> AdviceEffect:
+        """Take advice back for good. Raises NotFound, Conflict."""
+        now_ms = to_epoch_ms(self._clock.now())
+        return await self._databases.write(call.tenant, lambda connection: advice.strike(connection, number, now_ms))
+
+    async def active_advice(self, call: RequestContext) -> dict[str, tuple[str, str]]:
+        """By agent; see `advice.active_advice`."""
+        return await self._read(call, lambda connection, _: advice.active_advice(connection), {})
+
+    async def iteration(self, call: RequestContext) -> int:
+        """The one that records belong to now."""
+        return await self._read(call, lambda connection, _: records.current_iteration(connection), 1)
 
     async def checkpoint(self, reason: str, configuration: Mapping[str, Any], call: RequestContext) -> CheckpointRow:
         """A recovery point of every state as it is now, verified. Raises Unavailable."""

@@ -1,9 +1,10 @@
 """What intake may ask of Context Memory."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -12,9 +13,10 @@ import gaiad
 from gaiad.base.config import Config
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Priority, RequestContext
+from gaiad.context.advice import Outcomes
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
-from gaiad.service.context_answers import ContextAnswers, changed_by, component_changed
+from gaiad.service.context_answers import EVERYTHING, REVIEWS, ContextAnswers, changed_by, component_changed
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.database import Damaged
 from gaiad.wire.context import (
@@ -27,7 +29,7 @@ from gaiad.wire.context import (
     StateVersion,
 )
 from gaiad.wire.context_keeping import CheckpointRow, CleanupReport, CleanupRequest, RestoredState, TreeReport
-from gaiad.wire.context_reviews import FeedbackData, ReviewQuery, TrendQuery, Trends
+from gaiad.wire.context_reviews import AdviceEffect, FeedbackData, ReviewQuery, StrikeRequest, TrendQuery, Trends
 from gaiad.wire.status import Job
 
 CLEANUP = "context-cleanup"
@@ -59,6 +61,7 @@ class ContextService:
         self._tenants = tenants
         self._metrics = metrics
         self._answers = ContextAnswers(metrics)
+        self._advice: dict[str, dict[str, tuple[str, str]]] = {}
 
     def use_config(self, config: Config) -> None:
         """From now on."""
@@ -70,24 +73,49 @@ class ContextService:
         chosen = {"roles": self._config.roles, "context": self._config.context}
         return {"gaiad": gaiad.__version__, **msgspec.to_builtins(chosen)}
 
-    async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
+    async def add(
+        self, record: ContextRecord, call: RequestContext, counted: Mapping[str, Outcomes] = MappingProxyType({})
+    ) -> Acknowledgement:
         """Store a record; durable when this returns. A checkpoint or critical update makes a checkpoint.
 
         Raises BadInput, Forbidden, Unavailable.
         """
-        acknowledged = await self.store.add(record, call)
+        acknowledged = await self.store.add(record, call, counted)
         if isinstance(record, StateUpdate) and record.update_type != "periodic" and not acknowledged.duplicate:
             made = await self.checkpoint(f"{record.update_type} update {acknowledged.id}", call)
             acknowledged = msgspec.structs.replace(acknowledged, checkpoint_id=made.checkpoint_id)
         if not acknowledged.duplicate:
             self._metrics.count(f"context_{acknowledged.kind}s")
-            self._answers.changed(call.tenant, changed_by(record))
+            self._changed(call.tenant, changed_by(record))
         return acknowledged
+
+    def _changed(self, tenant: str, what: Collection[str] | None = EVERYTHING) -> None:
+        self._answers.changed(tenant, what)
+        if what is EVERYTHING or REVIEWS in what:
+            self._advice.pop(tenant, None)
+
+    async def advice_for(self, tenant: str, agent: str) -> tuple[str, str]:
+        """What reviews advise an agent, a line each, and their versions; "" for nothing."""
+        if (known := self._advice.get(tenant)) is None:
+            known = await self.store.active_advice(RequestContext(tenant))
+            self._advice[tenant] = known
+        return known.get(agent, ("", ""))
+
+    async def judge_advice(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
+        """Count what came of active advice, and retire what does not help."""
+        await self.store.judge(counted, since_ms, call)
+        self._changed(call.tenant, (REVIEWS,))
+
+    async def strike(self, request: StrikeRequest, call: RequestContext) -> AdviceEffect:
+        """Take advice back for good. Raises NotFound, Conflict."""
+        struck = await self.store.strike(request.number, call)
+        self._changed(call.tenant, (REVIEWS,))
+        return struck
 
     async def roll_back(self, request: RollbackRequest, call: RequestContext) -> StateVersion:
         """Make an earlier version the current one, as a new version. Raises NotFound, Conflict."""
         made = await self.store.roll_back(request.component, request.version, call)
-        self._answers.changed(call.tenant, component_changed(request.component))
+        self._changed(call.tenant, component_changed(request.component))
         return made
 
     async def checkpoint(self, reason: str, call: RequestContext) -> CheckpointRow:
@@ -95,6 +123,12 @@ class ContextService:
         made = await self.store.checkpoint(reason, self._configuration(), call)
         self._metrics.count("context_checkpoints")
         return made
+
+    async def checkpoint_before(self, tenant: str, reason: str) -> None:
+        """A recovery point before a risky step, where anything is stored."""
+        call = RequestContext(tenant)
+        if await self.store.components(call):
+            await self.checkpoint(reason, call)
 
     async def checkpoint_all(self) -> None:
         """One for every tenant in which something was stored since its last."""
@@ -114,7 +148,7 @@ class ContextService:
         if not checkpoint_id:
             checkpoint_id = (await self.store.checkpoints(2, call))[1].checkpoint_id
         used, restored, passed_over = await self.store.restore(checkpoint_id, call)
-        self._answers.changed(call.tenant)
+        self._changed(call.tenant)
         return RestoredState(
             checkpoint_id=used, before=before.checkpoint_id, restored=restored, passed_over=passed_over
         )
@@ -149,12 +183,13 @@ class ContextService:
         if await self.store.components(call):
             await self.checkpoint("before an import", call)
         report = await self.upkeep.read_tree(Path(directory), call)
-        self._answers.changed(call.tenant)
+        self._changed(call.tenant)
         return report
 
     def forgotten(self) -> None:
         """Records were deleted: nothing that is remembered of them counts."""
         self._answers.clear()
+        self._advice.clear()
         self.store.look_again()
 
     async def close(self) -> None:
@@ -184,8 +219,7 @@ class ContextService:
 
     async def look_again(self) -> None:
         """At the start, and when the files were exchanged."""
-        self._answers.clear()
-        self.store.look_again()
+        self.forgotten()
         for tenant in await asyncio.to_thread(self._tenants):
             with suppress(Damaged):
                 await self.store.used(RequestContext(tenant))

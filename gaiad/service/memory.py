@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -31,8 +30,8 @@ from gaiad.base.ports import Audit, RequestContext, Tokenizer
 from gaiad.research.briefing import BriefingArchive, BriefingPage, Draft, briefing, draft, named_page
 from gaiad.research.evidence import written_by_gaiad
 from gaiad.research.loop import Researcher
-from gaiad.research.thinking.by_model import Thinker
 from gaiad.research.trail import Trail
+from gaiad.service.research import ResearchService
 from gaiad.wire.memory import (
     PAGES_MOST,
     REFLECTIONS_MOST,
@@ -52,22 +51,6 @@ _PAGE_ID = re.compile(r"\b[0-9a-f]{16}-[0-9]{4,}\b")
 _OFF_FOR_S = 60.0
 
 
-class Runs(Protocol):
-    """What a briefing may use of the researcher beside its rules."""
-
-    def thinker(self, role: str) -> Thinker | None:
-        """The role's model to think with, None for the rules alone."""
-        ...
-
-    def new_id(self) -> str:
-        """The id of a run that begins."""
-        ...
-
-    def keep_later(self, trail: Trail, call: RequestContext) -> None:
-        """Keep the run when there is time: nobody waits for it."""
-        ...
-
-
 class MemoryApi:
     """`config` gives the settings in force, `tokenizer` what briefings are counted with, `runs` the researcher's."""
 
@@ -78,7 +61,7 @@ class MemoryApi:
         metrics: Metrics,
         config: Callable[[], Config],
         tokenizer: Callable[[], Tokenizer],
-        runs: Callable[[], Runs],
+        runs: Callable[[], ResearchService],
     ) -> None:
         self._archive = archive
         self._clock = clock

@@ -134,8 +134,10 @@ def is_quoting(stage: StageCall, gathered: Gathered, duties: Collection[str] | N
         return False
     if _said_here(message, gathered):
         return True
-    if found is None or not found.source_packets:
+    if found is None:
         return False
+    if not found.source_packets:
+        return bool(asks_back(message)) and not gathered.turns
     if found.status == "NOT_FOUND":
         return gathered.needed and not gathered.turns
     return gathered.needed or (found.status == "SUCCESS" and asks(message))

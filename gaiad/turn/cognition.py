@@ -29,10 +29,10 @@ from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.generation import Sampling
 from gaiad.wire.memory import SessionTurn
 from prompts.budget import Built
+from prompts.builder import retarget
 from prompts.compress import BudgetOverrun
 from prompts.packet import CognitionPacket, HistoryEntry, RiskLevel, WorkItem
 from prompts.registry import RegistryWatch
-from prompts.stage_packet import retarget
 from prompts.work import work_room
 
 NOT_TOLD = "I have no record of that."
@@ -113,8 +113,11 @@ class Assembler:
             reserve_tokens=reserve,
         )
         stays = gathered.found is None and not gathered.context
+        feedback, feedback_from = await factory.feedback_of(call.tenant, role)
         wanted = structs.replace(
             wanted,
+            feedback=feedback,
+            feedback_from=feedback_from,
             history=_entries(gathered.turns),
             context=pages_that_stay(previous) if stays else gathered.context,
             context_stays=stays,
@@ -222,6 +225,7 @@ class StagePackets:
         call: RequestContext,
     ) -> Built:
         said = directions(self._gathered.registry, task.role, task.task_instruction, alone=not work)
+        feedback, feedback_from = await self._factory.feedback_of(call.tenant, task.role)
         return await retarget(
             prepared.built,
             full_id=self._factory.ids.make("cog"),
@@ -237,6 +241,8 @@ class StagePackets:
             confidence=meta.confidence,
             risk_level=meta.risk_level,
             retry_count=meta.retry_count,
+            feedback=feedback,
+            feedback_from=feedback_from,
             tokenizer=prepared.model.tokenizer,
             compressor=self._factory.compressor(self._gathered.names, self._gathered.unasked),
             call=call,

@@ -50,7 +50,7 @@ from gaiad.turn.cognition import StagePackets, StageStart
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
 from gaiad.turn.stage_call import CUT, ENDED, StageCall, observed
 from gaiad.turn.stage_check import of_request, step_characters, verdict_text
-from gaiad.turn.turn import FAILED, Turn, succeeded
+from gaiad.turn.turn import FAILED, Turn, command_line, how_it_ended, succeeded
 from gaiad.turn.turn_record import chat_answer, close_turn, log_running, packet_sizes, stage_ended
 from prompts.messages import own_texts
 from prompts.packet import WorkItem
@@ -95,6 +95,7 @@ class CouncilTurn:
         self._turn = turn
         self._rules = turn.rules
         self._machine = TurnStateMachine(turn.choice.depth, turn.rules, acted_by)
+        self._acted_by = acted_by
         self._clock = clock
         self._call = call
         self._emit = emit
@@ -109,6 +110,7 @@ class CouncilTurn:
         log_running(turn)
         try:
             await self._emit("depth", {"depth": turn.choice.depth, "why": turn.choice.why})
+            await self._command_failed()
             end = await self._stages()
             self._end(end)
             if words := closing_words(end, turn, await undone(end, turn)):
@@ -125,6 +127,19 @@ class CouncilTurn:
                 turn.beside.give_up()
             await close_turn(turn)
         await self._emit("done", chat_answer(turn))
+
+    async def _command_failed(self) -> None:
+        """An approved command that failed is an INTERRUPT (GCP 6), told before anybody verifies it."""
+        executed = self._turn.executed
+        if executed is not None and not succeeded(executed.approval):
+            reason = f"{command_line(executed.approval)} {how_it_ended(executed.approval)}"
+            role = self._observing_role(self._acted_by or "prime")
+            await self._turn.interrupted(self._acted_by or "prime", reason, role)
+            await self._emit("block", msgspec.to_builtins(self._turn.block("INTERRUPT", reason, role)))
+
+    def _observing_role(self, otherwise: str) -> str:
+        found = assign_stage(self._rules.roles, "observe", self._turn.seats())
+        return found.role if found else otherwise
 
     async def _stages(self) -> End:
         """One stage after the other, until the state machine ends the turn."""
@@ -333,8 +348,8 @@ class CouncilTurn:
         self._done = Done(outcome, stage.tokens)
         self._turn.stages.append(stage.record(outcome))
         self._write(RESPONSE, self._turn.shown, stage.task.role)
-        for seed in acting.seeds:
-            await self._emit("block", msgspec.to_builtins(self._turn.block("THOUGHT_SEED", seed, stage.task.role)))
+        for marker, text in acting.beside:
+            await self._emit("block", msgspec.to_builtins(self._turn.block(marker, text, stage.task.role)))
         await self._turn.answer_written(stage, outcome, acting)
         for one in await self._considered(commands, stage) if commands else ():
             self._write("EXECUTE", one.told, stage.task.role)
@@ -373,10 +388,9 @@ class CouncilTurn:
         stage.failure = f"interrupted: {reason}"
         self._done = Done("interrupted", stage.tokens)
         self._turn.stages.append(stage.record("interrupted"))
-        found = assign_stage(self._rules.roles, "observe", self._turn.seats())
-        role = found.role if found else stage.task.role
+        role = self._observing_role(stage.task.role)
         self._write(RESPONSE, acting.shown, stage.task.role)
-        await self._turn.interrupted(stage, reason, role)
+        await self._turn.interrupted(stage.task.role, reason, role)
         await self._block("INTERRUPT", reason, role)
 
 

@@ -251,13 +251,13 @@ class Turn:
         loose = [body.strip() for marker, body in acting.others if marker == "" and body.strip()]
         content += "".join(f"\nbefore it: {text}" for text in loose)
         await self._say(stage.task.role, stage.task.duty, content)
-        for seed in acting.seeds:
-            await self._say(stage.task.role, stage.task.duty, f"THOUGHT_SEED: {seed}")
+        for marker, text in acting.beside:
+            await self._say(stage.task.role, stage.task.duty, f"{marker}: {text}")
 
-    async def interrupted(self, stage: StageCall, reason: str, observer: str) -> None:
-        """The observer stopped the text."""
+    async def interrupted(self, acted_by: str, reason: str, observer: str) -> None:
+        """The observer stopped what this role wrote, or a command of its failed."""
         await self._say(observer, "observer", f"INTERRUPT: {reason}", risk_level="med")
-        body = {"turn_id": self.names.turn_id, "role": stage.task.role, "reason": reason}
+        body = {"turn_id": self.names.turn_id, "role": acted_by, "reason": reason}
         await self._audit("council.interrupt", observer, body)
 
     async def lost(self, task: StageTask, error: GaiadError, stage: StageCall | None) -> None:

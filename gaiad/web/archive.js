@@ -1,4 +1,4 @@
-// The archive: browsed by month and facet, or searched, with the hits of a conversation together.
+// The archive: browse by month and facet, or search, with hits grouped by conversation.
 
 import { get, post } from "./api.js";
 import { announce } from "./announce.js";
@@ -8,6 +8,7 @@ import { button, el, fill } from "./dom.js";
 import { ImportFiles } from "./import_files.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
+import { Quarantine } from "./quarantine.js";
 import { tenant } from "./state.js";
 import { counted, day, leftOut, modelName, speakerName, unmarked } from "./words.js";
 import { marked, whyThisHit } from "./why.js";
@@ -22,6 +23,7 @@ const HOW_TO = [
   ["Notes:", "Markdown files, and written transcripts of chats."],
 ];
 const LIMIT = 40;
+const INDEXING_MS = 3000;
 const NEAREST = 5; // shown when no page has the words
 
 export class Archive {
@@ -32,10 +34,11 @@ export class Archive {
     this.order = choice("Order", ORDERS);
     this.since = el("input", { type: "date", "aria-label": "Not before", onchange: () => this.submit() });
     this.until = el("input", { type: "date", "aria-label": "Before", onchange: () => this.submit() });
-    this.told = el("p", { class: "quiet told", role: "status" });
+    this.outcome = el("p", { class: "quiet outcome", role: "status" });
     this.hits = el("div", { class: "hits" });
     this.browse = new Browse(() => (this.searched ? this.search() : this.browse.load()));
     this.files = new ImportFiles(() => this.leaveSearch());
+    this.quarantine = new Quarantine(() => this.leaveSearch());
     this.empty = el("div", { class: "welcome", hidden: true }, el("h2", {}, "Bring in your own history"), el("p", {}, "Drop the files here, or choose them with Import…"), el("ul", {}, HOW_TO.map(([name, words]) => el("li", {}, el("strong", {}, name), ` ${words}`)))); // prettier-ignore
     this.form = el("form", { class: "search-form", role: "search", onsubmit: (event) => this.submitted(event) },
       el("div", { class: "search-line" }, this.query, el("button", { type: "submit", class: "strong" }, "Search")),
@@ -44,11 +47,12 @@ export class Archive {
       "div",
       { class: "page" },
       el("header", { class: "page-head" }, el("h1", {}, "Archive"), this.files.button),
-      this.files.told,
+      this.files.log,
+      this.quarantine.node,
       this.form,
       this.empty,
       this.browse.chips,
-      this.told,
+      this.outcome,
       this.hits,
       this.browse.node,
     );
@@ -56,7 +60,7 @@ export class Archive {
     this.query.addEventListener("input", () => this.query.value || this.leaveSearch());
   }
 
-  /** `parameters` are those behind the ? of the address. */
+  /** `parameters` are the query parameters of the address. */
   open(parameters) {
     const query = parameters.get("q") ?? "";
     for (const [name, field] of Object.entries({ mode: this.mode, order: this.order, since: this.since, until: this.until })) {
@@ -71,22 +75,31 @@ export class Archive {
 
   close() {
     this.under?.abort();
+    clearTimeout(this.again);
   }
 
-  /** The timeline, or how to bring something in. */
+  /** Shows the timeline, or how to import when there is nothing yet. */
   async browsing() {
     this.browse.node.hidden = false;
     try {
-      const { packets, folders, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+      const packets = await this.indexing();
       if (this.searched) return;
-      const indexing = queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "";
       this.form.hidden = !packets;
       this.empty.hidden = packets > 0;
-      fill(this.told, packets ? indexing : "");
-      if (packets) await this.browse.load();
+      await Promise.all([this.quarantine.load(), packets ? this.browse.load() : null]);
     } catch (error) {
       noticed(error);
     }
+  }
+
+  /** Shows how much of the archive search by meaning covers, until it is all; returns the number of packets. */
+  async indexing() {
+    clearTimeout(this.again);
+    const { packets, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+    if (this.searched) return packets;
+    fill(this.outcome, packets && queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "");
+    if (queue) this.again = setTimeout(() => this.node.isConnected && !this.searched && this.indexing().catch(noticed), INDEXING_MS);
+    return packets;
   }
 
   leaveSearch() {
@@ -120,7 +133,7 @@ export class Archive {
     this.browse.node.hidden = true;
     this.under?.abort();
     this.under = new AbortController();
-    fill(this.told, "Searching…");
+    fill(this.outcome, "Searching…");
     try {
       const dates = Object.entries({ since: this.since.value, until: this.until.value }).filter(([, value]) => value);
       const filters = { ...this.browse.narrowed(), ...Object.fromEntries(dates) };
@@ -131,7 +144,7 @@ export class Archive {
       noticed(error);
       this.searched = null;
       fill(this.hits);
-      fill(this.told, el("span", { class: "problem" }, error.message));
+      fill(this.outcome, el("span", { class: "problem" }, error.message));
     }
   }
 
@@ -140,13 +153,13 @@ export class Archive {
     const groups = together(near ? found.hits.slice(0, NEAREST) : found.hits);
     const among = groups.length < found.hits.length ? ` in ${counted(groups.length, "conversation")}` : "";
     const words = !groups.length ? `Nothing was found for “${query}”.` : near ? "No good match. The nearest pages in meaning:" : `${counted(found.hits.length, "page")}${among}`;
-    fill(this.told, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
+    fill(this.outcome, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
     announce(words);
     fill(this.hits, groups.map(groupOf));
   }
 }
 
-/** Hits of one conversation or packet together, in the place of their best. Pure. */
+/** Groups hits by conversation or packet, each group ranked by its best hit. Pure. */
 export function together(hits) {
   const groups = new Map();
   for (const hit of hits) {
@@ -170,7 +183,7 @@ function groupOf([best, ...more]) {
   return first;
 }
 
-/** One hit, under the title of its conversation where it is `titled`, else under its day. */
+/** One hit: headed by the title of its conversation if `titled`, else by its speaker. */
 function hitOf(hit, titled = true) {
   const label = [speakerName(hit), modelName(hit.model)].filter(Boolean).join(" · ");
   const open = (event) => {

@@ -1,4 +1,4 @@
-// The archive by month: bars to choose a month, facets to narrow it, and the conversations and records of the choice.
+// The archive's timeline: a bar per month, facets, and the matching conversations and records.
 
 import { post } from "./api.js";
 import { noticed } from "./connection.js";
@@ -9,7 +9,7 @@ import { counted, day, firstLine, grouped, modelName, sourceKind } from "./words
 
 const AT_ONCE = 30;
 const NAMES = 8; // of a facet, before "more"
-const OWN = "session_turn"; // what was said here is under Chat
+const OWN = "session_turn"; // gaiad's own chats are listed under Chat
 const FACETS = [
   { key: "dialects", title: "Source", words: sourceKind },
   { key: "people", title: "Person" },
@@ -18,7 +18,7 @@ const FACETS = [
   { key: "models", title: "Model", whole: true },
 ];
 
-/** `onChange()` when something was chosen or given up; `chips` has what is chosen, to be shown above hits as well. */
+/** Calls `onChange()` when the choice changes; `chips` shows the choice, also above search hits. */
 export class Browse {
   constructor(onChange) {
     this.onChange = onChange;
@@ -58,7 +58,7 @@ export class Browse {
     return { dialects: this.sources, ...this.narrowed({ month }) };
   }
 
-  /** What was chosen, as filters; a search without a choice looks at everything. */
+  /** The choice as filters; empty when nothing is chosen. */
   narrowed({ month = true } = {}) {
     const found = month && this.chosen.month ? monthSpan(this.chosen.month) : {};
     for (const { key, whole } of FACETS) if (this.chosen[key]) found[key] = this.chosen[key].map((value) => (whole ? `=${value}` : value));
@@ -86,7 +86,7 @@ export class Browse {
     fill(this.chips, month ? chip("month", "Month", monthName(month)) : null, facets);
   }
 
-  /** Arrow keys between the months: one stop of the Tab key for all of them. */
+  /** Arrow keys move between months, which are one Tab stop together. */
   step(event) {
     const bars = [...this.bars.children].filter((bar) => !bar.disabled);
     const to = bars[bars.indexOf(document.activeElement) + ({ ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? NaN)];
@@ -99,7 +99,7 @@ export class Browse {
   drawBars(counts) {
     const months = everyMonth(Object.keys(counts));
     const most = Math.max(...Object.values(counts), 1);
-    const reached = this.chosen.month ?? months.at(-1); // by the Tab key
+    const reached = this.chosen.month ?? months.at(-1); // the Tab stop
     fill(
       this.bars,
       months.map((month) => {
@@ -121,7 +121,7 @@ export class Browse {
       this.facets,
       FACETS.map(({ key, title, words = String }) => {
         const rows = named(counts[key], words).filter(([name]) => name !== words(OWN));
-        if (!this.chosen[key] && (!rows.length || (rows.length === 1 && rows[0][1].number === counts.packets))) return null; // it would narrow nothing
+        if (!this.chosen[key] && (!rows.length || (rows.length === 1 && rows[0][1].number === counts.packets))) return null; // it would not narrow anything
         const one = ([name, { number, values }]) => el("li", {}, button([el("span", { class: "facet-name" }, name), el("span", { class: "facet-count" }, grouped(number))], () => this.choose(key, values), { class: "facet", "aria-pressed": String(this.chosen[key]?.join() === values.join()) }));
         const list = el("ul", {}, rows.slice(0, NAMES).map(one));
         const rest = rows.slice(NAMES);
@@ -132,7 +132,7 @@ export class Browse {
   }
 }
 
-/** [name for people, {number, values}], for several values may have one name. */
+/** [display name, {number, values}]: several values may share a display name. */
 function named(counts, words) {
   const found = new Map();
   for (const [value, number] of Object.entries(counts)) {
@@ -164,7 +164,7 @@ export function monthSpan(month) {
   return { since: `${month}-01`, until: number === 12 ? `${year + 1}-01-01` : `${year}-${String(number + 1).padStart(2, "0")}-01` };
 }
 
-/** Every month from the first to the last, gaps too. */
+/** Every month from the first to the last, including empty ones. */
 export function everyMonth(months) {
   const found = [];
   const last = months.at(-1);

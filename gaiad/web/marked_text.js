@@ -1,14 +1,14 @@
-// Marks a span of Markdown in what is drawn from it: the ends are signed, the text is drawn, and what lies between is marked.
+// Highlights a span of Markdown after rendering: sentinels at its ends survive rendering and are then replaced by marks.
 
 import { el } from "./dom.js";
 
-const [OPEN, CLOSE] = ["\ufdd0", "\ufdd1"]; // noncharacters: no text that is exchanged has them
+const [OPEN, CLOSE] = ["\ufdd0", "\ufdd1"]; // noncharacters, which text never contains
 const MARKUP_BEFORE = /^(?:\s*```[^\n]*\n|\s+|[-*•>]\s+|#{1,6}\s+|\d{1,4}[.)]\s+|\||[*`]+)/;
 const MARKUP_AFTER = /(?:\n\s*```|[\s*`|])$/;
 
 /**
- * Draw `text` with `draw(text)` into `node` and mark its characters `start` to `end`, as `kind`. False when the ends were lost
- * in drawing, for example within the address of a link; nothing is marked then.
+ * Renders `text` into `node` with `draw(text)` and highlights characters `start` to `end` with class `kind`. Returns false, without
+ * a highlight, when rendering lost an end, for example within a link's address.
  */
 export function drawMarked(node, text, { start, end }, kind, draw) {
   const [from, to] = withoutMarkup(text, start, end);
@@ -26,7 +26,7 @@ export function drawMarked(node, text, { start, end }, kind, draw) {
   return true;
 }
 
-/** The span without list signs, fences and emphasis at its ends: what makes a block or a style must stay in its place. */
+/** The span without list markers, fences and emphasis at its ends, which a sentinel would break. */
 function withoutMarkup(text, start, end) {
   let [from, to] = [start, end];
   const atLineStart = () => /(^|\n)[\s>]*$/.test(text.slice(Math.max(0, from - 80), from));
@@ -37,7 +37,7 @@ function withoutMarkup(text, start, end) {
   return from < to ? [from, to] : [start, end];
 }
 
-/** The text nodes between the signs, which are taken out; null when one is missing. */
+/** Removes the sentinels and returns the text nodes between them; null when one is missing. */
 function piecesBetween(node) {
   const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
   const pieces = [];
@@ -57,7 +57,7 @@ function piecesBetween(node) {
       if (!inside) return null;
       return [...pieces, text].filter((piece) => piece.data.trim());
     }
-    if (inside) pieces.push(text);
+    if (inside && !text.parentElement.closest("button")) pieces.push(text); // not the label of a copy button
   }
   return null;
 }

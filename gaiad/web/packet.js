@@ -1,4 +1,4 @@
-// The panel with a packet: a conversation reads as one, a record as its fields, both opened where something was quoted.
+// The packet panel: a conversation as messages, a record as a table of fields, opened at the quoted passage.
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
@@ -15,7 +15,7 @@ const panel = () => document.getElementById("packet");
 let opener = null;
 let newest = 0;
 
-/** Open a packet; `passage` is what `findPassage` takes. */
+/** Opens a packet; `passage` is an argument of `findPassage`. */
 export async function openPacket(packetId, passage = null) {
   const mine = (newest += 1);
   if (!panel().contains(document.activeElement)) opener = document.activeElement;
@@ -67,7 +67,7 @@ function show(detail, passage) {
   announce(`Packet ${packet.packet_id}, ${packet.topic}. ${found ? `Marked: ${found.page.text.slice(found.start, found.end)}` : ""}`);
 }
 
-/** What was found in a page, counted in the message that the page is of. */
+/** A passage found in a page, with offsets into the joined message. */
 function placed(found, { places }) {
   const at = places.get(found.page.page_id);
   return { ...found, start: at + found.start, end: at + found.end };
@@ -101,7 +101,7 @@ function facts({ packet, integrity, source }) {
   );
 }
 
-/** Deletes the packet after a second word, and offers to take that back. */
+/** Deletes the packet after confirmation, with undo. */
 function deletion(packet) {
   const node = el("p", { class: "deletion" });
   const what = { packet_ids: [packet.packet_id], tenant: tenant() };
@@ -134,7 +134,7 @@ function checks(kind, verdict, integrity) {
 
 const fact = (name, ...value) => [el("dt", {}, name), el("dd", {}, ...value)];
 
-/** The fields of a record besides its text, `open` or folded; nothing where it has none. */
+/** A record's fields other than its text, expanded if `open`; null without any. */
 function record(fields, open) {
   const rows = RECORD.filter((name) => isGiven(fields?.[name])).map((name) => [name, fields[name]]);
   if (!rows.length) return null;
@@ -157,10 +157,10 @@ function fieldValue(value) {
   return fieldTable(given);
 }
 
-/** A turn of a conversation, of one held here when `ours`; the speaker is named where it changes. */
+/** A message, from one of gaiad's own chats if `ours`; the speaker is shown where it changes. */
 function turnOf(page, found, before, ours) {
   const same = before && before.speaker === page.speaker && before.section === page.section;
-  const cited = ours && page.speaker !== "user" ? null : []; // only gaiad cites: what looks like it elsewhere is text
+  const cited = ours && page.speaker !== "user" ? null : []; // only gaiad's answers have citations
   const when = page.timestamp && page.timestamp !== before?.timestamp ? el("time", { datetime: page.timestamp }, dateTime(page.timestamp)) : null;
   return el(
     "section",
@@ -170,18 +170,18 @@ function turnOf(page, found, before, ours) {
   );
 }
 
-/** What was said, as the speaker wrote it; its own "Speaker:" is the heading's already. */
+/** Rendered text without its leading "Speaker:", which the heading shows. */
 function spoken({ text, speaker }, cited, found) {
   const node = el("div", { class: "answer said-text" });
   const skipped = speaker && text.startsWith(`${speaker}: `) ? speaker.length + 2 : 0;
-  const draw = (words) => showText(node, words, openPacket, [], cited);
+  const draw = (words) => showText(node, words, openPacket, undefined, cited);
   const span = found && { start: Math.max(found.start - skipped, 0), end: found.end - skipped };
   if (!found) draw(text.slice(skipped));
   else if (!drawMarked(node, text.slice(skipped), span, kindOf(found), draw)) return stored({ text }, found);
   return node;
 }
 
-/** A part of a record as it is stored; a note as it was meant to look. */
+/** A section of a record as stored; a note rendered as Markdown. */
 function pageOf(page, found, isNote) {
   const heading = page.section && !(isNote && page.section === "content") ? el("h3", {}, page.section.replaceAll("_", " ")) : null;
   return el("section", { class: "stored-page", data: { page: page.page_id } }, heading, isNote ? spoken(page, [], found) : stored(page, found));

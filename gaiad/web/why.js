@@ -1,4 +1,4 @@
-// Why a hit stands where it does: each retriever's rank, what each part added to the score, the words that matched.
+// Why a hit ranks where it does: retriever ranks, score parts, matched words.
 
 import { el } from "./dom.js";
 import { meter } from "./charts.js";
@@ -35,7 +35,7 @@ export function whyThisHit(hit) {
   );
 }
 
-/** The text with the words that begin like one of the matched ones marked. */
+/** The text with matched words highlighted. */
 export function marked(text, terms) {
   const wanted = terms.map((term) => term.toLowerCase()).filter((term) => term.length > 1);
   const parts = [];

@@ -21,9 +21,35 @@ class FeedbackContent(Output, frozen=True):
     success_patterns: list[Any] = msgspec.field(default_factory=list)
 
 
+class AdviceEffect(Output, frozen=True):
+    """One piece of a review's advice for an agent, and what came of it.
+
+    `state` is active, retired or struck, `why` says why it is not active. Means are of outcomes from 0 to 1, more is
+    better. `effect` is the mean since minus the mean before, `interval` its 95 % interval; None without outcomes before
+    and since.
+    """
+
+    number: int
+    agent_type: str
+    version: int
+    text: str
+    review_id: str
+    iteration: int
+    state: Literal["active", "retired", "struck"]
+    why: str
+    given_at: str
+    ended_at: str
+    outcomes_before: int
+    mean_before: float
+    outcomes_after: int
+    mean_after: float
+    effect: float | None = None
+    interval: tuple[float, float] | None = None
+
+
 class FeedbackData(Output, frozen=True):
     """The seed's FeedbackData. `iteration` is that of the review (0 for none), `revision` counts the reviews of this
-    iteration, `review_id` names the one that this is.
+    iteration, `review_id` names the one that this is. `advice` is the newest of all reviews, with what came of it.
     """
 
     iteration_requested: int | Literal["latest"]
@@ -32,6 +58,7 @@ class FeedbackData(Output, frozen=True):
     iteration: int
     revision: int
     review_id: str
+    advice: list[AdviceEffect] = msgspec.field(default_factory=list)
 
 
 class ReviewQuery(Input, frozen=True):
@@ -125,3 +152,10 @@ class SimilarState(Output, frozen=True):
 
     row: RecordRow
     similarity: float
+
+
+class StrikeRequest(Input, frozen=True):
+    """Take the advice of this number back for good."""
+
+    number: int
+    tenant: Tenant = DEFAULT_TENANT

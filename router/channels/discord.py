@@ -23,7 +23,7 @@ from gaiad.base.ports import IncomingMessage
 from gaiad.wire.chat import ChatAnswer
 from gaiad.wire.council import Parcel
 from router.channels.discord_text import LIMIT, block_messages, with_also, with_sources
-from router.chat_settings import ChatSettings, convert_settings
+from router.routing import ChatSettings, convert_settings
 
 if TYPE_CHECKING:
     import discord

@@ -57,6 +57,10 @@ def test_a_person_stores_and_reads_by_the_command_line(daemon: BenchDaemon, shel
     record = json.loads(shell("reviews", "--json", *tenant)[1])["reviews"][0]["id"]
     assert json.loads(shell("show", record, *tenant)[1]) == review_body()
     assert "for generation: name the source" in shell("feedback", *tenant)[1]
+    number, *line = shell("feedback", *tenant)[1].splitlines()[-1].split()
+    assert " ".join(line) == "generation v1 active not measured yet name the source"
+    assert shell("feedback", "--strike", number, *tenant)[1] == f"advice {number} for generation is struck\n"
+    assert "struck: struck by a person" in shell("feedback", *tenant)[1]
     assert "thin evidence" in shell("trends", *tenant)[1]
     assert "+0  " in shell("lineage", "h1", *tenant)[1]
     assert shell("rollback", "system", "1", *tenant)[1].startswith("system is at version 3")

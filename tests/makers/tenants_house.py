@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import threading
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -47,6 +48,7 @@ def _by_id(of: str, key: str, names: str = "tenant", **more: Any) -> Rule:
 
 
 LISTED = Rule(body={})
+PAYLOAD = json.loads((Path(__file__).parents[1] / "data" / "research_payload_example.json").read_text(encoding="utf-8"))
 QUERY = Rule(names="query")
 CALLED = {
     "jsonrpc": "2.0",
@@ -116,6 +118,8 @@ RULES = {
     "POST /research/{research_id}/cancel": Rule("run", body={}),
     "POST /research/{research_id}/forget": Rule("run", body={}),
     "POST /research/{research_id}/review": Rule("run", body={}),
+    "POST /research/{research_id}/contradictions": Rule("run", body={"contradiction_id": "none", "status": "open"}),
+    "POST /research/import": Rule(body={"payload": PAYLOAD}),
     "GET /research": QUERY,
     "GET /research/{research_id}": Rule("run", names="query"),
     "GET /research/{research_id}/events": Rule("run", names="query"),
@@ -150,6 +154,7 @@ RULES = {
     "GET /context/records/{record_id}": Rule("record", names="query"),
     "GET /context/versions": QUERY,
     "GET /context/feedback": QUERY,
+    "POST /context/feedback/strike": Rule(body={"number": 1}),
     "GET /context/trends": QUERY,
     "GET /context/lineage/{hypothesis_id}": Rule("record", names="query"),
     "GET /context/similar": QUERY,

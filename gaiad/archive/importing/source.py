@@ -59,8 +59,8 @@ class Source:
         with self.open() as stream:
             first = stream.read(_CHUNK)
             encoding = _UTF16.get(first[:2])
-            if encoding is None and first[:1] in _OPENS and first[1:2] == b"\0":
-                encoding = "utf-16-le"  # JSON without a byte order mark
+            if encoding is None and b"\0" in first[:2] and first[:2].strip(b"\0") in _OPENS:  # JSON without a mark
+                encoding = "utf-16-le" if first[1:2] == b"\0" else "utf-16-be"
             decode = codecs.getincrementaldecoder(encoding)("replace").decode if encoding else None
             chunk, read = first.removeprefix(codecs.BOM_UTF8), 0
             while chunk:

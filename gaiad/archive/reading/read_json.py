@@ -144,7 +144,7 @@ class _Scanner:
         elif kind == "escaped":
             node.text = self._escaped_string(found.end())
             node.end = self.position
-        elif found[kind] != b"null":
+        elif kind != "word" or found[kind] != b"null":
             value = found[kind].decode()
             self._count(len(value))
             if value and not value.isspace():

@@ -491,6 +491,24 @@ CREATE TABLE context_vectors (                         -- of the summaries of st
     PRIMARY KEY (fingerprint, record)
 ) WITHOUT ROWID;
 
+CREATE TABLE context_advice (                          -- what reviews advise an agent, and what came of it
+    number     INTEGER PRIMARY KEY,
+    agent      TEXT NOT NULL,
+    version    INTEGER NOT NULL,                       -- of the agent's advice, from 1
+    text       TEXT NOT NULL,
+    review     INTEGER NOT NULL REFERENCES context_records (number),
+    iteration  INTEGER NOT NULL,
+    state      TEXT NOT NULL CHECK (state IN ('active', 'retired', 'struck')),
+    why        TEXT NOT NULL DEFAULT '',               -- it is not active any longer
+    given_ms   INTEGER NOT NULL,
+    ended_ms   INTEGER NOT NULL DEFAULT 0,
+    counted    INTEGER NOT NULL,                       -- 1: outcomes are turns, counted at reflections; 0: confidence scores
+    before_n   INTEGER NOT NULL,                       -- outcomes before and since, and the sum of their values (0 to 1)
+    before_sum REAL NOT NULL,
+    after_n    INTEGER NOT NULL DEFAULT 0,
+    after_sum  REAL NOT NULL DEFAULT 0
+);
+CREATE INDEX context_advice_by_agent ON context_advice (agent, state);
 CREATE TABLE context_checkpoints (
     number INTEGER PRIMARY KEY,
     id     TEXT NOT NULL UNIQUE,
@@ -538,3 +556,15 @@ CREATE TABLE job_log (
     body   BLOB NOT NULL,
     PRIMARY KEY (job_id, number)
 ) WITHOUT ROWID;
+
+CREATE TABLE journal (                                 -- steps of runs that may be cut off; gone when the run has ended
+    run        TEXT NOT NULL,                          -- research_id or turn_id
+    key        TEXT NOT NULL,                          -- of what is asked, and for which time in the run
+    name       TEXT NOT NULL,
+    repeatable INTEGER NOT NULL,                       -- 0: when it was begun and has no result, it is not done again
+    begun_ms   INTEGER NOT NULL,
+    ended_ms   INTEGER,
+    result     BLOB,                                   -- JSON, zlib
+    PRIMARY KEY (run, key)
+);
+CREATE INDEX journal_by_time ON journal (begun_ms);

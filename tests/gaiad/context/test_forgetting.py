@@ -12,7 +12,9 @@ from gaiad.context.forgetting import forget_quoting
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import ContinuationRequest, ContinuationStorage, RecordQuery, StateQuery, TrendQuery
+from gaiad.wire.context import RecordQuery, StateQuery
+from gaiad.wire.context_keeping import ContinuationRequest, ContinuationStorage
+from gaiad.wire.context_reviews import TrendQuery
 from tests.makers.context import output, review, state
 
 NAME = "tp-20251130-zqgone"

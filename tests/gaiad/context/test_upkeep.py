@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from gaiad.base.clock import FrozenClock
@@ -166,6 +167,34 @@ async def test_a_tree_is_read_back_as_it_was(
         await upkeep.write_tree(tmp_path / "tree", {}, call)
     with pytest.raises(NotFound):
         await upkeep.write_tree(tmp_path / "none", {}, RequestContext("third"))
+
+
+async def test_every_file_of_a_tree_fits_the_schema_that_is_exported_with_it(
+    filled: ContextStore, upkeep: ContextUpkeep, call: RequestContext, tmp_path: Path
+) -> None:
+    await filled.checkpoint("test", {}, call)
+    tree = tmp_path / "tree"
+    await upkeep.write_tree(tree, {"context": {}}, call)
+    kinds = {
+        "state_update": "iterations/*/system_state.json",
+        "agent_output": "iterations/*/agent_outputs/*.json",
+        "meta_review": "iterations/*/meta_review.json",
+        "checkpoint": "checkpoints/*.json",
+        "manifest": "manifest.json",
+        **{
+            name: f"aggregates/{name}.json"
+            for name in ("effectiveness_metrics", "pattern_history", "research_progress")
+        },
+    }
+    assert {path.stem for path in (tree / "configuration" / "schemas").iterdir()} == set(kinds)
+    for name, pattern in kinds.items():
+        schema = json.loads((tree / "configuration" / "schemas" / f"{name}.json").read_bytes())
+        files = [json.loads(path.read_bytes()) for path in tree.glob(pattern)]
+        assert files
+        for content in files:
+            jsonschema.validate(content, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"unknown": 1}, schema)
 
 
 async def test_a_tree_of_another_program_is_read_by_its_folders(

@@ -6,17 +6,25 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from gaiad.archive.importing.kind import Item, Kind, as_dict, as_text, dicts, joined, named
+from gaiad.archive.importing.kind import (
+    Item,
+    Kind,
+    SourceLines,
+    as_dict,
+    as_text,
+    check_words,
+    dicts,
+    joined,
+    named,
+    without_elements,
+)
 from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
-_KEPT_RAW_BYTES = 16 * 1024 * 1024
 _SPOKEN = ("user", "assistant")
 _BLOCK = re.compile(
     r"<(system-reminder|ide_opened_file|ide_selection|local-command-caveat|post-tool-use-hook|user-prompt-submit-hook|"
-    r"task-notification|teammate-message)\b[^>]*>"
-    r".*?</\1>",
-    re.DOTALL,
+    r"task-notification|teammate-message)\b[^>]{0,200}>"
 )
 _COMMAND = re.compile(
     r"\s*<(?:command-(?:name|message|args)|local-command-(?:stdout|stderr|caveat)|bash-(?:input|stdout|stderr)|"
@@ -53,20 +61,17 @@ def _is_spoken(value: Any) -> bool:
 
 def _read(sample: Sample) -> Iterator[Item]:
     lines: list[dict[str, Any]] = []
-    raw, size = bytearray(), 0
+    raw, words = SourceLines(), 0
     for record in _lines(sample):
         if isinstance(record, Problem):
             yield record
             continue
-        size += len(record.raw) + 1
-        if size <= _KEPT_RAW_BYTES:
-            raw += record.raw + b"\n"
+        raw.add(record.raw)
         if isinstance(record.value, dict):
             lines.append(_slim(record.value))
+            words += _words(lines[-1])
+            check_words(words)
     left_out: Counter[str] = Counter()
-    if size > _KEPT_RAW_BYTES:
-        raw.clear()
-        left_out["the source's raw record: too long to keep"] = 1
     if all(line.get("isSidechain") for line in lines if line.get("type") in _SPOKEN):
         yield Problem(
             "the file",
@@ -74,7 +79,7 @@ def _read(sample: Sample) -> Iterator[Item]:
             loses=False,
         )
         return
-    yield _conversation(sample, lines, bytes(raw), left_out)
+    yield _conversation(sample, lines, raw.record(left_out), left_out)
 
 
 def _lines(sample: Sample) -> Iterable[ExportRecord | Problem]:
@@ -109,6 +114,11 @@ def _slim(line: dict[str, Any]) -> dict[str, Any]:
         )
         slim["message"] = {**message, "content": kept}
     return slim
+
+
+def _words(line: dict[str, Any]) -> int:
+    content = as_dict(line.get("message")).get("content")
+    return len(content) if isinstance(content, str) else sum(len(as_text(each.get("text"))) for each in dicts(content))
 
 
 def _conversation(sample: Sample, lines: list[dict[str, Any]], raw: bytes, left_out: Counter[str]) -> Conversation:
@@ -211,7 +221,7 @@ def _said(line: dict[str, Any], number: int, left_out: Counter[str]) -> Iterator
 
 def typed(text: str, left_out: Counter[str]) -> str:
     """What a person typed: without what the program put around it, "" for its commands and interruptions."""
-    text = _BLOCK.sub("", text)
+    text = without_elements(text, _BLOCK)
     if _COMMAND.match(text) or text.lstrip().startswith(_NOT_TYPED):
         left_out["commands and interruptions"] += 1
         return ""

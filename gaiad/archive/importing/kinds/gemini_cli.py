@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from gaiad.archive.importing.kind import Item, Kind, as_dict, as_text, dicts, joined, named
+from gaiad.archive.importing.kind import Item, Kind, SourceLines, as_dict, as_text, check_words, dicts, joined, named
 from gaiad.archive.importing.sample import Problem, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
@@ -53,14 +53,16 @@ def _read(sample: Sample) -> Iterator[Item]:
     header: dict[str, Any] = {}
     messages: dict[str, dict[str, Any]] = {}
     rewound: dict[str, dict[str, Any]] = {}
-    raw = bytearray()
+    raw, left_out, words = SourceLines(), Counter[str](), 0
     records = [sample.whole] if sample.form == "object" and sample.whole else sample.records()
     for record in records:
         if isinstance(record, Problem):
             yield record
             continue
-        raw += record.raw + b"\n"
+        raw.add(record.raw)
         value = as_dict(record.value)
+        words += len(record.raw) if _is_message(value) and value["id"] not in messages else 0
+        check_words(words)
         if isinstance(value.get("$rewindTo"), str):
             _rewind(messages, rewound, value["$rewindTo"])
         elif _is_message(value):
@@ -74,7 +76,7 @@ def _read(sample: Sample) -> Iterator[Item]:
     if header.get("kind") == "subagent":
         yield Problem("the file", "is a subagent's session without your words", loses=False)
         return
-    yield _conversation(sample, header, messages, rewound, bytes(raw))
+    yield _conversation(sample, header, messages, rewound, raw.record(left_out).removesuffix(b"\n"), left_out)
 
 
 def _rewind(messages: dict[str, dict[str, Any]], rewound: dict[str, dict[str, Any]], target: str) -> None:
@@ -90,8 +92,8 @@ def _conversation(
     messages: dict[str, dict[str, Any]],
     rewound: dict[str, dict[str, Any]],
     raw: bytes,
+    left_out: Counter[str],
 ) -> Conversation:
-    left_out: Counter[str] = Counter()
     said = [message for name, each in messages.items() for message in _messages(name, each, left_out)]
     models = [each.model for each in said if each.model]
     return Conversation(
@@ -99,7 +101,7 @@ def _conversation(
         id=as_text(header.get("sessionId")) or sample.source.name,
         title=as_text(header.get("summary")),
         messages=said,
-        raw=raw.removesuffix(b"\n"),
+        raw=raw,
         created=iso_time(header.get("startTime")),
         updated=iso_time(header.get("lastUpdated")),
         model=models[-1] if models else "",

@@ -142,7 +142,8 @@ def _of_responses(
     messages = [Message(id="instructions", speaker="user", text=system, part="instructions")] if system else []
     for row in rows:
         time, model = iso_time(row.get("datetime_utc")), as_text(row.get("resolved_model")) or as_text(row.get("model"))
-        prompt = joined((as_text(row.get("prompt")), "\n".join(_attachments(database, row["id"]))))
+        files = [*_fragments(database, row["id"]), *_attachments(database, row["id"])]
+        prompt = joined((as_text(row.get("prompt")), "\n".join(files)))
         for speaker, text in (("user", prompt), ("assistant", as_text(row.get("response")))):
             if text.strip():
                 said_by = model if speaker == "assistant" else ""
@@ -157,6 +158,19 @@ def _of_responses(
         raw=_raw({"conversation": about, "responses": rows}),
         model=as_text(about.get("model")) or as_text(rows[-1].get("model")),
     )
+
+
+def _fragments(database: sqlite3.Connection, response: str) -> list[str]:
+    """Files and pages given with a prompt, by name."""
+    try:
+        rows = database.execute(
+            "SELECT f.source FROM prompt_fragments p JOIN fragments f ON f.id = p.fragment_id"
+            ' WHERE p.response_id = ? ORDER BY p."order"',
+            (response,),
+        ).fetchall()
+    except sqlite3.OperationalError:  # a log from before fragments
+        return []
+    return [named("file", as_text(row["source"])) for row in rows]
 
 
 def _attachments(database: sqlite3.Connection, response: str) -> list[str]:

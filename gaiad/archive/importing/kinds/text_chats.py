@@ -8,7 +8,7 @@ from datetime import tzinfo
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind, same_file
+from gaiad.archive.importing.kind import Item, Kind, same_file, without_elements
 from gaiad.archive.importing.kinds.claude_code import typed
 from gaiad.archive.importing.local_times import local_time, shown_time
 from gaiad.archive.importing.sample import Sample
@@ -90,11 +90,12 @@ AIDER = Kind("aider", "aider chat history", _recognises, _read)
 # SpecStory's Markdown of a coding session: turns under `_**User (time)**_` and `_**Agent (model time)**_`.
 
 
-_TURN = re.compile(r"^_\*\*(User|Agent|Assistant)(?: \(([^)\n]*)\))?\*\*_[ \t]*$", re.MULTILINE)
+_TURN = re.compile(r"^_\*\*(User|Agent|Assistant)( - Sidechain)?(?: \(([^)\n]*)\))?\*\*_[ \t]*$", re.MULTILINE)
+_H1 = re.compile(r"^# (\S.*?)(?: \(\d{4}-[^)\n]*\))?[ \t]*$", re.MULTILINE)
 _SESSION = re.compile(r"<!-- (?:[\w ]+ )?Session ([\w-]{8,})(?: \(([^)]*)\))? -->")
-_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
-_TOOL = re.compile(r"<tool-use\b[^>]*>.*?</tool-use>\s*", re.DOTALL)
-_TOOL_NAME = re.compile(r"<summary>(?:Tool use: )?(.*?)</summary>", re.DOTALL)
+_THOUGHT = re.compile("<(think)>")
+_TOOL = re.compile(r"<(tool-use)\b[^>]{0,500}>")
+_TOOL_NAME = re.compile(r"<summary>(?:Tool use: )?([^<]{0,500})")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?Z?")
 _NAME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-?\d*Z?-?")
 
@@ -118,12 +119,14 @@ def _read_specstory(sample: Sample) -> Iterator[Item]:
         messages += _said(f"turn-{number}", turn, text[turn.end() : end], left_out)
     session = _SESSION.search(text[:4096])
     stem = PurePosixPath(sample.source.name).stem
+    told = _H1.search(text[: turns[0].start()])
+    title = told[1] if told and not told[1][:4].isdigit() else _NAME.sub("", stem, count=1).replace("-", " ").strip()
     models = [each.model for each in messages if each.model]
     left_out["thoughts"] += len(_THOUGHT.findall(text))
     yield Conversation(
         kind="specstory",
         id=session[1] if session else stem,
-        title=_NAME.sub("", stem, count=1).replace("-", " ").strip(),
+        title=title,
         messages=messages,
         raw=data,
         created=iso_time((session[2] or "").replace(" ", "T")) if session else "",
@@ -133,12 +136,20 @@ def _read_specstory(sample: Sample) -> Iterator[Item]:
 
 
 def _said(name: str, turn: re.Match[str], body: str, left_out: Counter[str]) -> Iterator[Message]:
-    about = turn[2] or ""
+    about = turn[3] or ""
     found = _TIME.search(about)
     time = iso_time(found[0].replace(" ", "T")) if found else ""
     model = about[: found.start() if found else len(about)].strip()
-    tools = [" ".join(summary.split()) for each in _TOOL.findall(body) for summary in _TOOL_NAME.findall(each)[:1]]
-    words = _TOOL.sub("", _THOUGHT.sub("", body)).strip().removesuffix("---").strip()
+    tools: list[str] = []
+
+    def tool(_opened: re.Match[str], inner: str) -> str:
+        tools.extend(" ".join(summary.split()) for summary in _TOOL_NAME.findall(inner)[:1])
+        return ""
+
+    if turn[2]:
+        left_out["subagents' own words"] += 1
+        return
+    words = without_elements(without_elements(body, _THOUGHT), _TOOL, replace=tool).strip().removesuffix("---").strip()
     if turn[1] == "User":
         words = typed(words, left_out)
     if words:
@@ -228,9 +239,9 @@ _TRANSCRIPT_TURN = re.compile(
 
 
 _FOLDED = re.compile(  # what a model thought, as page savers fold it
-    r"<details>\s*<summary>[^<\n]*(?:reasoning|thinking|thought)[^<\n]*</summary>.*?</details>",
-    re.DOTALL | re.IGNORECASE,
+    r"<(details)>\s{0,9}<summary>[^<\n]{0,99}?(?:reasoning|thinking|thought)[^<\n]{0,99}</summary>", re.IGNORECASE
 )
+_STAMP = re.compile(r"\s*^\[Timestamp: (\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)\]\s*\Z", re.MULTILINE)
 _EITHER_ORDER = re.compile(r"\b(?:0?\d|1[0-2])/(?:0?\d|1[0-2])/(?!.*[ap]\.?m)", re.IGNORECASE)
 _FRONT_LINE = re.compile(r"^(title|date|created):[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
 
@@ -276,7 +287,9 @@ def _read_transcript(sample: Sample) -> Iterator[Item]:
     ends = [*(start for _, _, start, _ in turns[1:]), len(text)]
     messages: list[Message] = []
     for (speaker, time, _, begin), end in zip(turns, ends, strict=True):
-        words = _FOLDED.sub("", text[begin:end]).strip().removesuffix("---").strip()
+        words = without_elements(text[begin:end], _FOLDED).strip().removesuffix("---").strip()
+        if stamped := _STAMP.search(words):  # as Obsidian's Copilot writes it below each message
+            words, time = words[: stamped.start()].strip(), stamped[1].replace("/", "-")
         if words:
             moment = local_time(time, sample.zone) or _sure_time(time, sample.zone)
             messages.append(Message(id=f"message-{len(messages)}", speaker=speaker, text=words, time=moment))
