@@ -199,10 +199,22 @@ def test_commands_are_exact_arguments_or_left_out() -> None:
 
 
 def test_a_plan_is_cut_to_its_bounds() -> None:
-    reading = read_output("plan", "PLAN:\n" + "\n".join(f"{n}. {'long ' * 60}" for n in range(1, 15)), 0.3)
+    reading = read_output("plan", "PLAN:\n" + "\n".join(f"{n}. number {n}, {'long ' * 60}" for n in range(1, 15)), 0.3)
     assert isinstance(reading.value, Plan)
     assert len(reading.value.steps) == 10
     assert all(len(step) <= 200 for step in reading.value.steps)
+
+
+def test_steps_are_read_once_and_without_a_number_of_their_own() -> None:
+    reading = read_output("plan", '{"steps": ["1. Find the log", "2. Read it", "3) find the log!"]}', 0.3)
+    assert reading.value == Plan(steps=("Find the log", "Read it"))
+
+
+def test_a_plan_that_goes_round_in_circles_is_none() -> None:
+    steps = [f'"{number}. Check the list"' for number in range(1, 4)]
+    reading = read_output("plan", f'{{"steps": [{", ".join(steps)}]}}', 0.3)
+    assert (reading.outcome, reading.value) == ("missing", None)
+    assert "its steps repeat one another" in reading.notes
 
 
 PIECES = ["PLAN:", "RESPONSE:", "VERIFY:", "Plan", "\n", " ", "```", '{"steps":["a', '"]}', "1. a", "success", "- b",
