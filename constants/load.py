@@ -1,4 +1,5 @@
-"""One loader for all data files here: TOML in, a checked struct out, read on first use and kept.
+"""One loader for all data files here: TOML in, a checked struct out, read on first use and kept; and the one table that
+more than one package reads.
 
 A misspelt key or a wrong type in a shipped file is an error that names the file and the place, not a default.
 """
@@ -32,3 +33,20 @@ def _load(name: str, kind: Any) -> object:
         return msgspec.toml.decode(place.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:
         raise ConstantsError(f"constants/{name}: {error}; restore the shipped file or reinstall gaiad") from error
+
+
+class SecretPatterns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """constants/secrets.toml: patterns by what they find, in words.
+
+    `secrets` are in one run of characters without a space, `headers` begin a key of many lines, `credentials` are
+    secrets by what is before them, in the group `value`.
+    """
+
+    secrets: dict[str, str]
+    headers: dict[str, str]
+    credentials: dict[str, str]
+
+
+def secret_patterns() -> SecretPatterns:
+    """The shipped table."""
+    return load("secrets.toml", SecretPatterns)

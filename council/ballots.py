@@ -168,7 +168,7 @@ def reason_in_words(matter: Matter, result: VoteTally, rules: CouncilRules, *, p
         "prime": f"{verdict}: a tie, decided by {prime}'s own vote",
         "tie": f"failed: a tie, and no vote of {prime} to break it",
         "no_quorum": f"no quorum: {_lacking(result, rules)}; "
-        + (f"the {matter} goes on, marked reduced_quorum" if proceed else f"the {matter} is refused"),
+        + (f"the {matter} continues, marked reduced_quorum" if proceed else f"the {matter} is refused"),
     }[result.ground]
     return f"{why} ({count}{silent}{outside})"
 
@@ -178,7 +178,7 @@ def _lacking(result: VoteTally, rules: CouncilRules) -> str:
     cast = result.yes + result.no + result.abstain
     if cast + len(result.silent) < rules.quorum_roles:
         return f"{rules.quorum_roles} roles that can vote are needed"
-    return f"{rules.quorum_roles} ballots are needed and {cast} came in, though the roles are there"
+    return f"{rules.quorum_roles} ballots are needed and {cast} were cast, though enough roles are active"
 
 
 def _check_form(role: str, form: BallotForm) -> None:

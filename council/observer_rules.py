@@ -13,8 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from constants.load import load
-from constants.secret_patterns import secret_patterns
+from constants.load import load, secret_patterns
 from council.reply_rules import LeakLimits, LeakRule, RepetitionLimits, RepetitionRule, stutters
 from council.stages import MARKERS, Marker
 from gaiad.base.errors import BadInput

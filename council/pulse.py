@@ -1,4 +1,4 @@
-"""Who is there, kept current: every role's model is asked for a token when it is due, and what changes is told.
+"""Who is there, kept current: every role's model is asked for a token when it is due, and changes are reported.
 
 The arithmetic of beats is `heartbeat.py`'s; this is the loop around it. Each probe runs by itself and is given up well
 before the next is due, so that one stopped worker delays nobody. A model that serves several roles is asked once for
@@ -241,7 +241,7 @@ class Pulse:
             self._news.put_nowait(change)
 
     async def _tell_all(self) -> None:
-        """One after the other; what could not be told is logged, and the next is told."""
+        """One after the other; what could not be reported is logged, and the next is reported."""
         while True:
             news = await self._news.get()
             try:
@@ -252,7 +252,7 @@ class Pulse:
                 self._news.task_done()
 
     async def told(self) -> None:
-        """Wait until everything so far was told; for a caller that is about to close what it is told to."""
+        """Wait until everything so far was reported; for a caller that is about to close the receiver."""
         await self._news.join()
 
 

@@ -246,7 +246,7 @@ class TurnStateMachine:
         found = assign_stage(self._book.roles, stage, seats, lost=[*self._lost, *others]) if wanted else None
         found = found or assign_stage(self._book.roles, stage, seats, self._actor, self._lost)
         if found is None:
-            return self._finish("refused", f"no role is there to {stage}", seats)
+            return self._finish("refused", f"no role is available to {stage}", seats)
         entry = self._book.stages.stages[stage]
         again = bool(entry.after_interrupt) and action in ("interrupt", "high_risk")
         self.task = StageTask(

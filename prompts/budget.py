@@ -58,6 +58,8 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     work: list[WorkItem] = []
     work_tokens: int = 0
     previous: CognitionPacket | None = None
+    feedback: str = ""
+    feedback_from: str = ""
     confidence: float | None = None
     risk_level: RiskLevel | None = None
     retry_count: int | None = None
@@ -89,6 +91,8 @@ def check_request(request: BuildRequest) -> None:
 IDENTITY_TOKENS, IDENTITY_PERCENT = 256, 6
 PERSONA_TOKENS, PERSONA_PERCENT = 128, 3
 TASK_INSTRUCTION_TOKENS = 64
+FEEDBACK_TOKENS = 96
+"""Advice that is longer is left out."""
 PAYLOAD_PERCENT = 60
 CONTEXT_PARTS = 3
 TAIL_TOKENS = 96
@@ -177,15 +181,28 @@ class Fixed(NamedTuple):
     role_row: FieldReport
     task_row: FieldReport
     prompt_tokens: int
+    feedback: str = ""
+    feedback_rows: Sequence[FieldReport] = ()
 
     @property
     def rows(self) -> list[FieldReport]:
-        return [self.identity_row, self.persona_row, self.role_row, self.task_row]
+        return [self.identity_row, self.persona_row, self.role_row, *self.feedback_rows, self.task_row]
 
 
 def fixed_texts(request: BuildRequest) -> list[str]:
     """What `fix_fields` wants counted, in this order."""
-    return [request.identity, request.persona, request.role_text, request.task_instruction, request.user_prompt]
+    own = [request.identity, request.persona, request.role_text, request.task_instruction, request.user_prompt]
+    return [*own, request.feedback]
+
+
+def fit_feedback(text: str, tokens: int) -> tuple[str, list[FieldReport]]:
+    """Advice as it goes into the packet, and its row of the token table; no row without advice."""
+    if not text:
+        return "", []
+    row = FieldReport(field="feedback", limit=FEEDBACK_TOKENS, original_tokens=tokens, tokens=tokens, method="whole")
+    if tokens <= FEEDBACK_TOKENS:
+        return text, [row]
+    return "", [msgspec.structs.replace(row, tokens=0, method="trimmed")]
 
 
 async def fix_fields(
@@ -196,7 +213,8 @@ async def fix_fields(
     call: RequestContext,
 ) -> Fixed:
     """Raises TokenBudgetError for an identity too long for the MTU, or a field that cannot be made short enough."""
-    identity, persona, role, task, prompt = counts
+    identity, persona, role, task, prompt, advised = counts
+    feedback, feedback_rows = fit_feedback(request.feedback, advised)
     check_identity(identity, request.mtu)
 
     async def fit(row: FieldReport, text: str) -> tuple[str, FieldReport]:
@@ -213,6 +231,8 @@ async def fix_fields(
         role_row=whole("role", role, role),
         task_row=task_row,
         prompt_tokens=prompt,
+        feedback=feedback,
+        feedback_rows=feedback_rows,
     )
 
 

@@ -3,9 +3,14 @@
 First what every packet carries, written and counted as the model's template writes it; then history and context in what
 is left. What is estimated from parts is settled on the whole: the prompt is rendered and counted, and the payload gives
 way until it fits. No clock and no randomness: ids and times come with the request.
+
+`retarget` makes of it the packet of the turn's next stage: the same beginning byte for byte, another end (decision 6,
+GCP 6), so that a model that has read one stage's prompt reads only the new work and directive. What a stage does not
+take of the beginning stays too: reuse beats thrift. A model that counts otherwise gets a packet built again.
 """
 
 import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,20 +23,23 @@ from prompts.budget import (
     Built,
     Fixed,
     check_request,
+    fit_feedback,
+    fit_field,
     fix_fields,
     fixed_texts,
     payload_limit,
     refuse,
+    task_row_of,
     whole,
 )
 from prompts.compress import Compressor
 from prompts.counting import PacketWriter, PromptCounter, WrittenPacket
 from prompts.fence import fenced, said_before
 from prompts.load import prompts_in
-from prompts.messages import notice_segments
-from prompts.packet import CognitionPacket, ContextItem, FieldReport, PromptManifest
+from prompts.messages import notice_segments, work_segments
+from prompts.packet import CognitionPacket, ContextItem, Field, FieldReport, PromptManifest, RiskLevel, WorkItem
 from prompts.payload import Offered, Payload, PayloadChooser, group_turns
-from prompts.work import NO_WORK, FittedWork, WorkFitter, place_work, work_rows
+from prompts.work import NO_WORK, FittedWork, Placed, WorkFitter, place_work, work_rows
 
 _SMALLEST_STEP = 50
 _SAME = frozenset(CognitionPacket.__struct_fields__) & frozenset(BuildRequest.__struct_fields__)
@@ -60,7 +68,7 @@ async def build(
     pages[:1] = [[*notice_segments(), *page] for page in pages[:1]]
     counts = await counter.count(tokenizer, [*fields, *pages], call)
     page_counts = counts[len(fields) :]
-    fixed = await fix_fields(request, counts[:5], tokenizer, compressor, call)
+    fixed = await fix_fields(request, counts[:6], tokenizer, compressor, call)
     bare = _bare_packet(request, fixed)
     bare_tokens = await writer.bare_tokens(bare, fixed.prompt_tokens)
     if bare_tokens > request.mtu:
@@ -74,7 +82,7 @@ async def build(
         bare, bare_tokens, work = placed.written.packet, placed.written.tokens, placed.work
     held = max(0, request.work_tokens - work.tokens)
     overhead = await counter.message_overhead(tokenizer, call) if entries else 0
-    turns = group_turns(entries, [count + overhead for count in counts[5 : len(fields)]])
+    turns = group_turns(entries, [count + overhead for count in counts[6 : len(fields)]])
     chooser = PayloadChooser(request, Offered(turns, page_counts, overhead), tokenizer, compressor, call)
     limit = payload_limit(request.mtu, bare_tokens, fixed.prompt_tokens + work.tokens, held)
     payload, written = await _fill(chooser, limit, bare, bare_tokens, writer, held)
@@ -131,6 +139,8 @@ def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
     made = {
         "persona": fixed.persona,
         "task_instruction": fixed.task_instruction,
+        "feedback": fixed.feedback,
+        "feedback_from": request.feedback_from if fixed.feedback else "",
         "history": [],
         "context": [],
         "work": [],
@@ -184,3 +194,134 @@ def _manifest(
         prompt_sha256=prompt_sha256(written.rendered),
         prompts=prompts_in(written.packet, [row.method for row in rows]),
     )
+
+
+INPUT_OF_MARKER: Mapping[str, str] = {"PLAN": "plan", "RESPONSE": "response", "EXECUTE": "executed"}
+"""Work that a stage gets only when its contract (constants/stages.toml) takes it; other markers go to every stage."""
+
+
+async def retarget(
+    built: Built,
+    *,
+    full_id: str,
+    role: str,
+    role_text: str,
+    task_instruction_key: str,
+    task_instruction: str,
+    work: Sequence[WorkItem],
+    reserve_tokens: int,
+    timestamp: str,
+    parent_id: str | None,
+    inputs: Collection[str],
+    tokenizer: Tokenizer,
+    compressor: Compressor | None,
+    call: RequestContext,
+    counter: PromptCounter,
+    confidence: float | None = None,
+    risk_level: RiskLevel | None = None,
+    retry_count: int | None = None,
+    feedback: str = "",
+    feedback_from: str = "",
+    model: str = "",
+    mtu: int = 0,
+) -> Built:
+    """`built`'s turn for another stage, at most its MTU in tokens, counted exactly.
+
+    `work` is all that was written in the turn so far, in order and whole; `inputs` are the stage's own, which choose
+    from it. `model` (fingerprint) and `mtu` are the target's where they differ from `built`'s: another tokenizer or
+    MTU, or too little room for any work, and history and context are chosen again from those of `built`. Raises
+    BadInput, TokenBudgetError with each field's numbers, and as tokenizer and embedder do.
+    """
+    packet = msgspec.structs.replace(
+        built.packet,
+        packet_id=short(full_id),
+        full_id=full_id,
+        parent_id=parent_id,
+        timestamp=timestamp,
+        mtu=mtu or built.packet.mtu,
+        role=role,
+        role_text=role_text,
+        task_instruction_key=task_instruction_key,
+        task_instruction=task_instruction,
+        work=[item for item in work if INPUT_OF_MARKER.get(item.marker, "") in {"", *inputs} and item.text],
+        confidence=confidence,
+        risk_level=risk_level,
+        retry_count=retry_count,
+        feedback=feedback,
+        feedback_from=feedback_from,
+    )
+    manifest = msgspec.structs.replace(
+        built.manifest,
+        packet_id=full_id,
+        mtu=packet.mtu,
+        model=model or built.manifest.model,
+        tokenizer=tokenizer.fingerprint,
+        reserve_tokens=reserve_tokens,
+    )
+    counts_alike = (manifest.tokenizer, manifest.mtu) == (built.manifest.tokenizer, built.manifest.mtu)
+    same = await _same_beginning(packet, manifest, tokenizer, compressor, call, counter) if counts_alike else None
+    return same or await _rebuilt(built, packet, manifest, tokenizer, compressor, call, counter)
+
+
+async def _same_beginning(
+    packet: CognitionPacket,
+    manifest: PromptManifest,
+    tokenizer: Tokenizer,
+    compressor: Compressor | None,
+    call: RequestContext,
+    counter: PromptCounter,
+) -> Built | None:
+    """With all that is before the work left as it is; None when no work fits behind it."""
+    tail = [[Segment(packet.role_text)], [Segment(packet.task_instruction)], [Segment(packet.feedback)]]
+    role, task, advised, *_ = await counter.count(tokenizer, [*tail, *map(work_segments, packet.work)], call)
+    text, task_row = await fit_field(
+        task_row_of(task), packet.task_instruction, packet.mtu, tokenizer, compressor, call
+    )
+    advice, advice_rows = fit_feedback(packet.feedback, advised)
+    kept = {"feedback": advice, "feedback_from": packet.feedback_from if advice else ""}
+    packet = msgspec.structs.replace(packet, task_instruction=text, **kept)
+    writer = PacketWriter(tokenizer, counter, call)
+    placed = await place_work(packet, packet.work, writer, WorkFitter(tokenizer, compressor, call, counter))
+    if placed is None:
+        return None
+    rows = _next_table(manifest, [whole("role", role, role), *advice_rows, task_row], placed)
+    written = placed.written
+    manifest = msgspec.structs.replace(
+        manifest,
+        fields=rows,
+        total_tokens=written.tokens,
+        prompt_sha256=prompt_sha256(written.rendered),
+        prompts=prompts_in(written.packet, [row.method for row in rows]),
+    )
+    return Built(packet=written.packet, messages=written.messages, rendered=written.rendered, manifest=manifest)
+
+
+def _next_table(manifest: PromptManifest, end: Sequence[FieldReport], placed: Placed) -> list[FieldReport]:
+    """The table of the stage before with the rows of the new end."""
+    rows: dict[Field, FieldReport] = {
+        row.field: row for row in manifest.fields if row.field not in ("work", "feedback")
+    }
+    rows |= {row.field: row for row in end}
+    total, prompt = placed.written.tokens, rows["user_prompt"].tokens
+    texts = sum(row.tokens for name, row in rows.items() if name != "template")
+    template = total - texts - placed.work.tokens
+    rows["template"] = whole("template", template, template)
+    rows["user_prompt"] = whole("user_prompt", manifest.mtu - (total - prompt), prompt)
+    return [*rows.values(), *work_rows(placed.work, 0, manifest.mtu - total)]
+
+
+async def _rebuilt(
+    built: Built,
+    packet: CognitionPacket,
+    manifest: PromptManifest,
+    tokenizer: Tokenizer,
+    compressor: Compressor | None,
+    call: RequestContext,
+    counter: PromptCounter,
+) -> Built:
+    """History and context of `built` give way as in any packet; where they stay, they stay in place."""
+    same: dict[str, Any] = {name: getattr(packet, name) for name in _SAME}
+    request = BuildRequest(model=manifest.model, reserve_tokens=manifest.reserve_tokens, previous=built.packet, **same)
+    fresh = await build(request, tokenizer, compressor, call, counter)
+    dropped = list(dict.fromkeys([*built.manifest.dropped, *fresh.manifest.dropped]))
+    return msgspec.structs.replace(fresh, manifest=msgspec.structs.replace(fresh.manifest, dropped=dropped))

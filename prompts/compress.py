@@ -1,6 +1,6 @@
 """Makes a field shorter, just in time (GCP 4.2): sentences of its own, else Lite's words, else Prime's, else an error.
 
-Nothing is kept between calls. Every pass is told to whoever logs it, with what went wrong on the rungs before; a model
+Nothing is kept between calls. Every pass is reported for the log, with what went wrong on the rungs before; a model
 that cannot be had just now is such a reason and not the end, and so is one that takes more than its share of the time.
 """
 

@@ -166,4 +166,4 @@ class PacketWriter:
 
 def _frame(packet: CognitionPacket) -> tuple[str, ...]:
     """The texts around history, context and prompt."""
-    return (packet.identity, packet.persona, packet.role_text, packet.task_instruction)
+    return (packet.identity, packet.persona, packet.role_text, packet.feedback, packet.task_instruction)

@@ -31,7 +31,7 @@ def messages_of(packet: CognitionPacket) -> list[ChatMessage]:
     _add(written, "system", _pages(places.pop("", [])))
     for item in packet.work:
         _add(written, "system", fenced_work(item))
-    _add(written, "system", _texts(packet.role_text, packet.task_instruction))
+    _add(written, "system", _texts(packet.role_text, packet.feedback, packet.task_instruction))
     _add(written, "user", [Segment(packet.user_prompt)] if packet.user_prompt else [])
     return [ChatMessage(role=role, content=content) for role, content in written]
 
@@ -42,7 +42,7 @@ def own_texts(packet: CognitionPacket) -> tuple[str, ...]:
     """
     rules = packet.identity.partition("\n")[2]
     notice = _notice() if packet.context else ""
-    return (rules, packet.persona, packet.role_text, packet.task_instruction, notice)
+    return (rules, packet.persona, packet.role_text, packet.feedback, packet.task_instruction, notice)
 
 
 def notice_segments() -> list[Segment]:

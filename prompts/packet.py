@@ -13,7 +13,8 @@ SUMMARY_TAG = "⚠SUMMARY"
 
 RiskLevel = Literal["low", "med", "high"]
 Field = Literal[
-    "identity", "persona", "role", "task_instruction", "history", "context", "user_prompt", "work", "template"
+    "identity", "persona", "role", "feedback", "task_instruction", "history", "context", "user_prompt", "work",
+    "template",
 ]  # fmt: skip
 Method = Literal["whole", "trimmed", "extractive", "lite", "prime", "carried"]
 """How a field came to fit; "carried": with the summary that an earlier packet of the session was given."""
@@ -62,7 +63,8 @@ class CognitionPacket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     `turn_id` is the turn it is made for. `timestamp` is UTC in ISO 8601, `mtu` tokens. `task_instruction` and
     `role_text` are the texts the key and the role had at the time, `work` what earlier stages of the turn wrote, in
-    their order. `work` and the last three stand in the JSON only when there is something in them (GCP 4.1.1).
+    their order. `feedback` is what reviews advise the role (CONTEXT), `feedback_from` version and review of each line.
+    `work` and what follows it stand in the JSON only when there is something in them (GCP 4.1.1).
     """
 
     packet_id: str
@@ -81,6 +83,8 @@ class CognitionPacket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     context: list[ContextItem]
     user_prompt: str
     work: list[WorkItem] = []
+    feedback: str = ""
+    feedback_from: str = ""
     confidence: float | None = None
     risk_level: RiskLevel | None = None
     retry_count: int | None = None

@@ -153,7 +153,7 @@ def _verdict_findings(verdict: PersonaVerdict, identity: Identity, judge: str) -
 
 
 def _known_rule(name: str, identity: Identity) -> str:
-    """`name` when identity has such a rule; else the rule that stands for the whole."""
+    """`name` when identity has such a rule; else the rule for all of it."""
     return name if any(rule.name == name for rule in identity.rules()) else identity.precedence.name
 
 

@@ -26,7 +26,7 @@ _JOINERS = {"\u200c", "\u200d"}  # scripts and emoji need them; all other invisi
 
 
 class RegistryProblem(msgspec.Struct, frozen=True):
-    """What is wrong in a registry file, with the remedy. `line` is 1-based; 0 stands for the file as a whole.
+    """What is wrong in a registry file, with the remedy. `line` is 1-based; 0 means the file as a whole.
 
     `entry` is the name of the persona or task instruction it is about, "" when it is about none.
     """

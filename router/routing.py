@@ -2,20 +2,68 @@
 
 What people read can be changed, and which blocks the memory keeps (GCP 7.2, 7.3; decisions 15 and 16). The council
 hears all of its own work, a command has one destination, and a session goes on from its answers.
+
+The settings of a channel that the daemon opens are read by its own module, imported when its section is read and not
+before: router/channels/SECTION.py has `read_settings(values) -> ChatSettings`, which raises ConfigError, and
+`open_bot(settings, environment) -> ChatBot`.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Literal, cast
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
-from gaiad.base.channels import Channel, DeliveryMode, Stage, channel_table, chats
+from gaiad.base.channels import Channel, DeliveryMode, Stage, channel_sections, channel_table, chats
 from gaiad.base.config import Config
 from gaiad.base.errors import ConfigError
 from gaiad.base.marker_forms import MARKERS
 from gaiad.base.marker_forms import Marker as Marker
-from router.chat_settings import chat_settings
+from gaiad.base.ports import ChatBot
 from router.redact import RedactionRules, RedactionSettings, channel_stages, redaction_rules
+
+_LONGEST_S = 3600.0
+_MOST_TURNS = 64
+_MOST_WAITING = 100_000
+S = TypeVar("S", bound="ChatSettings")
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`turns` are worked on at once; `timeout_s` is how long one message may take; `queue` messages may wait."""
+
+    enabled: bool
+    tenant: str
+    turns: int
+    timeout_s: float
+    queue: int
+
+
+def convert_settings(section: str, values: Mapping[str, Any], kind: type[S]) -> S:
+    """The section as `kind`. Raises ConfigError naming the key."""
+    try:
+        settings = msgspec.convert(dict(values), kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"[{section}]: {error}; see the defaults in config.toml") from error
+    for key, low, high in (("turns", 1, _MOST_TURNS), ("timeout_s", 1, _LONGEST_S), ("queue", 1, _MOST_WAITING)):
+        if not low <= getattr(settings, key) <= high:
+            raise ConfigError(f"{section}.{key} = {getattr(settings, key):g}: give a number from {low} to {high:.10g}")
+    return settings
+
+
+def chat_settings(config: Config) -> dict[str, ChatSettings]:
+    """By section. Raises ConfigError."""
+    return {section: _module(section).read_settings(config.channels[section]) for section in channel_sections()}
+
+
+def open_bot(section: str, settings: ChatSettings, environment: Mapping[str, str]) -> ChatBot:
+    """The channel's side of the outside. Raises ConfigError."""
+    opener: Callable[[ChatSettings, Mapping[str, str]], ChatBot] = _module(section).open_bot
+    return opener(settings, environment)
+
+
+def _module(section: str) -> Any:
+    return import_module(f"router.channels.{section}")
+
 
 OFF = "off"
 """What an override says where a channel must not get a block."""

@@ -167,7 +167,7 @@ class Reviewer:
     def _require(self, role: Role) -> None:
         seat = next((seat for seat in self._floor.seats() if seat.role == role), None)
         if seat is None or not seat.active:
-            raise Unavailable(f"{role} is inactive; see `gaiad council status`, and ask again when it is there")
+            raise Unavailable(f"{role} is inactive; see `gaiad council status`, and ask again when it is active")
         if not seat.can_vote:
             raise Unavailable(
                 f"{role} has a model that only quotes; give it one that writes (roles.{role} in config.toml)"

@@ -54,7 +54,7 @@ def dropped(why: str) -> Ending:
 
 
 def failed(error: Exception, seed: Seed, most_failures: int) -> Ending:
-    """A fault. A thought whose runs failed too often is dropped; that a model was not there is no fault of it."""
+    """A fault. A thought whose runs failed too often is dropped; a missing model does not count as one."""
     away = isinstance(error, Unavailable) and not isinstance(error, WorkerDied)
     why = error.message if isinstance(error, GaiadError) else f"a fault in gaiad: {error!r}"
     last = not away and seed.failures + 1 >= most_failures

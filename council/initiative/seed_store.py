@@ -114,7 +114,7 @@ class SeedStore:
         """
         thought, key = cut_thought(text, self._characters), thought_key(text)
         if not key:
-            raise BadInput(f"the thought {text[:80]!r} of turn {turn_id!r} has no word in it; give a sentence")
+            raise BadInput(f"the thought {text[:80]!r} of turn {turn_id!r} has no words; give a sentence")
         seed_id, now = self._ids.make("seed"), self._now()
 
         def insert(connection: sqlite3.Connection) -> Seed:

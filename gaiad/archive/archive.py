@@ -27,6 +27,7 @@ from gaiad.archive.storing.sessions import rename
 from gaiad.archive.tenants import TenantArchive, Tenants
 from gaiad.base.clock import Clock
 from gaiad.base.config import Config
+from gaiad.base.journal import journalled
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Embedder, RequestContext
 from gaiad.store.file import DatabaseFile
@@ -184,12 +185,13 @@ class LocalArchive:
     # -------------------------------------------------------------------------------------------- memory
 
     async def search(self, request: SearchRequest, call: RequestContext) -> SearchResponse:
-        """Pages for a query; see `Searcher.search`."""
+        """Pages for a query, or what the journal of the call has for it; see `Searcher.search`."""
         opened = self._tenant(call)
         if call.hidden:
             request = msgspec.structs.replace(request, filters=_shown(request.filters, call))
             await opened.tenant.file.aread(lambda connection: packets.pages(connection, request.page_ids, call.hidden))
-        return await opened.searcher.search(request, call, self._embedder)
+        search = partial(opened.searcher.search, request, call, self._embedder)
+        return await journalled(call.journal, "search", request, SearchResponse, search)
 
     async def facets(self, call: RequestContext) -> Facets:
         """What the tenant knows by name."""

@@ -1,6 +1,8 @@
 """What a person deletes from a tenant: see what would go, delete it, put it back while that is still possible."""
 
 import sqlite3
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -13,6 +15,10 @@ from gaiad.base.config import Config
 from gaiad.base.ports import RequestContext
 from gaiad.wire.schemas import ForgetReport, ForgetRequest, Forgotten
 
+AlsoForget = Callable[..., tuple[int, list[Path]]]
+"""`also(connection, folder, quotes, dry_run=...)`: delete what else in the tenant's file names a packet; how many
+entries, and files to remove once that is durable."""
+
 
 class Deletion:
     """Over the open tenants; every call stays inside `call.tenant`."""
@@ -21,15 +27,23 @@ class Deletion:
         self._tenants = tenants
         self._clock = clock
         self._config = config
+        self.also: list[AlsoForget] = []
 
     async def forget(self, request: ForgetRequest, forget_id: str, call: RequestContext) -> ForgetReport:
         """Delete what `request` names, or report what would go. Raises BadInput, NotFound."""
         opened, now = self._tenant(call), to_epoch_ms(self._clock.now())
 
         def work() -> ForgetReport:
+            files: list[Path] = []
+
             def delete(connection: sqlite3.Connection) -> tuple[ForgetReport, WriteResult]:
                 chosen = forget.choose(connection, request, call.hidden)
                 report = forget.report_on(connection, chosen)
+                quotes = forget.PacketNames(chosen.packet_ids).stand_in
+                for also in self.also:
+                    count, left = also(connection, opened.tenant.root, quotes, dry_run=request.dry_run)
+                    report = msgspec.structs.replace(report, log_entries=report.log_entries + count)
+                    files.extend(left)
                 if request.dry_run:
                     return report, WriteResult()
                 keep = not request.now
@@ -40,6 +54,8 @@ class Deletion:
             file = opened.tenant.file
             report, change = file.read(delete) if request.dry_run else file.write(delete)
             opened.changed(change)
+            for path in files:
+                path.unlink(missing_ok=True)
             if request.now and not request.dry_run:
                 purge_forgotten(opened, self._clock)
             undo_until = "" if request.now else iso_of_ms(now + forget.UNDO_MS)

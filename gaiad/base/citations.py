@@ -47,7 +47,7 @@ LONGEST_LOOK = 1 + (_LONGEST_WORD + 3) * _WORDS_BEFORE + (_LONGEST_GAP + 1) * le
 
 
 class _Letters(dict[int, str]):
-    """What stands for a letter: accented ones, small capitals, squares, lookalikes. Filled as they come."""
+    """What is read as a letter: accented ones, small capitals, squares, lookalikes. Filled as they come."""
 
     def __missing__(self, code: int) -> str:
         parts = unicodedata.normalize("NFD", chr(code))

@@ -4,16 +4,19 @@ The one module that imports structlog. structlog would load rich for prettier tr
 brought it; gaiad prints plain ones, and rich is a fifth of the daemon's start, so it is hidden for that moment.
 """
 
+import io
 import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from gaiad.base.errors import GaiadError
 
@@ -37,6 +40,7 @@ _SECRET_KEY = re.compile(r"token|secret|password|authorization|api_?key|cookie",
 _BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=-]{8,}")
 _WINDOW_S = 10.0
 _MOST_LINES = 50
+_STDERR = 2
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -105,6 +109,39 @@ class RateLimit:
         if dropped := self._dropped.pop(name, 0):
             event["lines_dropped"] = dropped
         return event
+
+
+class RotatingLog(io.TextIOBase):
+    """A text stream into a file that is renamed at `most_bytes`: log, log.1, log.2 ...; private to its owner.
+
+    The process's own standard error follows it. Raises OSError.
+    """
+
+    def __init__(self, path: Path, most_bytes: int = 10 * 1024 * 1024, older: int = 4) -> None:
+        self._path, self._most_bytes, self._older = path, most_bytes, older
+        self._lock = threading.Lock()
+        self._stream = self._open()
+
+    def _open(self) -> BinaryIO:
+        stream = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab", 0)
+        os.dup2(stream.fileno(), _STDERR)
+        return stream
+
+    def write(self, text: str) -> int:
+        """Write it whole; a line is never split over two files when it is written at once."""
+        with self._lock:
+            if text != "\n" and self._stream.tell() >= self._most_bytes:
+                self._rotate()
+            self._stream.write(text.encode("utf-8", "replace"))
+        return len(text)
+
+    def _rotate(self) -> None:
+        self._stream.close()
+        for number in range(self._older, 0, -1):
+            newer = Path(f"{self._path}.{number - 1}") if number > 1 else self._path
+            if newer.exists():
+                newer.replace(f"{self._path}.{number}")
+        self._stream = self._open()
 
 
 class _Libraries(logging.Handler):

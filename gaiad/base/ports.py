@@ -13,6 +13,7 @@ import msgspec
 
 from gaiad.base.config import ShellConfig
 from gaiad.base.errors import Cancelled, DeadlineExceeded
+from gaiad.base.journal import StepJournal
 from gaiad.wire.chat import ChatAnswer
 from gaiad.wire.council import EscalationRecord, Open, OpenEscalation, Parcel, StoredMessage
 from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Segment, TextDelta
@@ -48,10 +49,10 @@ class RequestContext:
     """Who asks, until when (monotonic seconds, None means no limit), how urgently, and whether still wanted.
 
     `hidden` are the labels of packets that are not there for this call, `guarded` those that any channel does not see:
-    what a turn is given of these it hands on (`memory.exclude`).
+    what a turn is given of these it hands on (`memory.exclude`). `journal` is that of a run that may be cut off.
     """
 
-    __slots__ = ("_cancelled", "deadline", "guarded", "hidden", "priority", "tenant", "turn_id")
+    __slots__ = ("_cancelled", "deadline", "guarded", "hidden", "journal", "priority", "tenant", "turn_id")
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class RequestContext:
         self.turn_id = turn_id
         self.hidden: frozenset[str] = frozenset()
         self.guarded: frozenset[str] = frozenset()
+        self.journal: StepJournal | None = None
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -89,6 +91,12 @@ class RequestContext:
         part.hidden, part.guarded = self.hidden | frozenset(hidden), self.guarded | frozenset(guarded)
         return part
 
+    def journalled(self, journal: StepJournal) -> "RequestContext":
+        """The same call, whose model calls and searches are steps of a run that can be taken up again."""
+        part = self._copy()
+        part.journal = journal
+        return part
+
     def seeing_all(self) -> "RequestContext":
         """The same call, to which nothing is hidden: to learn the labels of what is given, never to show it."""
         part = self._copy()
@@ -98,6 +106,7 @@ class RequestContext:
     def _copy(self) -> "RequestContext":
         copy = RequestContext(self.tenant, self.deadline, self.priority, self.turn_id)
         copy.hidden, copy.guarded, copy._cancelled = self.hidden, self.guarded, self._cancelled
+        copy.journal = self.journal
         return copy
 
     def share(self, part: float, monotonic_now: float) -> "RequestContext":

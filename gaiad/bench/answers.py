@@ -18,9 +18,8 @@ from gaiad.base.config import Config, ResearchConfig, load_config
 from gaiad.base.errors import BadInput
 from gaiad.base.ports import Archive, Embedder, RequestContext
 from gaiad.bench import answers_scores as scores
-from gaiad.bench.answers_data import UNKNOWN, LabelledQuestion, labelled, strangers
 from gaiad.bench.answers_questions import is_question_file, measure_questions
-from gaiad.bench.answers_scores import Answered, Figures, format_sets
+from gaiad.bench.answers_scores import UNKNOWN, Answered, Figures, LabelledQuestion, format_sets, labelled, strangers
 from gaiad.bench.retrieval_archive import LastTrail, filled, own_embedder
 from gaiad.bench.retrieval_data import Collection, conversation_files, fingerprint, read_conversations
 from gaiad.research.loop import Researcher

@@ -3,15 +3,64 @@ whether their confidence comes true.
 """
 
 import math
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, LabelledQuestion
+from gaiad.bench.retrieval_data import Collection as Questions
 from gaiad.bench.rows import percentile
+
+UNKNOWN = "unknown"
+ADVERSARIAL = "5"
+"""LoCoMo's category of questions that give to one what another said or did."""
+_UNKNOWN_FILE = Path(__file__).with_name("unknown_questions.toml")
+
+
+class LabelledQuestion(msgspec.Struct, frozen=True):
+    """A question and the ids of the packets with its evidence; none for an `unknown` one."""
+
+    text: str
+    category: str
+    packets: tuple[str, ...] = ()
+
+    @property
+    def answerable(self) -> bool:
+        return self.category not in (UNKNOWN, ADVERSARIAL)
+
+    @property
+    def single(self) -> bool:
+        """Answerable, with all its evidence in one packet."""
+        return self.answerable and len(self.packets) == 1
+
+
+class Stranger(msgspec.Struct, frozen=True):
+    """A question about what is hardly in an archive, with the words that must stand nowhere in it."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+def labelled(collection: Questions) -> list[LabelledQuestion]:
+    """The collection's own questions."""
+    groups = collection.group_of()
+    return [
+        LabelledQuestion(
+            question.text, question.category, tuple(dict.fromkeys(groups[unit] for unit in question.evidence))
+        )
+        for question in collection.questions
+    ]
+
+
+def strangers() -> list[Stranger]:
+    """The shipped hundred."""
+    rows = tomllib.loads(_UNKNOWN_FILE.read_text(encoding="utf-8"))["questions"]
+    return [Stranger(text, tuple(words)) for text, *words in rows]
+
 
 STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.01)
 """Where the bands of confidence begin."""

@@ -62,6 +62,10 @@ class BenchDaemon:
         tail = Path(self._log.name).read_text(encoding="utf-8", errors="replace")[-8000:]
         return f"the daemon under measurement did not come up: it {how}:\n{tail}"
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
     def status(self) -> dict[str, Any]:
         """`gaiad status` as a dict."""
         answer: dict[str, Any] = self.client.get("/status")

@@ -121,7 +121,7 @@ def run_builds(state: dict[str, Any], keys: Mapping[str, str]) -> None:
                 once(state, keys, 4, name, f"fetching {what}", PROVIDE[name])
             except SetupFailed as error:
                 note_trouble(f"{error}; {WITHOUT[name]} until the next `make`")
-                say(f"      going on without it, {WITHOUT[name]} until the next `make`: {error}")
+                say(f"      continuing without it, {WITHOUT[name]} until the next `make`: {error}")
     if state.get("native") != keys["native"]:
         show_progress("building llama.cpp")
         with step(5, f"looking at the machine (Python {platform.python_version()}, {platform.machine()})"):

@@ -86,7 +86,7 @@ def approval_text(found: "Approval") -> str:
         bold(f"{_digits(found)}  {command_line(found)}"),
         wrap(marked(f"arguments {msgspec.json.encode(found.command).decode()}"), width - 2, "  "),
         f"  sha256 {found.sha256}",
-        wrap(marked(f"{found.proposed_by} wants it: {found.why or 'no reason was given'}"), width - 2, "  "),
+        wrap(marked(f"{found.proposed_by} proposed it: {found.why or 'no reason was given'}"), width - 2, "  "),
         f"  votes: {marked(ballots) or 'none'}; risk {marked(found.risk_level)}; turn {_turn(found.turn_id)}",
     ]
     if found.state == "waiting":

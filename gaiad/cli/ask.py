@@ -87,7 +87,7 @@ def ask(question: tuple[str, ...], quotes: bool, why: bool, follow: bool | None,
         else:
             text = short_text(result, request.query, width, quotes, zone, options)
         click.echo(text)
-        click.echo(dim(engine_line(result, options) if why else summary_line(result, options)))
+        click.echo(dim(engine_line(result, options) if why else summary_line(result)))
     _end_with_status(result, given["exit_status"])
 
 

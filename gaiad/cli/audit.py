@@ -66,7 +66,7 @@ def verdict_text(verdict: "ChainCheck") -> str:
 
 @audit.command("export", cls=Verb, example="gaiad audit export | jq -c '.body |= fromjson'")
 @click.option("--output", metavar="FILE", default="-", help="Where to write; standard output without it.")
-@click.option("--force", is_flag=True, help="Write over FILE when it is there.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def export(output: str, force: bool) -> None:
     """Write all rows as JSON lines that verify by themselves.
 

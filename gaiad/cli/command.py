@@ -6,7 +6,8 @@ one `Invocation`, the click context's object, so that their place makes no diffe
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -98,8 +99,25 @@ def _common_options() -> list[click.Parameter]:
     ]
 
 
+class _NarrowHelp(click.HelpFormatter):
+    """Help that fits terminals below click's own least width."""
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        columns = min(shutil.get_terminal_size().columns, max_width or 80)
+        super().__init__(indent_increment, width or max(columns - 2, 30), max_width)
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(rows, col_max if self.width >= 60 else self.width // 3, col_spacing)
+
+
+class _Context(click.Context):
+    formatter_class = _NarrowHelp
+
+
 class _Common(click.Command):
     """The common options, and an example at the end of the help."""
+
+    context_class = _Context
 
     def __init__(self, *arguments: Any, example: str = "", **settings: Any) -> None:
         super().__init__(*arguments, **settings)

@@ -247,9 +247,15 @@ def cleanup(dry_run: bool, tenant: str) -> None:
 @context.command("feedback", cls=Verb, example="gaiad context feedback --agent generation")
 @click.option("--iteration", default="latest", show_default=True, metavar="N", help="A number, or latest.")
 @_agent
+@click.option("--strike", type=int, metavar="NUMBER", help="Take this advice back for good.")
 @tenant_option
-def feedback(iteration: str, agent: str, tenant: str) -> None:
-    """Show what the last review advises."""
+def feedback(iteration: str, agent: str, strike: int | None, tenant: str) -> None:
+    """Show what the last review advises, and what came of earlier advice."""
+    if strike is not None:
+        with invocation().client() as client:
+            struck = client.post("/context/feedback/strike", {"number": strike, "tenant": tenant})
+        print_result(struck, f"advice {strike} for {plain(struck['agent_type'])} is struck")
+        return
     found = ask("/context/feedback", iteration=iteration, agent_type=agent, tenant=tenant)
     content = found["feedback_content"]
     parts = [
@@ -259,7 +265,18 @@ def feedback(iteration: str, agent: str, tenant: str) -> None:
     ]
     lines = [f"{plain(name)}: {plain(text)}" for name, texts in parts for text in texts]
     head = f"iteration {found['iteration']}, revision {found['revision']} ({found['review_id']})"
+    lines += [_advice_line(one) for one in found["advice"]]
     print_result(found, "\n".join([head, *lines]) if found["iteration"] else "no review has been stored yet")
+
+
+def _advice_line(one: dict[str, Any]) -> str:
+    """Number, for whom, state, effect and text of a piece of advice."""
+    effect = "not measured yet"
+    if one["effect"] is not None:
+        low, high = one["interval"]
+        effect = f"{one['mean_before']:.2f} -> {one['mean_after']:.2f} ({low:+.2f} to {high:+.2f})"
+    state = f"{one['state']}: {plain(one['why'])}" if one["why"] else one["state"]
+    return f"{one['number']:>4}  {plain(one['agent_type'])} v{one['version']}  {state}  {effect}  {plain(one['text'])}"
 
 
 @context.command("trends", cls=Verb, example="gaiad context trends --iterations 10 --agent evolution")

@@ -129,7 +129,7 @@ def _followed(tenant: str, after: str, limit: int, heartbeats: bool) -> Iterator
                 raise
             reason = error.message
         if pause_s == _FIRST_PAUSE_S:
-            click.echo(f"gaiad: {plain(reason)}; going on when it answers again", err=True)
+            click.echo(f"gaiad: {plain(reason)}; continuing when it answers again", err=True)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -189,7 +189,7 @@ def _quorum_text(status: "CouncilStatus") -> str:
     depth = f"depth {status.depth}"
     if status.quorum:
         return f"{bold('quorum')}: {_listed(able)} can vote; {depth}"
-    who = f"only {able[0]} can vote" if able else "nobody can vote"
+    who = f"only {able[0]} can vote" if able else "no role can vote"
     return (
         f"{warn('no quorum')}: {who}, and two are required; answers continue and say so, actions and governance wait; "
         f"{depth}"

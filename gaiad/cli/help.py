@@ -50,7 +50,7 @@ def _command_help(context: click.Context, command: click.Command, words: tuple[s
         found = command.get_command(context, word) if isinstance(command, click.Group) else None
         if found is None:
             raise BadInput(f"no command is called {' '.join(words)!r}; gaiad help all lists them")
-        context, command = click.Context(found, parent=context, info_name=word), found
+        context, command = found.context_class(found, parent=context, info_name=word), found
     return command.get_help(context)
 
 

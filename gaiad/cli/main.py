@@ -27,6 +27,7 @@ _FIRST = {
 _SECTIONS = {
     "daemon": {
         "stop": "gaiad.cli.serve:stop",
+        "service": "gaiad.cli.service:service",
         "logs": "gaiad.cli.help:logs",
         "doctor": "gaiad.cli.doctor:doctor",
         "config": "gaiad.cli.config:config",
@@ -42,6 +43,10 @@ _SECTIONS = {
         "feedback": "gaiad.cli.feedback:feedback",
         "context": "gaiad.cli.context:context",
         "quarantine": "gaiad.cli.quarantine:quarantine",
+    },
+    "clients": {
+        "mcp": "gaiad.cli.mcp:mcp",
+        "capture": "gaiad.cli.capture:capture",
     },
     "council": {
         "council": "gaiad.cli.council:council",

@@ -189,7 +189,7 @@ def _verify_offline(packet_ids: tuple[str, ...], tenant: str) -> "VerifyReport":
 @click.argument("packet_id", metavar="ID")
 @click.option("--output", metavar="FILE", default="-", help="Where to write; standard output without it.")
 @click.option("--revision", default=0, type=click.IntRange(0), help="Which revision; 0 is the newest.")
-@click.option("--force", is_flag=True, help="Write over FILE when it is there.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @tenant_option
 def export(packet_id: str, output: str, revision: int, force: bool, tenant: str) -> None:
     """Write a packet's original bytes, exactly as they came in."""

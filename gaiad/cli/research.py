@@ -1,7 +1,7 @@
 """`gaiad research`: runs under way and kept: begin one, follow it, see how it came to its answer, forget it."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -40,7 +40,7 @@ def research() -> None:
 def start(question: tuple[str, ...], **given: Any) -> None:
     """Start a run in the background and print its ID.
 
-    It survives a stop or crash of the daemon: an interrupted run starts over at the next start.
+    It survives a stop or crash of the daemon: an interrupted run goes on where it was at the next start.
     """
     with invocation().client() as client:
         research_id = client.runs.start(request_from(question, given))
@@ -141,6 +141,47 @@ def review(limit: int, done: tuple[str, ...], again: tuple[str, ...], tenant: st
         {"done": done, "again": again},
         "\n".join([*(f"reviewed {run}" for run in done), *(f"put back {run}" for run in again)]),
     )
+
+
+@research.command("settle", cls=Verb, example="gaiad research settle RUN contra_001 resolved 'The second is newer.'")
+@click.argument("run", metavar="ID")
+@click.argument("contradiction", metavar="CONTRADICTION")
+@click.argument("status", type=click.Choice(["resolved", "acknowledged", "open"]))
+@click.argument("words", nargs=-1, metavar="[HOW]...")
+@tenant_option
+def settle(run: str, contradiction: str, status: str, words: tuple[str, ...], tenant: str) -> None:
+    """Mark a contradiction of a run as resolved or acknowledged.
+
+    HOW says how it was resolved, or why it stays. `gaiad research show` lists contradictions.
+    """
+    from urllib.parse import quote
+
+    body = {"contradiction_id": contradiction, "status": status, "resolution": " ".join(words), "tenant": tenant}
+    with invocation().client() as client:
+        found = client.post(f"/research/{quote(run, safe='')}/contradictions", body)
+    (record,) = [one for one in found["payload"]["contradictions"] if one["contradictionID"] == contradiction]
+    print_result(record, f"{contradiction}: {record['status']}")
+
+
+@research.command("import", cls=Verb, example="gaiad research import payload.json")
+@click.argument("file", type=click.File("rb"))
+@tenant_option
+def import_run(file: BinaryIO, tenant: str) -> None:
+    """Store a run that another researcher made, from its payload.
+
+    The payload is what `gaiad research show --payload` prints. The same payload again is the same run.
+    """
+    import json
+
+    from gaiad.base.errors import BadInput
+
+    try:
+        payload = json.loads(file.read())
+    except ValueError as error:
+        raise BadInput(f"{file.name}: not JSON ({error})") from error
+    with invocation().client() as client:
+        found = client.post("/research/import", {"payload": payload, "tenant": tenant})
+    print_result(found, found["research_id"])
 
 
 @research.command("show", cls=Verb, example="gaiad research show RUN --payload | jq '.contradictions'")

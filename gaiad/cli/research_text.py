@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from gaiad.cli.output import counted, date_of, dim, milliseconds, plain, terminal_width, wrap
 
@@ -27,6 +27,7 @@ _PARTIAL = (
 )
 _OPEN_ONE = "gaiad packets show PACKET_ID"
 _SHOWN_IDS = 2
+_HOW_SEARCHED = "Searched again "  # the last of an answer's notes
 
 
 def result_text(
@@ -60,21 +61,23 @@ def result_text(
 def short_text(
     result: "ResearchResult", query: str, width: int, quotes: bool = False, zone: tzinfo = UTC, options: str = ""
 ) -> str:
-    """The answer, its sources, and one line about it; `result_text` has the whole layout."""
+    """The answer and its sources; `result_text` has the whole layout, with how the search went."""
+    brief = structs.replace(result, note=result.note.partition(_HOW_SEARCHED)[0])
     parts = [
-        _body(result, query, width, options),
+        _body(brief, query, width, options),
         *([_quotes(result.citations, width)] if quotes and result.citations else []),
         *([f"SOURCES:\n{source_lines(result, zone)}"] if result.source_packets else []),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def summary_line(result: "ResearchResult", options: str = "") -> str:
-    """Status, confidence, engine, time, and where the trail is."""
+def summary_line(result: "ResearchResult") -> str:
+    """Status, confidence, time, and what tells more."""
     answered = result.status in ("SUCCESS", "PARTIAL")
     doubt = "" if result.confidence_band == "HIGH" else ", check the sources"
     confidence = f"confidence {result.confidence:.2f} ({result.confidence_band}{doubt})" if answered else ""
-    return " | ".join(part for part in (result.status, confidence, engine_line(result, options)) if part)
+    parts = (result.status, confidence, milliseconds(result.took_ms), "more: --why")
+    return " | ".join(part for part in parts if part)
 
 
 def found_line(packet_ids: list[str]) -> str:
@@ -145,7 +148,7 @@ def event_text(name: str, data: dict[str, Any], width: int) -> str:
     """The lines of one event, "" when there is nothing to tell. Pure."""
     match name:
         case "resumed":
-            return "Interrupted by the end of the daemon; begun again from its beginning"
+            return "Interrupted by the end of the daemon; it goes on where it was"
         case "interrupted":
             return "The daemon is stopping; the run continues at its next start"
         case "searching":
@@ -273,7 +276,7 @@ def _source(one: "SourceRecord") -> str:
 def _ended(found: "ResearchRun") -> str:
     run = found.run
     if run.status == "in_progress":
-        return f"It is under way: gaiad research follow {run.research_id}"
+        return f"It is still running: gaiad research follow {run.research_id}"
     if found.result is None:
         return f"It was {run.status}: {found.error}"
     score = found.payload.metadata.completeness_score

@@ -135,12 +135,15 @@ def response_text(response: "SearchResponse", terms: list[str], width: int, zone
 
 
 def hit_text(number: int, hit: "Hit", terms: list[str], width: int, zone: tzinfo) -> str:
-    """Rank, score, date and topic; packet and speaker; the excerpt; why, when explained."""
+    """Rank, topic and date; packet and speaker; the excerpt; when explained also score, page and why."""
     matched = hit.explanation.matched_terms if hit.explanation else terms
     day = date_of(hit.timestamp, zone)
-    head = f"{number:>2}. {bold(plain(hit.topic or _session_of(hit)))}  {day}  score {hit.score:.4f}"
-    where = [f"[Packet: {hit.packet_id}]", hit.speaker, hit.section, f"page {hit.page_id}"]
-    lines = [head, _INDENT + dim(plain("  ".join(part for part in where if part))), _excerpt(hit, matched, width)]
+    head = wrap(f"{number:>2}. {hit.topic or _session_of(hit)}  {day}", width)
+    where = [f"[Packet: {hit.packet_id}]", hit.speaker]
+    if hit.explanation is not None:
+        head += f"  score {hit.score:.4f}"
+        where += [hit.section, f"page {hit.page_id}"]
+    lines = [bold(head), _INDENT + dim(plain("  ".join(part for part in where if part))), _excerpt(hit, matched, width)]
     if hit.explanation is not None:
         lines += [_INDENT + dim(line) for line in _explanation(hit)]
     lines += [_excerpt(neighbour, [], width, _INDENT + "| ") for neighbour in hit.adjacent]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gaiad.base.errors import DeadlineExceeded, Unavailable
+from gaiad.base.errors import BadInput, DeadlineExceeded, Unavailable
 from gaiad.cli.command import Verb, invocation, print_result
 from gaiad.cli.output import counted, dim, end, write_json
 
@@ -26,14 +26,27 @@ from gaiad.cli.output import counted, dim, end, write_json
 )
 @click.option("--no-http", is_flag=True, help="No TCP listener, the unix socket only.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What to log, on stderr.")
-def serve(samples: bool, assignments: tuple[str, ...], no_http: bool, log_level: str | None) -> None:
+@click.option(
+    "--log-file",
+    type=click.Path(path_type=Path),
+    help="Log to this file instead of stderr; at 10 MiB a new one is begun, and four older ones are kept.",
+)
+def serve(
+    samples: bool, assignments: tuple[str, ...], no_http: bool, log_level: str | None, log_file: Path | None
+) -> None:
     """Run the daemon in the foreground.
 
     Until Ctrl-C or `gaiad stop`; a second Ctrl-C forces. Prints one ready line with socket, URL and packet count. A
     second daemon on the same home refuses to start.
     """
+    from gaiad.base.logs import RotatingLog
     from gaiad.daemon.daemon import serve as run_daemon
 
+    if log_file:
+        try:
+            sys.stderr = RotatingLog(log_file)
+        except OSError as error:
+            raise BadInput(f"--log-file {log_file}: {error.strerror}; name a file in a folder that exists") from error
     settings = list(assignments)
     if no_http:
         settings.append("http.enabled=false")

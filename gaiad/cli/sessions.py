@@ -229,7 +229,7 @@ def _tokens(stage: "StageRecord") -> str:
 def _vote(vote: "VoteRecord") -> str:
     first, *more = vote.subject.strip().splitlines() or [""]
     subject = [f"Voted on ({vote.matter}): {first}", *(f"    {line}" for line in more)]
-    went = "passed" if vote.passed else "goes on without a majority" if vote.may_proceed else "refused"
+    went = "passed" if vote.passed else "continues without a majority" if vote.may_proceed else "refused"
     rows = [_ballot(ballot) for ballot in vote.ballots]
     said = [f"    {line}" for line in table(rows).splitlines()]
     end = vote.reason if vote.reason.startswith(went) else f"{went}: {vote.reason}"

@@ -7,17 +7,8 @@ from typing import Any, NamedTuple
 from gaiad.base.clock import iso_of_ms
 from gaiad.context.hypotheses import Named, count_named, named_in
 from gaiad.context.records import Described
-from gaiad.wire.context import (
-    AgentOutput,
-    ContextRecord,
-    Direction,
-    EffectivenessTrend,
-    IterationTotals,
-    MetaReviewStorage,
-    PatternTrend,
-    TrendQuery,
-    Trends,
-)
+from gaiad.wire.context import AgentOutput, ContextRecord, Direction, MetaReviewStorage, RecordKind
+from gaiad.wire.context_reviews import EffectivenessTrend, IterationTotals, PatternTrend, TrendQuery, Trends
 
 _LONGEST = 200
 _PATTERN_KEYS = ("name", "pattern", "description")
@@ -86,6 +77,28 @@ def count(connection: sqlite3.Connection, new: Described, what: Counted, number:
         connection.execute("DELETE FROM context_patterns WHERE iteration = ?", (iteration,))
         rows = [(name, iteration, times) for name, times in what.patterns.items()]
         connection.executemany("INSERT INTO context_patterns VALUES (?, ?, ?)", rows)
+
+
+def uncount(
+    connection: sqlite3.Connection, kind: RecordKind, agent: str, what: Counted, iteration: int, size: int
+) -> None:
+    """Take a deleted record of `size` bytes of JSON out of the sums (a review's patterns with it)."""
+    columns = tuple(int(kind == one) for one in ("state", "output", "review"))
+    connection.execute(
+        "UPDATE context_iterations SET states = states - ?2, outputs = outputs - ?3, reviews = reviews - ?4,"
+        " bytes = bytes - ?5 WHERE iteration = ?1",
+        (iteration, *columns, size),
+    )
+    connection.execute("DELETE FROM context_iterations WHERE states + outputs + reviews = 0")
+    if what.named is not None:
+        connection.execute(
+            "UPDATE context_effectiveness SET outputs = outputs - 1, confidence = confidence - ?4,"
+            " consumed = consumed - ?5 WHERE iteration = ?1 AND agent = ?2 AND strategy = ?3",
+            (iteration, agent, what.strategy, what.confidence, what.consumed),
+        )
+        connection.execute("DELETE FROM context_effectiveness WHERE outputs = 0")
+    if kind == "review":
+        connection.execute("DELETE FROM context_patterns WHERE iteration = ?", (iteration,))
 
 
 # ------------------------------------------------------------------------------------------------------------- trends

@@ -16,7 +16,7 @@ from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import Conflict, NotFound
 from gaiad.context.bodies import DamagedBody, read_body, read_json
 from gaiad.context.records import SYSTEM, add_version, components, current_iteration, task_ids
-from gaiad.wire.context import (
+from gaiad.wire.context_keeping import (
     CheckpointEntry,
     CheckpointManifest,
     CheckpointRow,

@@ -14,7 +14,7 @@ from pathlib import Path
 from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import Forbidden
 from gaiad.context.bodies import Body, insert_body, read_json
-from gaiad.wire.context import Continuation, ContinuationStorage, ContinuedState
+from gaiad.wire.context_keeping import Continuation, ContinuationStorage, ContinuedState
 
 _FORMAT = "ctn1"
 _KEY = "continuations"

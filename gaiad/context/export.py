@@ -21,25 +21,28 @@ from gaiad.base.home import sync_folder
 from gaiad.context.aggregates import trends
 from gaiad.context.bodies import MAX_BODY_BYTES, read_body
 from gaiad.context.records import components
-from gaiad.wire.context import (
-    AgentOutput,
-    ContextRecord,
-    MetaReviewStorage,
-    RecordKind,
-    StateUpdate,
-    TreeEntry,
-    TreeManifest,
-    TreeReport,
-    TrendQuery,
-)
+from gaiad.wire.context import AgentOutput, ContextRecord, MetaReviewStorage, RecordKind, StateUpdate
+from gaiad.wire.context_keeping import CheckpointManifest, TreeEntry, TreeManifest, TreeReport
+from gaiad.wire.context_reviews import EffectivenessTrend, IterationTotals, PatternTrend, TrendQuery
 
 MANIFEST = "manifest.json"
 _FOLDER = re.compile(r"iteration_([0-9]{1,7})")
-_KINDS: Mapping[RecordKind, type[ContextRecord]] = {
+KINDS: Mapping[RecordKind, type[ContextRecord]] = {
     "state": StateUpdate,
     "output": AgentOutput,
     "review": MetaReviewStorage,
 }
+SCHEMAS: Mapping[str, Any] = {
+    "state_update": StateUpdate,
+    "agent_output": AgentOutput,
+    "meta_review": MetaReviewStorage,
+    "checkpoint": CheckpointManifest,
+    "manifest": TreeManifest,
+    "effectiveness_metrics": list[EffectivenessTrend],
+    "pattern_history": list[PatternTrend],
+    "research_progress": list[IterationTotals],
+}
+"""JSON Schemas that are exported with the tree, by the kind of file."""
 _PLACES: Mapping[RecordKind, tuple[str, str]] = {
     "state": ("system_state.json", "earlier_states"),
     "review": ("meta_review.json", "earlier_reviews"),
@@ -118,6 +121,8 @@ def _write_rest(connection: sqlite3.Connection, root: Path, configuration: Mappi
     context = configuration.get("context", {})
     _write(root / "configuration" / "system_config.json", configuration)
     _write(root / "configuration" / "retention_policy.json", context)
+    for name, kind in SCHEMAS.items():
+        _write(root / "configuration" / "schemas" / f"{name}.json", msgspec.json.schema(kind))
 
 
 def _write(path: Path, value: object) -> None:
@@ -175,7 +180,7 @@ def _read(directory: Path, name: str, kind: RecordKind, iteration: int, sha256: 
         content = path.read_bytes()
         if sha256 and _sha256(content).hexdigest() != sha256:
             raise BadInput(f"{path}: does not match its hash in {MANIFEST}, so it is damaged; nothing was imported")
-        record = msgspec.json.decode(content, type=_KINDS[kind])
+        record = msgspec.json.decode(content, type=KINDS[kind])
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         raise BadInput(f"{path}: cannot be read as a {kind} ({error}); nothing was imported") from error
     if isinstance(record, MetaReviewStorage) and record.iteration_number != iteration:

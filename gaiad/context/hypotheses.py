@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import NotFound
-from gaiad.wire.context import Ancestor, Lineage
+from gaiad.wire.context_reviews import Ancestor, Lineage
 
 _MOST = 1000
 _LONGEST = 200
@@ -80,6 +80,19 @@ def count_named(connection: sqlite3.Connection, named: Named, record: int, at_ms
         )
         connection.execute("INSERT INTO context_mentions VALUES (?, ?)", (name, record))
     connection.executemany("INSERT INTO context_parents VALUES (?, ?) ON CONFLICT DO NOTHING", sorted(named.parents))
+
+
+def uncount_named(connection: sqlite3.Connection, named: Named, record: int) -> None:
+    """Take out what a deleted output named."""
+    for name in named.mentioned:
+        connection.execute(
+            "UPDATE context_hypotheses SET mentions = mentions - 1,"
+            " defined_by = CASE defined_by WHEN ?2 THEN 0 ELSE defined_by END WHERE hypothesis = ?1",
+            (name, record),
+        )
+        query = "DELETE FROM context_hypotheses WHERE hypothesis = ? AND mentions = 0"
+        if connection.execute(query, (name,)).rowcount:
+            connection.execute("DELETE FROM context_parents WHERE child = ?1 OR parent = ?1", (name,))
 
 
 def lineage(connection: sqlite3.Connection, hypothesis: str) -> Lineage:

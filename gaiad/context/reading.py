@@ -29,11 +29,12 @@ def find_records(connection: sqlite3.Connection, kind: RecordKind, query: Record
     for column, wanted in (("agent", query.agent_type), ("task_id", query.task_id)):
         if wanted:
             conditions, values = f"{conditions} AND {column} = ?", [*values, wanted]
-    if query.hypothesis_id:
-        conditions += " AND number IN (SELECT record FROM context_mentions WHERE hypothesis = ?)"
-        values.append(query.hypothesis_id)
+    source = "context_records AS r"
+    if query.hypothesis_id:  # CROSS JOIN: from its mentions, which are few, to the records
+        source = "context_mentions AS m CROSS JOIN context_records AS r ON r.number = m.record"
+        conditions, values = f"{conditions} AND m.hypothesis = ?", [*values, query.hypothesis_id]
     found = connection.execute(
-        f"SELECT {ROW}, (SELECT size FROM context_bodies AS b WHERE b.sha256 = r.sha256) FROM context_records AS r"
+        f"SELECT {ROW}, (SELECT size FROM context_bodies AS b WHERE b.sha256 = r.sha256) FROM {source}"
         f" WHERE kind = ?{conditions} ORDER BY at_ms DESC, number DESC LIMIT ?",
         (kind, *values, query.limit),
     )

@@ -11,7 +11,7 @@ import msgspec
 
 from gaiad.base.clock import iso_of_ms, moment_of, to_epoch_ms
 from gaiad.base.errors import BadInput, Conflict, NotFound
-from gaiad.context.bodies import Body, body_of, insert_body
+from gaiad.context.bodies import Body, body_of, insert_body, insert_part
 from gaiad.wire.context import (
     Acknowledgement,
     AgentOutput,
@@ -41,10 +41,6 @@ class Described(NamedTuple):
     iteration: int = 0
     component: str = ""
     state: Body | None = None
-
-    @property
-    def bodies(self) -> list[Body]:
-        return [self.body] if self.state is None or self.state == self.body else [self.body, self.state]
 
 
 def agent_component(agent_type: str) -> str:
@@ -110,8 +106,9 @@ def insert_record(
             new, record_id, iteration, version_of(connection, new.component, number), duplicate=True
         )
     iteration = new.iteration or current_iteration(connection)
-    for body in new.bodies:
-        insert_body(connection, body)
+    insert_body(connection, new.body)
+    if new.state is not None and new.state != new.body:
+        insert_part(connection, new.state, new.body)
     values = (record_id, new.kind, iteration, new.at_ms, now_ms, new.agent, new.task_id, new.body.sha256, new.summary)
     number = connection.execute(
         "INSERT INTO context_records (id, kind, iteration, at_ms, stored_ms, agent, task_id, sha256, summary)"
@@ -244,3 +241,11 @@ def _output_summary(output: AgentOutput) -> str:
     if not isinstance(content, str):
         content = msgspec.json.encode(content, order="sorted")[: 4 * _SUMMARY_CHARS].decode("utf-8", "replace")
     return cut(content)
+
+
+def texts_in(value: Any) -> list[str]:
+    """Every string in a JSON value, in order."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in inner for text in texts_in(one)]

@@ -4,22 +4,18 @@ An iteration is old when its newest record is. Files of packed bodies go once th
 """
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from gaiad.base.errors import Unavailable
 from gaiad.context.bodies import DamagedBody, file_of, read_body
-from gaiad.context.packs import PACK_BYTES, add_pack
-from gaiad.wire.context import CleanupReport, Usage
+from gaiad.context.packs import PACK_BYTES, Pack, add_pack, make_pack
+from gaiad.store.database import marks
+from gaiad.wire.context_keeping import Usage
 
 _ABOVE = 1.1
 """Of the quota: up to here what is not optional is still stored."""
-_OLD = """
-SELECT r.sha256 FROM context_records AS r JOIN context_iterations AS i USING (iteration) WHERE i.last_ms < ?1
-UNION SELECT v.sha256 FROM context_versions AS v JOIN context_records AS r ON r.number = v.record
-JOIN context_iterations AS i USING (iteration) WHERE i.last_ms < ?1
-"""
 
 
 class QuotaReached(Unavailable):
@@ -29,55 +25,78 @@ class QuotaReached(Unavailable):
     http_status = 507
 
 
-class Packed(NamedTuple):
-    """What one step did: bodies, their JSON bytes, what they take now; which could not be read, and files to remove."""
+class OldBody(NamedTuple):
+    """A body of an old iteration that is not packed yet; `size` is of its JSON."""
 
-    bodies: int
-    json_bytes: int
-    stored_bytes: int
-    damaged: list[str]
+    sha256: str
+    place: str
+    size: int
+
+
+class Old(NamedTuple):
+    """How many iterations are old, and their bodies in the order they came."""
+
+    iterations: int
+    bodies: list[OldBody]
+
+
+class Batch(NamedTuple):
+    """A pack that is ready, the files that it makes superfluous, and hashes of damaged bodies that are left out."""
+
+    pack: Pack
     files: list[Path]
+    damaged: list[str]
 
 
-def packable(connection: sqlite3.Connection, before_ms: int) -> CleanupReport:
+def find_old(connection: sqlite3.Connection, before_ms: int) -> Old:
     """What a cleanup would pack."""
-    old = connection.execute("SELECT count(*) FROM context_iterations WHERE last_ms < ?", (before_ms,)).fetchone()[0]
-    bodies, size = connection.execute(
-        f"SELECT count(*), coalesce(sum(size), 0) FROM context_bodies WHERE place <> 'pack' AND sha256 IN ({_OLD})",
-        (before_ms,),
-    ).fetchone()
-    return CleanupReport(dry_run=True, iterations=old, bodies=bodies, json_bytes=size, stored_bytes=0, damaged=[])
-
-
-def pack_some(connection: sqlite3.Connection, folder: Path, before_ms: int, leave: Collection[str]) -> Packed:
-    """Pack the next bodies of old iterations, about PACK_BYTES of JSON; `leave` are hashes of damaged ones."""
+    iterations = connection.execute("SELECT count(*) FROM context_iterations WHERE last_ms < ?", (before_ms,))
     found = connection.execute(
-        "SELECT sha256, place, size FROM context_bodies AS b WHERE place <> 'pack'"
-        f" AND sha256 IN ({_OLD}) ORDER BY (SELECT min(number) FROM context_records AS r WHERE r.sha256 = b.sha256)",
+        "SELECT b.sha256, b.place, b.size FROM context_iterations AS i CROSS JOIN context_records AS r"
+        " USING (iteration) CROSS JOIN context_bodies AS b USING (sha256) WHERE i.last_ms < ?"
+        " AND r.kind IN ('state', 'output', 'review') AND b.place IN ('row', 'file') ORDER BY r.number",
         (before_ms,),
     )
-    bodies: list[tuple[str, bytes]] = []
+    return Old(iterations.fetchone()[0], [OldBody(*row) for row in found])
+
+
+def batches(bodies: Sequence[OldBody]) -> Iterator[list[OldBody]]:
+    """All of them in their order, about PACK_BYTES of JSON in a batch."""
+    batch: list[OldBody] = []
+    for body in bodies:
+        if batch and sum(one.size for one in batch) + body.size > PACK_BYTES:
+            yield batch
+            batch = []
+        batch.append(body)
+    if batch:
+        yield batch
+
+
+def read_batch(connection: sqlite3.Connection, folder: Path, batch: Sequence[OldBody]) -> Batch:
+    """The pack of a batch, without bodies that are damaged or gone."""
+    contents: list[tuple[str, bytes]] = []
     damaged: list[str] = []
-    files: list[Path] = []
-    total = 0
-    for sha256, place, size in found.fetchall():
-        if total and total + size > PACK_BYTES:
-            break
-        if sha256 in leave:
-            continue
+    for body in batch:
         try:
-            bodies.append((sha256, read_body(connection, folder, sha256)))
+            contents.append((body.sha256, read_body(connection, folder, body.sha256)))
         except DamagedBody:
-            damaged.append(sha256)
-            continue
-        total += size
-        files += [file_of(folder, sha256)] if place == "file" else []
-    stored = add_pack(connection, bodies) if bodies else 0
-    return Packed(len(bodies), total, stored, damaged, files)
+            damaged.append(body.sha256)
+    files = [file_of(folder, one.sha256) for one in batch if one.place == "file" and one.sha256 not in damaged]
+    return Batch(make_pack(contents), files, damaged)
+
+
+def store_pack(connection: sqlite3.Connection, pack: Pack) -> bool:
+    """Put a pack in the place of its bodies; not when one of them was deleted since it was read."""
+    names = [sha256 for sha256, _ in pack.bodies]
+    query = f"SELECT count(*) FROM context_bodies WHERE sha256 IN ({marks(names)}) AND place IN ('row', 'file')"
+    if not names or connection.execute(query, names).fetchone() != (len(names),):
+        return False
+    add_pack(connection, pack)
+    return True
 
 
 def usage(connection: sqlite3.Connection, quota_bytes: int) -> Usage:
-    """What the tenant's context takes; `quota_bytes` 0 is no limit."""
+    """What the tenant's context takes; `quota_bytes` 0 means no limit."""
     values = dict(connection.execute("SELECT name, value FROM context_usage").fetchall())
     share = values["stored"] / quota_bytes if quota_bytes else 0.0
     return Usage(

@@ -13,24 +13,18 @@ import msgspec
 
 from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import BadInput, NotFound
+from gaiad.context.advice import effects
 from gaiad.context.aggregates import effectiveness
 from gaiad.context.bodies import DamagedBody, read_json
 from gaiad.context.hypotheses import definition
 from gaiad.context.reading import where_of
-from gaiad.context.records import SYSTEM, agent_component, agent_of, components, epoch_ms
-from gaiad.wire.context import (
-    SECTIONS,
-    FeedbackContent,
-    FeedbackData,
-    MetaReviewStorage,
-    RetrievedState,
-    ReviewQuery,
-    StateContent,
-    StateQuery,
-)
+from gaiad.context.records import SYSTEM, agent_component, agent_of, components, epoch_ms, texts_in
+from gaiad.wire.context import SECTIONS, MetaReviewStorage, RetrievedState, StateContent, StateQuery
+from gaiad.wire.context_reviews import FeedbackContent, FeedbackData, ReviewQuery
 
-_REVIEWS, _HYPOTHESES = 50, 500
-_IN_PART = ("system_state", "agent_states")
+_REVIEWS, _HYPOTHESES, _ADVICE = 50, 500, 20
+IN_PART = ("system_state", "agent_states")
+"""What a partial state has, unless other sections are asked for."""
 _TOURNAMENT = "ranking"
 """The agent that runs the tournament in the seed's system."""
 
@@ -77,7 +71,7 @@ class StateReader:
                 raise BadInput("component: only with request_type=partial")
             return SECTIONS
         if not self._query.component:
-            return _IN_PART
+            return IN_PART
         wanted = [name.strip() for name in self._query.component.split(",")]
         if unknown := [name for name in wanted if name not in SECTIONS]:
             raise BadInput(f"component = {unknown[0]!r}: sections are {', '.join(SECTIONS)}")
@@ -206,6 +200,8 @@ class StateReader:
         return self._connection.execute(named, values).fetchall()
 
     def _definition(self, name: str, defined_by: int) -> dict[str, Any]:
+        if not defined_by:
+            return {}
         row = self._connection.execute("SELECT sha256 FROM context_records WHERE number = ?", (defined_by,)).fetchone()
         output = self._json(row[0], f"hypothesis_data.{name}") if row else {}
         return definition(output.get("results"), name) or {}
@@ -265,6 +261,7 @@ def feedback(connection: sqlite3.Connection, folder: Path, query: ReviewQuery) -
         iteration=iteration,
         revision=revision,
         review_id=review_id,
+        advice=effects(connection, query.agent_type, _ADVICE),
     )
 
 
@@ -278,14 +275,6 @@ def content_of(review: MetaReviewStorage, agent: str = "") -> FeedbackContent:
         priority_improvements=review.research_overview.next_priorities,
         success_patterns=[one for one in critique.common_patterns if _succeeds(one)],
     )
-
-
-def texts_in(value: Any) -> list[str]:
-    """Every string in a JSON value, in order."""
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in inner for text in texts_in(one)]
 
 
 def _succeeds(pattern: str | dict[str, Any]) -> bool:

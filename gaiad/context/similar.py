@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gaiad.base.errors import NotFound
 from gaiad.context.records import ROW, row_of
-from gaiad.wire.context import SimilarState
+from gaiad.wire.context_reviews import SimilarState
 
 Vectors = NDArray[np.float32]
 

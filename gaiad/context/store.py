@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from gaiad.base.clock import Clock, to_epoch_ms
@@ -16,6 +17,7 @@ from gaiad.base.errors import BadInput, Forbidden, NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.base.ports import Embedder, RequestContext
 from gaiad.context import (
+    advice,
     aggregates,
     checkpoints,
     continuations,
@@ -26,37 +28,44 @@ from gaiad.context import (
     retrieval,
     similar,
 )
+from gaiad.context.advice import Outcomes
 from gaiad.context.bodies import body_of, write_file
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import (
     Acknowledgement,
     AgentOutput,
-    CheckpointRow,
     ContextRecord,
-    Continuation,
-    ContinuationRequest,
-    ContinuationStorage,
-    ContinuedState,
-    FeedbackContent,
-    FeedbackData,
-    Lineage,
-    PassedOver,
+    MetaReviewStorage,
     RecordKind,
     RecordQuery,
     RecordRow,
-    RecoveryState,
     RetrievedState,
-    ReviewQuery,
-    SimilarQuery,
-    SimilarState,
     StateContent,
     StateQuery,
     StateUpdate,
     StateVersion,
     StoredRecord,
+)
+from gaiad.wire.context_keeping import (
+    CheckpointRow,
+    Continuation,
+    ContinuationRequest,
+    ContinuationStorage,
+    ContinuedState,
+    PassedOver,
+    RecoveryState,
+    Usage,
+)
+from gaiad.wire.context_reviews import (
+    AdviceEffect,
+    FeedbackContent,
+    FeedbackData,
+    Lineage,
+    ReviewQuery,
+    SimilarQuery,
+    SimilarState,
     TrendQuery,
     Trends,
-    Usage,
 )
 
 T = TypeVar("T")
@@ -93,18 +102,21 @@ class ContextStore:
 
     # ------------------------------------------------------------------------------------------------------- writing
 
-    async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
+    async def add(
+        self, record: ContextRecord, call: RequestContext, counted: Mapping[str, Outcomes] = MappingProxyType({})
+    ) -> Acknowledgement:
         """Store a state, output or review; the same record again is acknowledged as a duplicate.
+
+        A review's advice is active from here on; `counted` are the outcomes until then of agents that have other ones
+        than confidence scores.
 
         Raises BadInput, Unavailable, QuotaReached, Forbidden for a continuation token that is not its task's.
         """
-        new, counted = records.describe(record), aggregates.counted(record)
+        new, sums = records.describe(record), aggregates.counted(record)
         record_id, now_ms = self._ids.make(PREFIX[new.kind]), to_epoch_ms(self._clock.now())
         folder = self._databases.folder(call.tenant)
-        for body in new.bodies:
-            if body.place == "file":
-                await asyncio.to_thread(write_file, folder, body)
-
+        if new.body.place == "file":
+            await asyncio.to_thread(write_file, folder, new.body)
         quota, optional = self.quota_bytes, isinstance(record, StateUpdate) and record.update_type == "periodic"
         token = record.state_data.continuation_token if isinstance(record, AgentOutput) else None
 
@@ -112,14 +124,35 @@ class ContextStore:
             if token is not None:
                 continuations.check_token(connection, call.tenant, new.task_id, token)
             used = retention.usage(connection, quota)
-            retention.check_quota(used, sum(len(body.content) for body in new.bodies), optional=optional)
+            retention.check_quota(used, len(new.body.stored), optional=optional)
             number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
             if not acknowledged.duplicate:
-                aggregates.count(connection, new, counted, number, acknowledged.iteration)
+                aggregates.count(connection, new, sums, number, acknowledged.iteration)
+                if isinstance(record, MetaReviewStorage):
+                    advice.judge(connection, now_ms, {})
+                    advice.take_up(connection, record, number, now_ms, counted)
             self.usage[call.tenant] = retention.usage(connection, quota)
             return acknowledged
 
         return await self._databases.write(call.tenant, insert)
+
+    async def judge(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
+        """Count what came of active advice; see `advice.judge`."""
+        now_ms = to_epoch_ms(self._clock.now())
+        await self._databases.write(call.tenant, lambda connection: advice.judge(connection, now_ms, counted, since_ms))
+
+    async def strike(self, number: int, call: RequestContext) -> AdviceEffect:
+        """Take advice back for good. Raises NotFound, Conflict."""
+        now_ms = to_epoch_ms(self._clock.now())
+        return await self._databases.write(call.tenant, lambda connection: advice.strike(connection, number, now_ms))
+
+    async def active_advice(self, call: RequestContext) -> dict[str, tuple[str, str]]:
+        """By agent; see `advice.active_advice`."""
+        return await self._read(call, lambda connection, _: advice.active_advice(connection), {})
+
+    async def iteration(self, call: RequestContext) -> int:
+        """The one that records belong to now."""
+        return await self._read(call, lambda connection, _: records.current_iteration(connection), 1)
 
     async def checkpoint(self, reason: str, configuration: Mapping[str, Any], call: RequestContext) -> CheckpointRow:
         """A recovery point of every state as it is now, verified. Raises Unavailable."""
@@ -139,15 +172,18 @@ class ContextStore:
         return await self._databases.write(call.tenant, work)
 
     async def store_continuation(self, wanted: ContinuationStorage, call: RequestContext) -> Continuation:
-        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable."""
+        """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable, QuotaReached."""
         body, folder = body_of(wanted.partial_state), self._databases.folder(call.tenant)
         if body.place == "file":
             await asyncio.to_thread(write_file, folder, body)
         name, now_ms = self._ids.make(), to_epoch_ms(self._clock.now())
-        work = partial(
-            continuations.store_continuation, tenant=call.tenant, wanted=wanted, body=body, name=name, now_ms=now_ms
-        )
-        return await self._databases.write(call.tenant, work)
+        quota = self.quota_bytes
+
+        def insert(connection: sqlite3.Connection) -> Continuation:
+            retention.check_quota(retention.usage(connection, quota), len(body.stored), optional=False)
+            return continuations.store_continuation(connection, call.tenant, wanted, body, name, now_ms)
+
+        return await self._databases.write(call.tenant, insert)
 
     async def roll_back(self, component: str, version: int, call: RequestContext) -> StateVersion:
         """Make an earlier version the current one. Raises NotFound, Conflict."""

@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gaiad.base.clock import Clock, to_epoch_ms, to_iso
 from gaiad.base.errors import NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.base.ports import RequestContext
 from gaiad.context import aggregates, export, records, retention
 from gaiad.context.bodies import write_file
+from gaiad.context.packs import Pack
 from gaiad.context.store import PREFIX
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import CleanupReport, RecordKind, TreeReport
+from gaiad.wire.context import RecordKind
+from gaiad.wire.context_keeping import CleanupReport, TreeReport
 
 _AT_ONCE = 200
 """Records of an import in one commit."""
@@ -33,6 +33,8 @@ class ContextUpkeep:
         self._databases = databases
         self._clock = clock
         self._ids = IdMaker(clock)
+        self.quota_bytes = 0
+        """What a tenant may take; 0 is no limit."""
 
     async def clean_up(self, active_days: int, call: RequestContext, *, dry_run: bool) -> CleanupReport:
         """Pack the bodies of iterations older than `active_days`, a pack a commit, behind what others write.
@@ -40,26 +42,32 @@ class ContextUpkeep:
         Raises Cancelled between two packs when the call is; what is packed stays.
         """
         before_ms = to_epoch_ms(self._clock.now() - timedelta(days=active_days))
-        nothing = CleanupReport(dry_run=dry_run, iterations=0, bodies=0, json_bytes=0, stored_bytes=0, damaged=[])
-        found = await self._databases.read(call.tenant, lambda c: retention.packable(c, before_ms), nothing)
-        if dry_run or not found.bodies:
-            return msgspec.structs.replace(found, dry_run=dry_run)
-        folder, file = self._databases.folder(call.tenant), self._databases.file(call.tenant)
+        nothing = retention.Old(0, [])
+        old = await self._databases.read(call.tenant, lambda c: retention.find_old(c, before_ms), nothing)
         bodies = size = stored = 0
         damaged: list[str] = []
-        while True:
+        for batch in [] if dry_run else retention.batches(old.bodies):
             call.check(self._clock.monotonic())
-            step = partial(retention.pack_some, folder=folder, before_ms=before_ms, leave=frozenset(damaged))
-            done = await asyncio.to_thread(partial(file.write, step, background=True))
-            await asyncio.to_thread(_remove, done.files)
+            done = await self._pack(batch, call)
             damaged += done.damaged
-            bodies, size, stored = bodies + done.bodies, size + done.json_bytes, stored + done.stored_bytes
-            if not done.bodies and not done.damaged:
-                break
+            bodies, stored = bodies + len(done.pack.bodies), stored + len(done.pack.content)
+            size += sum(length for _, length in done.pack.bodies)
+        if dry_run:
+            bodies, size = len(old.bodies), sum(body.size for body in old.bodies)
         return CleanupReport(
-            dry_run=False, iterations=found.iterations, bodies=bodies, json_bytes=size, stored_bytes=stored,
+            dry_run=dry_run, iterations=old.iterations, bodies=bodies, json_bytes=size, stored_bytes=stored,
             damaged=damaged,
         )  # fmt: skip
+
+    async def _pack(self, batch: Sequence[retention.OldBody], call: RequestContext) -> retention.Batch:
+        """Compressed by a reader, so that the writer only stores it."""
+        folder, file = self._databases.folder(call.tenant), self._databases.file(call.tenant)
+        made = await file.aread(lambda c: retention.read_batch(c, folder, batch))
+        step = partial(file.write, partial(retention.store_pack, pack=made.pack), background=True)
+        if not await asyncio.to_thread(step):
+            return made._replace(pack=Pack([], b""), files=[])
+        await asyncio.to_thread(_remove, made.files)
+        return made
 
     async def write_tree(self, directory: Path, configuration: Mapping[str, Any], call: RequestContext) -> TreeReport:
         """Export everything to a new folder. Raises Conflict, BadInput, DamagedBody, NotFound for an empty tenant."""
@@ -73,7 +81,7 @@ class ContextUpkeep:
     async def read_tree(self, directory: Path, call: RequestContext) -> TreeReport:
         """Import a tree: its records in their order, then its current states. What is known already is left.
 
-        Raises BadInput before anything is stored.
+        Raises BadInput before anything is stored; QuotaReached, and what was stored until then stays.
         """
         found, heads = await asyncio.to_thread(export.read_tree, directory)
         new: list[RecordKind] = []
@@ -88,10 +96,12 @@ class ContextUpkeep:
         described = [records.describe(one.record)._replace(iteration=one.iteration) for one in found]
         counted = [aggregates.counted(one.record) for one in found]
         folder, now_ms = self._databases.folder(call.tenant), to_epoch_ms(self._clock.now())
-        for body in {body for new in described for body in new.bodies if body.place == "file"}:
+        for body in {new.body for new in described if new.body.place == "file"}:
             await asyncio.to_thread(write_file, folder, body)
 
         def insert(connection: sqlite3.Connection) -> list[RecordKind]:
+            used = retention.usage(connection, self.quota_bytes)
+            retention.check_quota(used, sum(len(new.body.stored) for new in described), optional=False)
             kinds = []
             for one, new, what in zip(found, described, counted, strict=True):
                 name = one.record_id if _free(connection, one.record_id) else self._ids.make(PREFIX[new.kind])

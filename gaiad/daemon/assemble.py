@@ -21,6 +21,7 @@ from gaiad.base.ids import IdMaker
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.tasks import Stopping
+from gaiad.context.forgetting import forget_quoting
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
 from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations
@@ -39,6 +40,7 @@ from gaiad.service.approvals import ApprovalService, open_approvals
 from gaiad.service.backups import BackupService
 from gaiad.service.chat_channels import Receipts, open_chat_channels
 from gaiad.service.context import ContextService
+from gaiad.service.context_reflection import ContextReflection
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts, CouncilService
 from gaiad.service.health import Condition, Place
@@ -174,12 +176,18 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
+    archive.deletion.also.append(forget_quoting)
     context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
+    stack.push_async_callback(context.close)
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
     ready = StartedParts(archive, research.researcher, pool, embedder, identity, convened, approving)
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
+    reflection = ContextReflection(context, convened.turn_log, clock)
+    stack.push_async_callback(reflection.stop)
+    approving.before_command = context.checkpoint_before
+    conversations.learn_from(reflection.turn_ended, context.advice_for)
     models = Models(root, pool, embedder, ground.metrics, probes)
     parts = _Parts(
         databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
@@ -195,6 +203,7 @@ def _condition(ground: StartContext, parts: _Parts) -> Condition:
         parts.runner,
         parts.models,
         ground.metrics,
+        tenants=parts.databases.tenants,
         also=[
             lambda _: parts.conversations.problems(),
             lambda tenants: parts.convened.degraded(tenants),
@@ -223,7 +232,9 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         initiative=deliberation.initiative,
         approvals=approving,
         backups=_backups(ground, parts, condition, receipts),
-        deletion=ForgetService(parts.archive, parts.audit, IdMaker(ground.clock), ground.home.inbox),
+        deletion=ForgetService(
+            parts.archive, parts.audit, IdMaker(ground.clock), ground.home.inbox, parts.context.forgotten
+        ),
         receipts=receipts,
         turn_runs=TurnRuns(parts.conversations, ground.clock, error_body),
         condition=condition,

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Approvals, Archive, Embedder, Scheduler, Tokenizer
 from gaiad.daemon.deliberation import Deliberation, open_deliberation
-from gaiad.ledger.cognition_log import CognitionLog
+from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.provision import models_folder
 from gaiad.research.loop import Researcher
@@ -27,6 +28,7 @@ from gaiad.service.governance import fitting
 from gaiad.service.identity_fit import Fitting
 from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.journal import RunJournal
 from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.prompt_factory import RoleSpeaker
@@ -86,7 +88,17 @@ async def open_conversations(
     ahead = PrefixWarmup()
     stack.push_async_callback(ahead.stop)
     history_turns = config.cognition.history_turns
-    taker = TurnTaker(assembler, ready.archive, turn_store, deliberation.services, ids, clock, history_turns, ahead)
+    taker = TurnTaker(
+        assembler,
+        ready.archive,
+        turn_store,
+        deliberation.services,
+        ids,
+        clock,
+        history_turns,
+        ahead,
+        partial(RunJournal, around.databases, clock),
+    )
     conversations = Conversations(
         taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory
     )

@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from gaiad.service.service import Service
 
 
+_SWITCH_S = 0.0005
+"""How long an ingest's thread may hold the interpreter while others wait: a turn changes threads at each of some thirty
+reads and writes, and waits so long each time."""
+
+
 def ready_text(socket: Path, url: str, packets: int, home: Path | None) -> str:
     """One line with socket, URL ("" for none) and packet count, then the commands, naming `home` when it is given.
 
@@ -145,6 +150,7 @@ class Daemon:
         from gaiad.intake.schedule import Schedule
 
         configure_logs(self._config.daemon.log_level, self._config.daemon.log_format)
+        sys.setswitchinterval(_SWITCH_S)
         self._catch_signals()
         async with AsyncExitStack() as stack, TaskGroup("heartbeat") as heartbeat:
             heartbeat.start("watchdog", self._feed_watchdog())

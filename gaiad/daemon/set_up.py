@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +19,9 @@ from gaiad.base.events import EventHub
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import Priority, RequestContext
 from gaiad.store.database import StorageFailed, StorageFull
+
+if TYPE_CHECKING:
+    from gaiad.archive.archive import LocalArchive
 
 VARIABLE = "GAIAD_SETUP"
 WAITING = "waits for llama.cpp, which is being built"
@@ -102,13 +105,7 @@ _IDLE_LOOK_S = 5.0  # a look at the queue without being woken
 _TROUBLE_PAUSE_S = 10.0
 
 
-class VectorQueue(Protocol):
-    """The archive's side."""
-
-    async def drain_vectors(self, call: RequestContext) -> int: ...
-
-
-async def drain_vectors(archive: VectorQueue, hub: EventHub, note: Callable[[str, str], None]) -> None:
+async def drain_vectors(archive: "LocalArchive", hub: EventHub, note: Callable[[str, str], None]) -> None:
     """Embed what waits, a slice at a time, for ever; any event wakes an idle queue.
 
     A person's query goes first, by its priority in the embedder. Trouble is noted under `vectors` and tried again.

@@ -20,7 +20,7 @@ from gaiad.base.home import replace_file
 
 _PEER_CREDENTIALS = struct.Struct("3i")
 _TOKEN_BYTES = 32
-GRANTS = frozenset({"approve"})
+GRANTS = frozenset({"approve", "write"})
 """What the line of a token may grant it."""
 
 
@@ -99,7 +99,7 @@ class PeerCheck:
 
 
 class TokenFile:
-    """The token file: `TOKEN [tenant ...] [+approve]` a line, the owner's without tenants; `#` starts a comment."""
+    """The token file: `TOKEN [tenant ...] [+approve] [+write]` a line; `#` starts a comment."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -131,7 +131,7 @@ def _parse_tokens(text: str, path: Path) -> list[tuple[bytes, Caller]]:
         tenants = [word for word in rest if not word.startswith("+")]
         grants = frozenset(word[1:] for word in rest if word.startswith("+"))
         if grants - GRANTS:
-            raise ConfigError(f"{path} line {number}: a token can be granted +approve, nothing else")
+            raise ConfigError(f"{path} line {number}: a token can be granted +approve and +write, nothing else")
         if len(token) < 16:
             raise ConfigError(f"{path} line {number}: a token needs at least 16 characters")
         name = "the owner's token" if not tenants else f"token of {path.name} line {number}"

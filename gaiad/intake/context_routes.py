@@ -10,23 +10,23 @@ from gaiad.base.ports import RequestContext
 from gaiad.intake.exchange import Exchange, Handler, Reply, Route, asks
 from gaiad.wire.context import (
     AgentOutput,
-    CheckpointRequest,
-    CleanupRequest,
     ContextRecord,
-    ContinuationRequest,
-    ContinuationStorage,
     MetaReviewStorage,
     RecordKind,
     RecordQuery,
-    RestoreRequest,
-    ReviewQuery,
     RollbackRequest,
-    SimilarQuery,
     StateQuery,
     StateUpdate,
-    TreeRequest,
-    TrendQuery,
 )
+from gaiad.wire.context_keeping import (
+    CheckpointRequest,
+    CleanupRequest,
+    ContinuationRequest,
+    ContinuationStorage,
+    RestoreRequest,
+    TreeRequest,
+)
+from gaiad.wire.context_reviews import ReviewQuery, SimilarQuery, StrikeRequest, TrendQuery
 from gaiad.wire.schemas import DEFAULT_TENANT, Input
 
 T = TypeVar("T")
@@ -169,6 +169,7 @@ def _absolute(directory: str) -> str:
 clean_up = asks(CleanupRequest, lambda s, b, c: s.context.clean_up(b, c))
 make_checkpoint = asks(CheckpointRequest, lambda s, b, c: s.context.checkpoint(b.reason, c))
 restore = asks(RestoreRequest, lambda s, b, c: s.context.restore(b.checkpoint_id, c))
+strike = asks(StrikeRequest, lambda s, b, c: s.context.strike(b, c))
 roll_back = asks(RollbackRequest, lambda s, b, c: s.context.roll_back(b, c))
 
 
@@ -195,6 +196,7 @@ def table() -> list[Route]:
         Route("GET", "/context/records/{record_id}", record, beside=True),
         Route("GET", "/context/versions", versions, beside=True),
         Route("GET", "/context/feedback", feedback, beside=True),
+        Route("POST", "/context/feedback/strike", strike, beside=True),
         Route("GET", "/context/trends", trends, beside=True),
         Route("GET", "/context/lineage/{hypothesis_id}", lineage, beside=True),
         Route("GET", "/context/similar", similar, beside=True),

@@ -160,13 +160,13 @@ class Exchange:
         self._max_body_bytes = max_body_bytes
         self._calls: list[RequestContext] = []
 
-    async def body(self, kind: type[T]) -> T:
-        """The JSON body as `kind`. Raises BodyTooLarge, BadInput naming the path of what is wrong."""
+    async def content(self) -> bytes:
+        """The body as it came. Raises BodyTooLarge, BadInput."""
         try:
             if (self.request.content_length or 0) > self._max_body_bytes:
                 raise _too_large(self._max_body_bytes)
             async with asyncio.timeout(BODY_S) as timer:
-                content = await self.request.read()
+                return await self.request.read()
         except web.HTTPRequestEntityTooLarge as error:
             raise _too_large(self._max_body_bytes) from error
         except web.RequestPayloadError as error:
@@ -175,6 +175,10 @@ class Exchange:
             if not timer.expired():
                 raise
             raise BadInput(f"{self.request.path}: the body did not arrive within {BODY_S:g} s") from error
+
+    async def body(self, kind: type[T]) -> T:
+        """The JSON body as `kind`. Raises BodyTooLarge, BadInput naming the path of what is wrong."""
+        content = await self.content()
         try:
             body = msgspec.json.decode(content or b"{}", type=kind)
             json.loads(content or b"{}", object_pairs_hook=_refuse_duplicates, parse_int=str)

@@ -48,7 +48,7 @@ def _said(body: Responses) -> Iterator[Said]:
         if kind == "function_call_output":
             yield Said("user", text_of(item.get("output"), f"{where}.output"))
             continue
-        role: Any = {"developer": "system"}.get(item.get("role", ""), item.get("role"))
+        role: Any = "system" if item.get("role") == "developer" else item.get("role")
         if kind != "message" or role not in ("system", "user", "assistant"):
             raise BadInput(f"{where}: give a message with role system, developer, user or assistant")
         content = item.get("content")

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from gaiad.base.errors import BadInput, NotFound
 from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, asks
 from gaiad.intake.sse import EventStream, last_event_id
-from gaiad.wire.research import ResearchRun, RunRow
+from gaiad.wire.research import ImportResearch, ResearchRun, RunRow, SettleContradiction
 from gaiad.wire.schemas import ResearchRequest
 
 _LIMIT, _MOST = 20, 1000
@@ -47,6 +47,22 @@ async def review(exchange: Exchange) -> Reply:
     await exchange.shown(await exchange.service.research_runs.run(research_id, call))  # Withheld before it is marked
     await exchange.service.research_runs.review(research_id, call, done=body.done)
     return {"research_id": research_id, "reviewed": body.done}
+
+
+async def settle(exchange: Exchange) -> Reply:
+    """Mark a contradiction of a run open, resolved or acknowledged; the run as it is then."""
+    body = await exchange.body(SettleContradiction)
+    call, research_id = exchange.call(body.tenant), exchange.request.match_info["research_id"]
+    runs = exchange.service.research_runs
+    await exchange.shown(await runs.run(research_id, call))  # Withheld before it is marked
+    await runs.settle(research_id, body, call)
+    return await runs.run(research_id, call)
+
+
+async def take_in(exchange: Exchange) -> Reply:
+    """Keep a run that another researcher made; the same again is the same run."""
+    body = await exchange.body(ImportResearch)
+    return {"research_id": await exchange.service.research_runs.take_in(body.payload, exchange.call(body.tenant))}
 
 
 async def _run(exchange: Exchange) -> ResearchRun:
@@ -139,6 +155,8 @@ def table() -> list[Route]:
         Route("POST", f"{run}/cancel", cancel, beside=True),
         Route("POST", f"{run}/forget", forget, beside=True),
         Route("POST", f"{run}/review", review, beside=True),
+        Route("POST", f"{run}/contradictions", settle, beside=True),
+        Route("POST", "/research/import", take_in, beside=True),
         Route("GET", "/research", list_runs, beside=True),
         Route("GET", run, show_run, beside=True),
         Route("GET", f"{run}/events", events, timed=False, beside=True),

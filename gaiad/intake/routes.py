@@ -15,6 +15,7 @@ from gaiad.intake import (
     context_routes,
     council_routes,
     import_routes,
+    mcp_routes,
     memory_routes,
     metrics_routes,
     model_routes,
@@ -244,4 +245,5 @@ def table() -> list[Route]:
         *memory_routes.table(),
         *context_routes.table(),
         *openai_responses.table(),
+        *mcp_routes.table(),
     ]

@@ -157,12 +157,12 @@ _SAID: dict[Skill, str] = {
     "pages": "answered {right} of {of} questions about a page as the page has it",
     "cite": "named the right page for {right} of {of} questions",
     "plan": "planned {right} of {of} requests",
-    "verify": "told {right} of {of} results right",
-    "command": "told {right} of {of} commands right",
+    "verify": "judged {right} of {of} results correctly",
+    "command": "judged {right} of {of} commands correctly",
 }
 
 
 def in_words(skill: Skill, score: Score) -> str:
-    """One score as a clause, with what it takes: "told 21 of 40 results right, 26 are needed"."""
+    """One score as a clause, with what it takes: "judged 21 of 40 results correctly, 26 are needed"."""
     said = _SAID[skill].format(right=score.right, of=score.of)
     return said if better_than_chance(skill, score) else f"{said}, {needed(score.of, CHANCE[skill])} are needed"

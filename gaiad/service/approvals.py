@@ -6,7 +6,7 @@ time. Nothing is run that was not approved by the very hash that the council vot
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -29,7 +29,7 @@ from gaiad.ledger.approvals import APPROVED, ASKED, DENIED, EXPIRED, ApprovalLog
 from gaiad.ledger.audit import AuditLog
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.turn.turn_state import Executed
+from gaiad.turn.turn import Executed
 from gaiad.wire.chat import ChatAnswer
 from gaiad.wire.governance import EVENT_KIND, Approval, ApprovalState, ApprovalWish
 from router.channels.shell import Shell
@@ -158,6 +158,10 @@ async def open_approvals(
     return ApprovalService(databases.home, log, audit, shell, hub, clock, config)
 
 
+async def _nothing_before(_tenant: str, _reason: str) -> None:
+    """Where no state is kept."""
+
+
 class ApprovalService:
     """One for the daemon; the Approvals port. What is approved is verified with what `start` is given."""
 
@@ -181,6 +185,8 @@ class ApprovalService:
         self._ids = IdMaker(clock)
         self._tasks = TaskGroup("approvals")
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self.before_command: Callable[[str, str], Awaitable[None]] = _nothing_before
+        """By tenant and the reason in words: what is done before a command, which cannot be taken back by itself."""
 
     @property
     def refusal(self) -> str:
@@ -263,6 +269,7 @@ class ApprovalService:
         async with lock:
             try:
                 work = await asyncio.to_thread(folder.prepare, name, shell_limits(self._config))
+                await self.before_command(tenant, f"before command {name}")
                 execution = await self._executor.run(approval.command, work, call)
             except GaiadError as error:
                 return await self._book.ended(approval, call, "running", "failed", f"nothing was run: {error.message}")

@@ -25,8 +25,8 @@ from gaiad.service.turn_runs import Turns
 from gaiad.store.home_databases import HomeDatabases, check_tenant_name
 from gaiad.wire.chat import ChatAnswer, ChatRequest
 from gaiad.wire.council import Parcel, Receipt
-from router.chat_settings import ChatSettings, chat_settings, open_bot
 from router.deliver import Deliverer, DeliveryLimits
+from router.routing import ChatSettings, chat_settings, open_bot
 
 _BUSY = "I am busy with other messages; please ask again in a minute."
 _ONLY_TEXT = "I can read text only; please write what you want to know."

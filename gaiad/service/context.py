@@ -1,11 +1,11 @@
-"""What intake may ask of Context Memory; answers that are asked again are kept until something is stored."""
+"""What intake may ask of Context Memory."""
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -13,46 +13,35 @@ import gaiad
 from gaiad.base.config import Config
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Priority, RequestContext
+from gaiad.context.advice import Outcomes
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
+from gaiad.service.context_answers import EVERYTHING, REVIEWS, ContextAnswers, changed_by, component_changed
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.database import Damaged
 from gaiad.wire.context import (
     Acknowledgement,
-    CheckpointRow,
-    CleanupReport,
-    CleanupRequest,
     ContextRecord,
-    FeedbackData,
-    RestoredState,
     RetrievedState,
-    ReviewQuery,
     RollbackRequest,
     StateQuery,
     StateUpdate,
     StateVersion,
-    TreeReport,
-    TrendQuery,
-    Trends,
 )
+from gaiad.wire.context_keeping import CheckpointRow, CleanupReport, CleanupRequest, RestoredState, TreeReport
+from gaiad.wire.context_reviews import AdviceEffect, FeedbackData, ReviewQuery, StrikeRequest, TrendQuery, Trends
 from gaiad.wire.status import Job
 
-T = TypeVar("T")
-_KEPT_ANSWERS = 512
 CLEANUP = "context-cleanup"
 _ALERTS = (
     (100.0, "periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
     (95.0, "at 100 periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
     (80.0, "see `gaiad context quota`"),
 )
-_Key = tuple[str, str, bytes]
 
 
 class ContextService:
-    """The store, and its answers kept: `context_cache_hits` and `context_cache_misses` count in the metrics.
-
-    Feedback changes with reviews alone; a state and trends with everything.
-    """
+    """The store, its answers kept, and its jobs."""
 
     def __init__(
         self,
@@ -71,36 +60,62 @@ class ContextService:
         runner.register(CLEANUP, self._clean_up, at_once=1)
         self._tenants = tenants
         self._metrics = metrics
-        self._answers: OrderedDict[_Key, object] = OrderedDict()
+        self._answers = ContextAnswers(metrics)
+        self._advice: dict[str, dict[str, tuple[str, str]]] = {}
 
     def use_config(self, config: Config) -> None:
         """From now on."""
         self._config = config
-        self.store.quota_bytes = config.context.quota_mib << 20
+        self.store.quota_bytes = self.upkeep.quota_bytes = config.context.quota_mib << 20
 
     def _configuration(self) -> dict[str, Any]:
         """What checkpoints and exports note of the settings."""
         chosen = {"roles": self._config.roles, "context": self._config.context}
         return {"gaiad": gaiad.__version__, **msgspec.to_builtins(chosen)}
 
-    async def add(self, record: ContextRecord, call: RequestContext) -> Acknowledgement:
+    async def add(
+        self, record: ContextRecord, call: RequestContext, counted: Mapping[str, Outcomes] = MappingProxyType({})
+    ) -> Acknowledgement:
         """Store a record; durable when this returns. A checkpoint or critical update makes a checkpoint.
 
         Raises BadInput, Forbidden, Unavailable.
         """
-        acknowledged = await self.store.add(record, call)
+        acknowledged = await self.store.add(record, call, counted)
         if isinstance(record, StateUpdate) and record.update_type != "periodic" and not acknowledged.duplicate:
             made = await self.checkpoint(f"{record.update_type} update {acknowledged.id}", call)
             acknowledged = msgspec.structs.replace(acknowledged, checkpoint_id=made.checkpoint_id)
         if not acknowledged.duplicate:
             self._metrics.count(f"context_{acknowledged.kind}s")
-            self._forget(call.tenant, keep="" if acknowledged.kind == "review" else "feedback")
+            self._changed(call.tenant, changed_by(record))
         return acknowledged
+
+    def _changed(self, tenant: str, what: Collection[str] | None = EVERYTHING) -> None:
+        self._answers.changed(tenant, what)
+        if what is EVERYTHING or REVIEWS in what:
+            self._advice.pop(tenant, None)
+
+    async def advice_for(self, tenant: str, agent: str) -> tuple[str, str]:
+        """What reviews advise an agent, a line each, and their versions; "" for nothing."""
+        if (known := self._advice.get(tenant)) is None:
+            known = await self.store.active_advice(RequestContext(tenant))
+            self._advice[tenant] = known
+        return known.get(agent, ("", ""))
+
+    async def judge_advice(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
+        """Count what came of active advice, and retire what does not help."""
+        await self.store.judge(counted, since_ms, call)
+        self._changed(call.tenant, (REVIEWS,))
+
+    async def strike(self, request: StrikeRequest, call: RequestContext) -> AdviceEffect:
+        """Take advice back for good. Raises NotFound, Conflict."""
+        struck = await self.store.strike(request.number, call)
+        self._changed(call.tenant, (REVIEWS,))
+        return struck
 
     async def roll_back(self, request: RollbackRequest, call: RequestContext) -> StateVersion:
         """Make an earlier version the current one, as a new version. Raises NotFound, Conflict."""
         made = await self.store.roll_back(request.component, request.version, call)
-        self._forget(call.tenant, keep="feedback")
+        self._changed(call.tenant, component_changed(request.component))
         return made
 
     async def checkpoint(self, reason: str, call: RequestContext) -> CheckpointRow:
@@ -108,6 +123,12 @@ class ContextService:
         made = await self.store.checkpoint(reason, self._configuration(), call)
         self._metrics.count("context_checkpoints")
         return made
+
+    async def checkpoint_before(self, tenant: str, reason: str) -> None:
+        """A recovery point before a risky step, where anything is stored."""
+        call = RequestContext(tenant)
+        if await self.store.components(call):
+            await self.checkpoint(reason, call)
 
     async def checkpoint_all(self) -> None:
         """One for every tenant in which something was stored since its last."""
@@ -127,7 +148,7 @@ class ContextService:
         if not checkpoint_id:
             checkpoint_id = (await self.store.checkpoints(2, call))[1].checkpoint_id
         used, restored, passed_over = await self.store.restore(checkpoint_id, call)
-        self._forget(call.tenant, keep="feedback")
+        self._changed(call.tenant)
         return RestoredState(
             checkpoint_id=used, before=before.checkpoint_id, restored=restored, passed_over=passed_over
         )
@@ -162,8 +183,18 @@ class ContextService:
         if await self.store.components(call):
             await self.checkpoint("before an import", call)
         report = await self.upkeep.read_tree(Path(directory), call)
-        self._forget(call.tenant, keep="")
+        self._changed(call.tenant)
         return report
+
+    def forgotten(self) -> None:
+        """Records were deleted: nothing that is remembered of them counts."""
+        self._answers.clear()
+        self._advice.clear()
+        self.store.look_again()
+
+    async def close(self) -> None:
+        """Stop what runs beside."""
+        await self._answers.close()
 
     def problems(self, tenants: Sequence[str] | None) -> list[str]:
         """Quotas that are nearly used up, in words."""
@@ -176,45 +207,19 @@ class ContextService:
 
     async def state(self, query: StateQuery, call: RequestContext) -> RetrievedState:
         """`ContextStore.state`; an answer that is not complete is not kept."""
-        return await self._kept("state", query, call, self.store.state, lambda answer: answer.complete)
+        return await self._answers.get("state", query, call, self.store.state, lambda answer: answer.complete)
 
     async def feedback(self, query: ReviewQuery, call: RequestContext) -> FeedbackData:
         """`ContextStore.feedback`."""
-        return await self._kept("feedback", query, call, self.store.feedback)
+        return await self._answers.get("feedback", query, call, self.store.feedback)
 
     async def trends(self, query: TrendQuery, call: RequestContext) -> Trends:
         """`ContextStore.trends`."""
-        return await self._kept("trends", query, call, self.store.trends)
+        return await self._answers.get("trends", query, call, self.store.trends)
 
     async def look_again(self) -> None:
         """At the start, and when the files were exchanged."""
-        self._answers.clear()
-        self.store.look_again()
+        self.forgotten()
         for tenant in await asyncio.to_thread(self._tenants):
             with suppress(Damaged):
                 await self.store.used(RequestContext(tenant))
-
-    async def _kept(
-        self,
-        kind: str,
-        query: msgspec.Struct,
-        call: RequestContext,
-        ask: Callable[..., Awaitable[T]],
-        keeps: Callable[[T], bool] = lambda _: True,
-    ) -> T:
-        key = (call.tenant, kind, msgspec.json.encode(query))
-        if key in self._answers:
-            self._metrics.count("context_cache_hits")
-            self._answers.move_to_end(key)
-            return self._answers[key]  # type: ignore[return-value]
-        self._metrics.count("context_cache_misses")
-        answer = await ask(query, call)
-        if keeps(answer):
-            self._answers[key] = answer
-            while len(self._answers) > _KEPT_ANSWERS:
-                self._answers.popitem(last=False)
-        return answer
-
-    def _forget(self, tenant: str, keep: str) -> None:
-        for key in [key for key in self._answers if key[0] == tenant and key[1] != keep]:
-            del self._answers[key]

@@ -196,7 +196,7 @@ def _without_quorum(roles: Sequence[RoleState]) -> list[str]:
     if not writers:
         return []
     able = [role.role for role in roles if role.can_vote]
-    who = f"only {able[0]} can vote" if able else "nobody can vote"
+    who = f"only {able[0]} can vote" if able else "no role can vote"
     silent = [f"{role.role} is {role.state}" + (f" ({role.reason})" if role.reason else "") for role in writers]
     why = [words for role, words in zip(writers, silent, strict=True) if not role.can_vote]
     why += [f"{role.role} has no model that writes (roles.{role.role})" for role in roles if role.kind == NO_WRITER]

@@ -1,5 +1,6 @@
 """How the daemon is: what does not work as it should, in words, and the numbers that `gaiad status` and doctor show."""
 
+import asyncio
 import os
 import shutil
 import stat
@@ -97,7 +98,7 @@ class Condition:
     """What is wrong is noted here by topic; the parts say their own when asked.
 
     `also` are parts that each say, of these tenants, what is wrong or waits for a person; `research` gives the ids of
-    the runs under way there.
+    the runs under way there; `tenants` those that have a file, and blocks.
     """
 
     def __init__(
@@ -108,12 +109,14 @@ class Condition:
         runner: JobRunner,
         models: Models,
         metrics: Metrics,
+        tenants: Callable[[], list[str]],
         also: Sequence[Callable[[Sequence[str]], list[str]]],
         research: Callable[[Sequence[str]], list[str]],
     ) -> None:
         self.place = place
         self._also = also
         self._research = research
+        self._tenants = tenants
         self._clock = clock
         self._archive = archive
         self._runner = runner
@@ -145,7 +148,7 @@ class Condition:
         for name in tenants or ():
             check_tenant_name(name)
         counts = await self._archive.counts(tenants)
-        shown = self._archive.tenants() if tenants is None else list(tenants)
+        shown = await asyncio.to_thread(self._tenants) if tenants is None else list(tenants)
         jobs = await self._runner.jobs.counts(shown)
         place = self.place
         return Status(

@@ -8,11 +8,11 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.importing.conversation_store import without_injected
 from gaiad.archive.storing.handed_over import (
     must_be_labelled,
     must_say_something,
@@ -30,8 +30,8 @@ from gaiad.base.ports import Audit, RequestContext, Tokenizer
 from gaiad.research.briefing import BriefingArchive, BriefingPage, Draft, briefing, draft, named_page
 from gaiad.research.evidence import written_by_gaiad
 from gaiad.research.loop import Researcher
-from gaiad.research.thinking.by_model import Thinker
 from gaiad.research.trail import Trail
+from gaiad.service.research import ResearchService
 from gaiad.wire.memory import (
     PAGES_MOST,
     REFLECTIONS_MOST,
@@ -51,22 +51,6 @@ _PAGE_ID = re.compile(r"\b[0-9a-f]{16}-[0-9]{4,}\b")
 _OFF_FOR_S = 60.0
 
 
-class Runs(Protocol):
-    """What a briefing may use of the researcher beside its rules."""
-
-    def thinker(self, role: str) -> Thinker | None:
-        """The role's model to think with, None for the rules alone."""
-        ...
-
-    def new_id(self) -> str:
-        """The id of a run that begins."""
-        ...
-
-    def keep_later(self, trail: Trail, call: RequestContext) -> None:
-        """Keep the run when there is time: nobody waits for it."""
-        ...
-
-
 class MemoryApi:
     """`config` gives the settings in force, `tokenizer` what briefings are counted with, `runs` the researcher's."""
 
@@ -77,7 +61,7 @@ class MemoryApi:
         metrics: Metrics,
         config: Callable[[], Config],
         tokenizer: Callable[[], Tokenizer],
-        runs: Callable[[], Runs],
+        runs: Callable[[], ResearchService],
     ) -> None:
         self._archive = archive
         self._clock = clock
@@ -97,11 +81,13 @@ class MemoryApi:
         """Keep a session's turns, durable and searchable by their words at once; the same again changes nothing.
 
         Of a session that has grown and is handed over whole, only what is new is kept; it has the session's labels
-        too. What `memory.exclude` keeps from this API is not in the memo. Raises Unavailable while off,
-        BadInput, PacketRejected, Conflict (also for labels that turns kept before do not have); then nothing is kept.
+        too. What gaiad's prompts and MCP fenced is left out; what `memory.exclude` keeps from this API is not in the
+        memo. Raises Unavailable while off, BadInput, PacketRejected, Conflict (also for labels that turns kept before
+        do not have); then nothing is kept.
         """
         self.require_enabled()
         began = self._clock.monotonic()
+        request = _said_by_others(request)
         must_say_something(request)
         session_id = session_id_of(request)
         known = await self._known(session_id, call.seeing_all())
@@ -269,7 +255,11 @@ _forget_log = get_logger("gaiad.forget")
 class ForgetService:
     """Deletes from the archive, and files in the inbox that would bring the same back."""
 
-    def __init__(self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path) -> None:
+    def __init__(
+        self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path, forgotten: Callable[[], None]
+    ) -> None:
+        """`forgotten` is called after a deletion, so that nobody answers from memory what is gone."""
+        self._forgotten = forgotten
         self._archive = archive
         self._audit = audit
         self._ids = ids
@@ -284,6 +274,7 @@ class ForgetService:
         report = await self._archive.deletion.forget(request, forget_id, call)
         if request.dry_run:
             return report
+        self._forgotten()
         body = {"forget_id": forget_id, "packets": report.packets, "quoting_turns": report.quoting_turns}
         await self._audit.append("memory.forgotten", "person", {**body, "log_entries": report.log_entries}, call)
         removed = await asyncio.to_thread(self._remove_files, report.sources)
@@ -326,3 +317,10 @@ async def search(archive: LocalArchive, request: SearchRequest, call: RequestCon
     response = await archive.search(request, call)
     hits = [hit for hit in response.hits if not written_by_gaiad(hit.packet_id, hit.speaker)]
     return msgspec.structs.replace(response, hits=hits[:limit])
+
+
+def _said_by_others(request: IngestSession) -> IngestSession:
+    """The session without what gaiad put into its turns, and without turns that held nothing else."""
+    cleaned = [msgspec.structs.replace(turn, content=without_injected(turn.content)) for turn in request.turns]
+    kept = [turn for turn, given in zip(cleaned, request.turns, strict=True) if turn.content.strip() or turn == given]
+    return msgspec.structs.replace(request, turns=kept)

@@ -296,7 +296,7 @@ def _nobody(duty: Duty, known: Mapping[str, StoredFigures]) -> str:
     if any(duty in probe.duties(kept.scores) for kept in known.values()):
         return ""
     lacks = [f"{name} {_lacking(duty, kept)}" for name, kept in known.items()]
-    return f"nobody can {_VERBS[duty]}: {'; '.join(lacks)}" if duty in _VERBS else ""
+    return f"no role can {_VERBS[duty]}: {'; '.join(lacks)}" if duty in _VERBS else ""
 
 
 def _lacking(duty: Duty, kept: StoredFigures) -> str:

@@ -1,7 +1,7 @@
 """What intake may ask of research: answers, runs that outlive their caller, and runs that were kept.
 
 Every run can be followed by its id while it is under way, whoever waits for it. One that nobody waits for is a job: it
-is durable from its start, run again after a stop or a crash, and cancelled on request.
+is durable from its start, goes on after a stop or a crash where it was, and is cancelled on request.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ from gaiad.research.thinking.by_model import Thinker
 from gaiad.research.trail import Trail
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.research import ResearchRun, RunRow, SourceText
+from gaiad.store.journal import RunJournal
+from gaiad.wire.research import ResearchAgentPayload, ResearchRun, RunRow, SettleContradiction, SourceText
 from gaiad.wire.schemas import ErrorBody, ResearchRequest, ResearchResult
 
 ThinkerOf = Callable[[ResearchConfig], Thinker | None]
@@ -54,10 +55,8 @@ TOLD_AGAIN = 64
 """Runs whose events are still in memory; of earlier ones only the end is known."""
 ATTEMPTS = 3
 """How often a run is begun at most: one that the daemon died under so often may be what kills it."""
-BROKEN_OFF = "it was broken off"
-_AGAIN = (
-    "from its beginning: what its rounds had found is searched for again, and earlier events of the run no longer count"
-)
+BROKEN_OFF = "it was interrupted"
+_GOES_ON = "it goes on after {} steps and uses what they found; earlier events of the run no longer count"
 _Name = tuple[str, str]  # tenant and id of a run
 
 
@@ -116,7 +115,7 @@ class ResearchService:
         """
         await self.researcher.must_be_askable(request, call)
         if len(self._jobs()) >= AT_ONCE:
-            raise Unavailable(f"{AT_ONCE} research runs are under way; wait for one to end, or stop one")
+            raise Unavailable(f"{AT_ONCE} research runs are already running; wait for one to end, or stop one")
         research_id = self._runs.new_id()
         starting = self._runner.submit(
             KIND, call.tenant, payload_of(request, call), job_id=research_id, priority=call.priority
@@ -134,18 +133,20 @@ class ResearchService:
         """A run as a job. What cannot be run ends as what it was."""
         pending = pending_run(run.unfinished)
         name = (run.call.tenant, pending.research_id)
+        journal = RunJournal(self._databases, self._clock, *name)
         call = run.call.without(pending.hidden, pending.guarded).until(self._clock.monotonic() + self._limit_s)
         events = self._followed(name)
         if not events.last:  # not of this life
             events.add("started", {"research_id": pending.research_id})
-            events.add("resumed", {"research_id": name[1], "began_at": pending.started_at, "note": _AGAIN})
+            note = _GOES_ON.format(await journal.steps_done())
+            events.add("resumed", {"research_id": name[1], "began_at": pending.started_at, "note": note})
         if problem := _unrunnable(pending, call):
             await self._runs.break_off(pending, problem, call)
             self._end(name, problem)
             raise problem
         # "yesterday" as of the day it was asked
         request = structs.replace(pending.request, now=pending.request.now or pending.started_at)
-        result = await self._run(request, call, None, pending)
+        result = await self._run(request, call.journalled(journal), None, pending)
         return {"status": result.status, "confidence": result.confidence}
 
     async def cancel(self, research_id: str, call: RequestContext) -> bool:
@@ -299,6 +300,14 @@ class ResearchService:
     async def review(self, research_id: str, call: RequestContext, *, done: bool = True) -> None:
         """Tick a run to review off, or put it back. Raises NotFound, Conflict while it is under way."""
         await self._runs.review(research_id, call, done=done)
+
+    async def settle(self, research_id: str, asked: SettleContradiction, call: RequestContext) -> None:
+        """Mark a contradiction of a kept run. Raises NotFound, BadInput, Conflict while it is under way."""
+        await self._runs.settle(research_id, asked, call)
+
+    async def take_in(self, payload: ResearchAgentPayload, call: RequestContext) -> str:
+        """Keep a run that another researcher made; its id. Raises BadInput."""
+        return await self._runs.take_in(payload, call)
 
     async def forget(self, research_id: str, call: RequestContext) -> None:
         """Take a run out for good. Raises NotFound, Conflict while it is under way."""

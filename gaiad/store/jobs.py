@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from gaiad.base.clock import Clock, to_iso
+from gaiad.base.clock import Clock, to_epoch_ms, to_iso
 from gaiad.base.errors import Conflict, NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.journal import drop_journal, drop_old_journals
 from gaiad.wire.status import Job, JobState
 
 _COLUMNS = "job_id, kind, state, done, total, note, created_at, updated_at, result"
@@ -139,17 +140,29 @@ class Jobs:
         return [bytes(row[0]) for row in await self._rows(tenant, query, (job_id, after, limit))]
 
     async def prune(self, tenant: str, keep: int) -> None:
-        """Delete the log lines of all ended jobs but the newest `keep`; their rows stay."""
+        """Delete the log lines of all ended jobs but the newest `keep`, and old journals; the jobs' rows stay."""
         query = (
             "DELETE FROM job_log WHERE job_id IN (SELECT job_id FROM jobs"
             " WHERE state IN ('done', 'failed', 'cancelled') ORDER BY job_id DESC LIMIT -1 OFFSET ?)"
         )
-        await self._databases.write(tenant, lambda c: c.execute(query, (keep,)).rowcount)
+        now_ms = to_epoch_ms(self._clock.now())
+
+        def delete(connection: sqlite3.Connection) -> None:
+            connection.execute(query, (keep,))
+            drop_old_journals(connection, now_ms)
+
+        await self._databases.write(tenant, delete)
 
     async def finish(self, job: Job, state: JobState, note: str = "", result: dict[str, Any] | None = None) -> None:
         """End the job as done, failed or cancelled."""
-        values = (state, note, msgspec.json.encode(result or {}))
-        await self._update(job, "state = ?, note = ?, result = ?", values)
+        values = (state, note, msgspec.json.encode(result or {}), to_iso(self._clock.now()), job.job_id)
+        query = "UPDATE jobs SET state = ?, note = ?, result = ?, updated_at = ? WHERE job_id = ?"
+
+        def record(connection: sqlite3.Connection) -> None:
+            connection.execute(query, values)
+            drop_journal(connection, job.job_id)
+
+        await self._databases.write(job.tenant, record)
 
     async def cancel(self, tenant: str, job_id: str) -> Job:
         """Ask a job to stop; its owner sees it at the next step. Raises NotFound, Conflict when it has ended."""
@@ -171,6 +184,7 @@ class Jobs:
 def end_job(connection: sqlite3.Connection, job_id: str, at: str) -> None:
     """Mark a job done within the commit that stores its result; nothing happens for an unknown job."""
     connection.execute("UPDATE jobs SET state = 'done', updated_at = ? WHERE job_id = ?", (at, job_id))
+    drop_journal(connection, job_id)
 
 
 def _one(connection: sqlite3.Connection, tenant: str, job_id: str) -> Job:

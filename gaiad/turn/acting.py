@@ -159,9 +159,15 @@ class Acting:
         return list(self._parser.notes)
 
     @property
-    def seeds(self) -> list[str]:
-        """Thoughts for later."""
-        return [body.strip() for marker, body in self.others if marker == "THOUGHT_SEED" and body.strip()]
+    def beside(self) -> list[tuple[Marker, str]]:
+        """Thoughts for later, and plans, which the council is told (GCP 7.4)."""
+        markers: tuple[Marker, ...] = ("THOUGHT_SEED", "PLAN")
+        return [
+            (marker, text.strip())
+            for marker in markers
+            for kept, text in self.others
+            if kept == marker and text.strip()
+        ]
 
     def commands(self, notes: list[str]) -> list[Command]:
         """The EXECUTE blocks that can be read and want something; what cannot be read is noted."""

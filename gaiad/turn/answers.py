@@ -18,7 +18,7 @@ from gaiad.turn.cognition import NOT_TOLD
 from gaiad.turn.gathering import Gathered
 from gaiad.turn.grounding import Grounding
 from gaiad.turn.stage_call import StageCall
-from gaiad.turn.turn_state import Executed, TurnState, command_line, how_it_ended
+from gaiad.turn.turn import Executed, Turn, command_line, how_it_ended
 from gaiad.wire.generation import Generated
 from prompts.messages import own_texts
 from prompts.packet import CognitionPacket
@@ -54,21 +54,21 @@ def usable(text: str, broken: str, packet: CognitionPacket, limits: RepetitionLi
     return (text, note) if kept == text else (kept, note or _ECHOED)
 
 
-def not_told(grounding: Grounding, turn_state: TurnState) -> bool:
+def not_told(grounding: Grounding, turn: Turn) -> bool:
     """Whether the pages in hand answer and the text does not say so, or nothing is left of it; or the person told it in
     this session and the text has it from other chats, if at all.
     """
-    found = turn_state.gathered.found
+    found = turn.gathered.found
     elsewhere = not grounding.from_history and all(name.startswith(CHAT_TURN) for name in grounding.cited)
-    if grounding.strict and elsewhere and _said_here(turn_state.request.message, turn_state.gathered):
+    if grounding.strict and elsewhere and _said_here(turn.request.message, turn.gathered):
         return True
     in_hand = found is not None and bool(found.citations)
-    return grounding.strict and not grounding.carried and (in_hand or not turn_state.shown.strip())
+    return grounding.strict and not grounding.carried and (in_hand or not turn.shown.strip())
 
 
-def unsaid_quote(grounding: Grounding, turn_state: TurnState) -> str:
+def unsaid_quote(grounding: Grounding, turn: Turn) -> str:
     """The best quote of what was found, where the answer leaves out most of it; "" where it says it."""
-    found = turn_state.gathered.found
+    found = turn.gathered.found
     if (
         not grounding.strict
         or grounding.from_history
@@ -77,31 +77,31 @@ def unsaid_quote(grounding: Grounding, turn_state: TurnState) -> str:
         or not found.citations
     ):
         return ""
-    best, asked = found.citations[0], stems(turn_state.request.message)
+    best, asked = found.citations[0], stems(turn.request.message)
     quote = max((part.text for part in split(best.quote)), key=lambda text: len(stems(text) & asked), default="")
     new = stems(quote) - asked
-    if len(new & stems(turn_state.shown)) >= _SAID_SHARE * len(new):
+    if len(new & stems(turn.shown)) >= _SAID_SHARE * len(new):
         return ""
-    turn_state.cited = list(dict.fromkeys([*turn_state.cited, best.packet_id]))
+    turn.cited = list(dict.fromkeys([*turn.cited, best.packet_id]))
     return f"\n\n“{shown(quote)}” {inline(best.packet_id)}"
 
 
-def instead_of_answer(stage: StageCall, turn_state: TurnState) -> str:
+def instead_of_answer(stage: StageCall, turn: Turn) -> str:
     """Verified quotes when the archive has any, else a sentence; the story says which."""
-    found, message = turn_state.gathered.found, turn_state.request.message
-    if said := _said_here(message, turn_state.gathered):
-        turn_state.act_notes, turn_state.cited = [], []
+    found, message = turn.gathered.found, turn.request.message
+    if said := _said_here(message, turn.gathered):
+        turn.act_notes, turn.cited = [], []
         return _YOU_SAID.format(quote=shown(said))
-    turn_state.act_notes = [_QUOTED]
+    turn.act_notes = [_QUOTED]
     if found is not None and found.citations:
-        turn_state.cited = found.source_packets
+        turn.cited = found.source_packets
         return in_chat(found)
-    turn_state.act_notes = []
+    turn.act_notes = []
     if only_tells(message):
         return _NOTED
     if stage.built.packet.context or asks_back(message):
         return NOT_TOLD
-    turn_state.answered = False
+    turn.answered = False
     return f"{stage.model.name} gave no usable answer. Ask in other words, or give the role another model."
 
 
@@ -143,21 +143,21 @@ def is_quoting(stage: StageCall, gathered: Gathered, duties: Collection[str] | N
 
 def _said_here(message: str, gathered: Gathered) -> str:
     """What the person told in this session of what they ask about their own affairs; "" when nothing."""
-    return told_before(message, [turn.user for turn in gathered.turns]) if asks_back(message) else ""
+    return told_before(message, [earlier.user for earlier in gathered.turns]) if asks_back(message) else ""
 
 
-def quote(stage: StageCall, turn_state: TurnState) -> str:
+def quote(stage: StageCall, turn: Turn) -> str:
     """The answer and what it cites; the call is whole with it. All its time went into the research."""
-    gathered = turn_state.gathered
+    gathered = turn.gathered
     found, said = gathered.found, _said_here(gathered.request.message, gathered)
     if said and stage.model.kind != "extractive":
-        text, turn_state.cited = _YOU_SAID.format(quote=shown(said)), []
+        text, turn.cited = _YOU_SAID.format(quote=shown(said)), []
     else:
         says_more = found is not None and bool(found.source_packets or gathered.needed)
         absent = stage.task.stands_in_for
         nothing = ONLY_QUOTES if absent is None else _STANDS_IN.format(role=absent)
         text = in_chat(found) if found and says_more else nothing
-        turn_state.cited = [] if found is None else found.source_packets
+        turn.cited = [] if found is None else found.source_packets
     stage.reply = Generated(
         text=text,
         reason="end",
@@ -179,38 +179,36 @@ _WAITS = "The council agreed to a command, and it waits for its owner: gaiad app
 """Which command is for its owner alone, and an answer may go to a channel that others read (GCP 7.2)."""
 
 
-def closing_words(end: End, turn_state: TurnState, undone: str = "") -> str:
+def closing_words(end: End, turn: Turn, undone: str = "") -> str:
     """What is said in place of an answer, "" when there is one; beside an answer the rest goes to the notes.
 
     `undone` says what became of the work directory of a command that did not stand up to verification.
     """
-    if turn_state.executed is not None:
-        return _outcome(end, turn_state, turn_state.executed, undone)
-    if instead := _stand_in(turn_state):
-        turn_state.notes.append(instead)
+    if turn.executed is not None:
+        return _outcome(end, turn, turn.executed, undone)
+    if instead := _stand_in(turn):
+        turn.notes.append(instead)
     match end.ending:
         case "asks_person":
-            words = f"The council asks you: {_question(end, turn_state)}"
+            words = f"The council asks you: {_question(end, turn)}"
         case "reverted":
-            words = (
-                f"Verification failed: {_verdict(turn_state) or end.why}. {_NOTHING_RAN}; take the answer with care."
-            )
-        case "awaits_approval" if not turn_state.shown.strip():
+            words = f"Verification failed: {_verdict(turn) or end.why}. {_NOTHING_RAN}; take the answer with care."
+        case "awaits_approval" if not turn.shown.strip():
             return _WAITS
         case "unverified":
             words = f"This answer was not verified: {end.why}."
         case _:
             return ""
-    if not turn_state.shown.strip():
-        turn_state.answered = False
+    if not turn.shown.strip():
+        turn.answered = False
         return words
-    turn_state.notes.append(words)
+    turn.notes.append(words)
     return ""
 
 
-async def undone(end: End, turn_state: TurnState) -> str:
+async def undone(end: End, turn: Turn) -> str:
     """After a command that did not stand up to verification: what became of its work directory."""
-    executed = turn_state.executed
+    executed = turn.executed
     if end.ending != "reverted" or executed is None:
         return ""
     try:
@@ -221,43 +219,38 @@ async def undone(end: End, turn_state: TurnState) -> str:
     return f"{where} could not be put back: {why_not}." if why_not else f"{where} is as it was before it ran."
 
 
-def _question(end: End, turn_state: TurnState) -> str:
+def _question(end: End, turn: Turn) -> str:
     """What a person is to say something to. What a plan says stays out: it may not go to every channel (GCP 7.2)."""
     fired = () if end.escalation is None else end.escalation.triggers
     if "low_confidence" in fired:
         return f"it is not sure of its plan ({end.why}). Say how to continue."
-    stopped = _last(turn_state, "INTERRUPT").rstrip(".") if "interrupts" in fired else ""
+    stopped = turn.last("INTERRUPT").rstrip(".") if "interrupts" in fired else ""
     because = f", the last time for this: {stopped}" if stopped else ""
     return f"{end.why}{because}. Say how to continue."
 
 
-def _stand_in(turn_state: TurnState) -> str:
+def _stand_in(turn: Turn) -> str:
     """Who answered in whose place, and why."""
-    acts = [row for row in turn_state.stages if row.stage == "act"]
-    if not turn_state.shown.strip() or not acts or not acts[-1].stands_in_for:
+    acts = [row for row in turn.stages if row.stage == "act"]
+    if not turn.shown.strip() or not acts or not acts[-1].stands_in_for:
         return ""
     lost = [note for row in acts if row.verdict == "lost" for note in row.notes]
     why = "; ".join(lost) or "it is not there, see gaiad council status"
     return f"{acts[-1].role} answered in place of {acts[-1].stands_in_for}: {why}"
 
 
-def _outcome(end: End, turn_state: TurnState, executed: Executed, undone: str) -> str:
+def _outcome(end: End, turn: Turn, executed: Executed, undone: str) -> str:
     """What a command did, what Verify says to it, and what stays of it."""
     ran = f"{command_line(executed.approval)} {how_it_ended(executed.approval)}"
     match end.ending:
         case "answered":
-            return f"{ran}, and it was verified: {_last(turn_state, 'VERIFY').removeprefix('success: ').rstrip('.')}."
+            return f"{ran}, and it was verified: {turn.last('VERIFY').removeprefix('success: ').rstrip('.')}."
         case "reverted":
-            return f"{ran}, and verification failed: {_verdict(turn_state) or end.why}. {undone}"
+            return f"{ran}, and verification failed: {_verdict(turn) or end.why}. {undone}"
         case _:
             return f"{ran}. It was not verified: {end.why}. What it did stays in {executed.approval.work}."
 
 
-def _verdict(turn_state: TurnState) -> str:
+def _verdict(turn: Turn) -> str:
     """What the verifying role said, without its first word."""
-    return _last(turn_state, "VERIFY").removeprefix("fail: ").rstrip(".")
-
-
-def _last(turn_state: TurnState, marker: str) -> str:
-    """The newest block of that marker, "" without one."""
-    return next((told.text for told in reversed(turn_state.blocks) if told.marker == marker), "")
+    return turn.last("VERIFY").removeprefix("fail: ").rstrip(".")

@@ -175,7 +175,15 @@ def as_history(packet: CognitionPacket, answer: str) -> CognitionPacket:
     pages = [msgspec.structs.replace(item, before_turn=item.before_turn or packet.turn_id) for item in packet.context]
     history = [*packet.history, *said]
     return msgspec.structs.replace(
-        packet, history=history, context=pages, user_prompt="", work=[], role_text="", task_instruction=""
+        packet,
+        history=history,
+        context=pages,
+        user_prompt="",
+        work=[],
+        role_text="",
+        task_instruction="",
+        feedback="",
+        feedback_from="",
     )
 
 

@@ -10,10 +10,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from council.stages import StageTable
+from council.roles import assign_stage
+from council.stages import Form, StageTable, stage_form
 from council.state_machine import StageTask
 from gaiad.base.clock import Clock
 from gaiad.base.config import CognitionConfig
+from gaiad.base.errors import BadInput, GaiadError, Unavailable
 from gaiad.base.ports import Archive, Embedder, RequestContext
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import PooledModel
@@ -21,13 +23,16 @@ from gaiad.research.familiar import MOST_TOKENS, plan_seeds
 from gaiad.research.loop import Researcher
 from gaiad.turn.gathering import Gathered, Gatherer, pages_that_stay
 from gaiad.turn.prompt_factory import ACT, PromptFactory, directions
+from gaiad.turn.stage_call import CallDeadlines, StageCall, pace_of, request_of
+from gaiad.turn.turn import Turn
 from gaiad.turn.turn_store import TurnStore
+from gaiad.wire.generation import Sampling
 from gaiad.wire.memory import SessionTurn
 from prompts.budget import Built
+from prompts.builder import retarget
 from prompts.compress import BudgetOverrun
 from prompts.packet import CognitionPacket, HistoryEntry, RiskLevel, WorkItem
 from prompts.registry import RegistryWatch
-from prompts.stage_packet import retarget
 from prompts.work import work_room
 
 NOT_TOLD = "I have no record of that."
@@ -108,8 +113,11 @@ class Assembler:
             reserve_tokens=reserve,
         )
         stays = gathered.found is None and not gathered.context
+        feedback, feedback_from = await factory.feedback_of(call.tenant, role)
         wanted = structs.replace(
             wanted,
+            feedback=feedback,
+            feedback_from=feedback_from,
             history=_entries(gathered.turns),
             context=pages_that_stay(previous) if stays else gathered.context,
             context_stays=stays,
@@ -160,7 +168,7 @@ class StagePackets:
         self._work_tokens = work_tokens
         self._bases: dict[str, Prepared] = {}
         self._last = ""
-        self.newest: Prepared | None = None
+        self.packed_ms = 0.0
 
     async def base(self, task: StageTask, call: RequestContext) -> tuple[Prepared, bool]:
         """The packet everything of this turn with the role's model is made from, and whether it is new.
@@ -197,7 +205,7 @@ class StagePackets:
     ) -> tuple[Built, PooledModel]:
         """The packet for one stage call, `reserve_tokens` 0 as in any packet of the model. Raises as `base`."""
         prepared, new = await self.base(task, call)
-        self.newest = prepared
+        self.packed_ms = prepared.took_ms
         as_packed = new and not work and meta == Meta()
         reserve = reserve_tokens or prepared.built.manifest.reserve_tokens
         if as_packed:
@@ -217,6 +225,7 @@ class StagePackets:
         call: RequestContext,
     ) -> Built:
         said = directions(self._gathered.registry, task.role, task.task_instruction, alone=not work)
+        feedback, feedback_from = await self._factory.feedback_of(call.tenant, task.role)
         return await retarget(
             prepared.built,
             full_id=self._factory.ids.make("cog"),
@@ -232,6 +241,8 @@ class StagePackets:
             confidence=meta.confidence,
             risk_level=meta.risk_level,
             retry_count=meta.retry_count,
+            feedback=feedback,
+            feedback_from=feedback_from,
             tokenizer=prepared.model.tokenizer,
             compressor=self._factory.compressor(self._gathered.names, self._gathered.unasked),
             call=call,
@@ -250,3 +261,94 @@ def _with_reserve(built: Built, reserve_tokens: int) -> Built:
     return msgspec.structs.replace(
         built, manifest=msgspec.structs.replace(built.manifest, reserve_tokens=reserve_tokens)
     )
+
+
+_SHORTEST_REPLY, _SHORTEST_ANSWER = 16, 64
+
+
+class StageStart:
+    """How a stage call begins: which packet goes to which model, in what form, and by when it must come back.
+
+    Of one turn; `call` ends with the turn's deadline.
+    """
+
+    def __init__(self, packets: StagePackets, turn: Turn, clock: Clock, call: RequestContext) -> None:
+        self._packets = packets
+        self._turn = turn
+        self._rules = turn.rules
+        self._chain = turn.rules.stages.chains[turn.choice.depth]
+        self._clock = clock
+        self._call = call
+
+    def with_commands(self, task: StageTask) -> StageTask:
+        """Who may ask for a command learns how; a repair keeps its own instruction."""
+        entry = self._rules.stages.stages[task.stage]
+        if not self._turn.may_execute or task.task_instruction != entry.task_instruction:
+            return task
+        return structs.replace(task, task_instruction=entry.with_commands or task.task_instruction)
+
+    async def open(self, task: StageTask, work: Sequence[WorkItem], began: float) -> StageCall:
+        """The packet, and the model that will be asked. Raises as StagePackets.stage."""
+        entry = self._rules.stages.stages[task.stage]
+        reserve = 0 if task.stage == "act" else entry.max_tokens
+        built, model = await self._packets.stage(task, work, self._meta(task), reserve, self._call)
+        self._turn.packed_ms = self._packets.packed_ms
+        limit = built.manifest.reserve_tokens
+        if model.window:
+            limit = min(limit, model.window - built.manifest.total_tokens)
+        if task.stage == "act":
+            limit = self._in_time(model, built.manifest.total_tokens, limit)
+        if limit < _SHORTEST_REPLY and task.stage != "act":
+            raise Unavailable(f"{model.name}: its context leaves {limit} tokens to the stage {task.stage}", 60.0)
+        form = self._form(task, model, max(limit, _SHORTEST_REPLY))
+        asked = request_of(built, form, limit, self._sampling(task, model), self._seed(task))
+        return StageCall(task, built, model, asked, began, self._clock)
+
+    def _in_time(self, model: PooledModel, prompt_tokens: int, limit: int) -> int:
+        """The reply's limit, shorter where the model is known to write less until the deadline."""
+        now, rates = self._clock.monotonic(), self._turn.services.rates
+        left = (self._call.deadline or now) - now - 2 * (rates.first_word_s(model.name, prompt_tokens) or 0.0)
+        fitting = rates.tokens_in(model.name, left)
+        return limit if fitting is None else min(limit, max(fitting, _SHORTEST_ANSWER))
+
+    def is_the_messages(self, error: GaiadError, task: StageTask) -> bool:
+        """Whether no packet can be made because of what was said, which is not a role's fault."""
+        acts = assign_stage(self._rules.roles, "act", self._turn.seats())
+        same = acts is not None and self._packets.window_of(acts.role) == self._packets.window_of(task.role)
+        return isinstance(error, BadInput) and (task.stage == "act" or (same and not self._turn.stages))
+
+    def pace(self, stage: StageCall) -> CallDeadlines:
+        """By when the first text and the last must be there."""
+        now, name, rates = self._clock.monotonic(), stage.model.name, self._turn.services.rates
+        return pace_of(
+            stage.task.stage,
+            self._chain,
+            now,
+            self._call.deadline or now,
+            first_word_s=rates.first_word_s(name, stage.built.manifest.total_tokens) or 0.0,
+            writing_s=rates.writing_s(name, stage.asked.max_tokens // 2) or 0.0,
+            others=self._packets.others_than(stage.task.role, [seat.role for seat in self._turn.seats()]),
+        )
+
+    def _form(self, task: StageTask, model: PooledModel, max_tokens: int) -> Form:
+        """Only a GGUF can be held to blocks; a remote model to a schema, and others are read as they write."""
+        form = stage_form(task.stage, max_tokens, may_execute=self._turn.may_execute)
+        return form if model.kind == "gguf" else Form()
+
+    def _meta(self, task: StageTask) -> Meta:
+        """What GCP's meta header says of this call; nothing at all for the first one of an ordinary turn."""
+        retries = self._times(task)
+        risk = "high" if task.action == "high_risk" else self._turn.risk
+        return Meta(self._turn.confidence, None if risk == "low" else risk, retries or None)
+
+    def _seed(self, task: StageTask) -> int | None:
+        """The one asked for; another one each time the stage is done again."""
+        seed = self._turn.request.seed
+        return None if seed is None else (seed + self._times(task)) % 2**32
+
+    def _times(self, task: StageTask) -> int:
+        return sum(row.stage == task.stage for row in self._turn.stages)
+
+    def _sampling(self, task: StageTask, model: PooledModel) -> Sampling:
+        own, wanted = self._rules.roles.roles[task.role].sampled(model.sampling), self._turn.request.temperature
+        return own if task.stage != "act" or wanted is None else structs.replace(own, temperature=wanted)

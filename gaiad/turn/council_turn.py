@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from council.execute_review import Considered
@@ -46,12 +47,11 @@ from gaiad.turn.answers import (
     usable,
 )
 from gaiad.turn.beside import STATUSES
-from gaiad.turn.cognition import StagePackets
+from gaiad.turn.cognition import StagePackets, StageStart
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
-from gaiad.turn.recorder import TurnRecorder
-from gaiad.turn.stage_call import CUT, ENDED, StageCall
-from gaiad.turn.stage_start import StageStart
-from gaiad.turn.turn_state import FAILED, as_event, succeeded
+from gaiad.turn.stage_call import CUT, ENDED, StageCall, observed
+from gaiad.turn.turn import FAILED, Turn, command_line, how_it_ended, succeeded
+from gaiad.turn.turn_record import chat_answer, close_turn, log_running, packet_sizes, stage_ended
 from prompts.messages import own_texts
 from prompts.packet import WorkItem
 
@@ -82,7 +82,7 @@ class CouncilTurn:
     def __init__(
         self,
         packets: StagePackets,
-        recorder: TurnRecorder,
+        turn: Turn,
         clock: Clock,
         call: RequestContext,
         emit: Emit,
@@ -91,67 +91,81 @@ class CouncilTurn:
         work: Sequence[WorkItem] = (),
         acted_by: Role | None = None,
     ) -> None:
-        self._services = recorder.services
-        self._turn_state = turn_state = recorder.turn_state
-        self._recorder = recorder
-        self._rules = turn_state.rules
-        self._machine = TurnStateMachine(turn_state.choice.depth, turn_state.rules, acted_by)
+        self._services = turn.services
+        self._turn = turn
+        self._rules = turn.rules
+        self._machine = TurnStateMachine(turn.choice.depth, turn.rules, acted_by)
+        self._acted_by = acted_by
         self._clock = clock
         self._call = call
         self._emit = emit
-        self._start = StageStart(packets, recorder, clock, call)
+        self._start = StageStart(packets, turn, clock, call)
         self._written = [WorkItem(marker=MEMO, text="\n".join(memos), role="archive")] if memos else [*work]
         self._done = Done("lost")
         self._errors: list[GaiadError] = []
 
     async def run(self) -> None:
         """depth, each stage's events, done. Raises what made the turn impossible when there is nothing else to say."""
-        turn_state = self._turn_state
-        self._recorder.begin()
+        turn = self._turn
+        log_running(turn)
         try:
-            await self._emit("depth", {"depth": turn_state.choice.depth, "why": turn_state.choice.why})
+            await self._emit("depth", {"depth": turn.choice.depth, "why": turn.choice.why})
+            await self._command_failed()
             end = await self._stages()
             self._end(end)
-            if words := closing_words(end, turn_state, await undone(end, turn_state)):
+            if words := closing_words(end, turn, await undone(end, turn)):
                 await self._show(words)
             if await self._surface():
-                await self._emit("also", turn_state.also)
+                await self._emit("also", turn.also)
         except Cancelled:
             raise
         except Exception:
-            turn_state.status = FAILED if turn_state.end is None else turn_state.status
+            turn.status = FAILED if turn.end is None else turn.status
             raise
         finally:
-            if turn_state.beside is not None:
-                turn_state.beside.give_up()
-            await self._recorder.close()
-        await self._emit("done", turn_state.answer())
+            if turn.beside is not None:
+                turn.beside.give_up()
+            await close_turn(turn)
+        await self._emit("done", chat_answer(turn))
+
+    async def _command_failed(self) -> None:
+        """An approved command that failed is an INTERRUPT (GCP 6), told before anybody verifies it."""
+        executed = self._turn.executed
+        if executed is not None and not succeeded(executed.approval):
+            reason = f"{command_line(executed.approval)} {how_it_ended(executed.approval)}"
+            role = self._observing_role(self._acted_by or "prime")
+            await self._turn.interrupted(self._acted_by or "prime", reason, role)
+            await self._emit("block", msgspec.to_builtins(self._turn.block("INTERRUPT", reason, role)))
+
+    def _observing_role(self, otherwise: str) -> str:
+        found = assign_stage(self._rules.roles, "observe", self._turn.seats())
+        return found.role if found else otherwise
 
     async def _stages(self) -> End:
         """One stage after the other, until the state machine ends the turn."""
-        step = self._machine.begin(self._recorder.seats())
+        step = self._machine.begin(self._turn.seats())
         while isinstance(step, StageTask):
             await self._stage(step)
-            step = self._machine.done(self._done.outcome, self._done.tokens, self._recorder.seats(), self._done.doubt())
-            for record in await self._recorder.escalations(self._machine):
+            step = self._machine.done(self._done.outcome, self._done.tokens, self._turn.seats(), self._done.doubt())
+            for record in await self._turn.escalate(self._machine):
                 await self._emit("escalation", record)
-            if isinstance(step, StageTask) and self._recorder.waiting:
-                step = self._machine.await_approval(self._recorder.what_waits(), self._recorder.seats())
+            if isinstance(step, StageTask) and self._turn.waiting:
+                step = self._machine.await_approval(self._turn.what_waits(), self._turn.seats())
         return step
 
     async def _show(self, text: str) -> None:
         """More of the answer."""
-        await self._emit("delta", {"text": self._turn_state.show(text)})
+        await self._emit("delta", {"text": self._turn.show(text)})
 
     async def _retract(self, reason: str) -> None:
         """The answer so far is withdrawn."""
         await self._emit("retract", {"reason": reason})
-        self._turn_state.shown = ""
+        self._turn.shown = ""
 
     async def _block(self, marker: str, text: str, role: str) -> None:
         """A block of the turn that later stages read too."""
         self._write(marker, text, role)
-        await self._emit("block", as_event(self._turn_state.block(marker, text, role)))
+        await self._emit("block", msgspec.to_builtins(self._turn.block(marker, text, role)))
 
     def _write(self, marker: str, text: str, role: str) -> None:
         """Work for the next stages. Nothing is added where nothing was written, though it may replace what was written
@@ -164,17 +178,17 @@ class CouncilTurn:
 
     async def _surface(self) -> bool:
         """Whether an earlier packet can be named below the answer, one that it neither cites nor had in its context."""
-        turn_state, beside = self._turn_state, self._turn_state.beside
-        if beside is None or not turn_state.answered or turn_state.status not in STATUSES:
+        turn, beside = self._turn, self._turn.beside
+        if beside is None or not turn.answered or turn.status not in STATUSES:
             return False
-        turn_state.also = await beside.pick(turn_state.citable() | set(turn_state.cited))
+        turn.also = await beside.pick(turn.citable() | set(turn.cited))
         if beside.trouble:
-            turn_state.notes.append(f"no earlier packet was looked for: {beside.trouble}")
-        return turn_state.also is not None
+            turn.notes.append(f"no earlier packet was looked for: {beside.trouble}")
+        return turn.also is not None
 
     def _end(self, end: End) -> None:
         """Raises when there is nothing to be said but that it could not be done; a partial answer is withdrawn."""
-        self._turn_state.ended(structs.replace(end, reduced_quorum=end.reduced_quorum or self._recorder.reduced()))
+        self._turn.ended(structs.replace(end, reduced_quorum=end.reduced_quorum or self._turn.reduced()))
         if end.ending != "refused":
             return
         last = self._errors[-1] if self._errors else Unavailable(end.why, 30.0)
@@ -186,26 +200,26 @@ class CouncilTurn:
     async def _stage(self, task: StageTask) -> None:
         """One stage call from its packet to its record; sets `_done`."""
         task = self._start.with_commands(task)
-        names, began = self._turn_state.gathered.names, self._clock.monotonic()
-        self._services.room.step(names.turn_id, task.stage, task.role, self._turn_state.choice.depth)
+        names, began = self._turn.names, self._clock.monotonic()
+        self._services.room.step(names.turn_id, task.stage, task.role, self._turn.choice.depth)
         number, of = self._machine.place_of(task.stage)
         shown = {"stage": task.stage, "role": task.role, "why": task.why, "number": number, "of": of}
         await self._emit("stage", shown)
         stage: StageCall | None = None
         try:
             stage = await self._start.open(task, self._written, began)
-            await self._emit("packet", self._turn_state.sizes(stage))
+            await self._emit("packet", packet_sizes(self._turn, stage))
             await (self._act(stage) if task.stage == "act" else self._think(stage))
         except GaiadError as error:
             if isinstance(error, Cancelled) or (stage is None and self._start.is_the_messages(error, task)):
                 raise
             self._errors.append(error)
             self._done = Done("lost", 0 if stage is None else stage.tokens)
-            await self._recorder.lost(task, error, stage)
+            await self._turn.lost(task, error, stage)
         finally:
             if stage is not None:
-                self._recorder.called(stage)
-        await self._emit("stage_done", self._turn_state.stages[-1])
+                stage_ended(self._turn, stage)
+        await self._emit("stage_done", self._turn.stages[-1])
 
     async def _think(self, stage: StageCall) -> None:
         """Plan, Refine, Verify: the whole reply is read at its end. Raises as StageCall.pieces; DeadlineExceeded."""
@@ -214,7 +228,7 @@ class CouncilTurn:
                 pass
         task = stage.task
         reading = read_output(task.stage, stage.text, self._rules.limits.escalation.confidence_below)
-        executed = self._turn_state.executed
+        executed = self._turn.executed
         if executed is not None and not succeeded(executed.approval):
             reading = without_success(reading)
         stage.notes += reading.notes
@@ -222,27 +236,27 @@ class CouncilTurn:
         if value is None:
             _refuse_unended(stage)
         if isinstance(value, RefinedPlan):
-            confidence = self._turn_state.confidence = value.confidence
+            confidence = self._turn.confidence = value.confidence
         self._done = Done(reading.outcome, stage.tokens, confidence)
-        self._turn_state.stages.append(stage.record(reading.outcome, confidence))
+        self._turn.stages.append(stage.record(reading.outcome, confidence))
         if isinstance(value, Plan | RefinedPlan):
             await self._block("PLAN", plan_text(value), task.role)
         elif isinstance(value, Verification):
             await self._block("VERIFY", verification_text(value), task.role)
-        await self._recorder.thought(stage, reading)
+        await self._turn.thought(stage, reading)
 
     async def _act(self, stage: StageCall) -> None:
         """The answer, as it is written; one that was shown before is retracted when it is written again."""
-        if self._turn_state.shown:
+        if self._turn.shown:
             await self._retract(stage.task.why)
-        self._turn_state.acts(stage)
-        if is_quoting(stage, self._turn_state.gathered, self._services.room.duties(stage.model.name)):
-            await self._show(quote(stage, self._turn_state))
+        self._turn.acts(stage)
+        if is_quoting(stage, self._turn.gathered, self._services.room.duties(stage.model.name)):
+            await self._show(quote(stage, self._turn))
             self._done = Done("ok", stage.tokens)
-            self._turn_state.stages.append(stage.record("ok"))
+            self._turn.stages.append(stage.record("ok"))
             return
         observer = self._watch(stage)
-        acting = Acting(stage, observer, self._turn_state.citable(), self._allowed())
+        acting = Acting(stage, observer, self._turn.citable(), self._allowed())
         grounding = self._grounding(stage)
         try:
             async with aclosing(acting.texts(self._call, self._start.pace(stage))) as texts:
@@ -256,14 +270,14 @@ class CouncilTurn:
                 await self._show(grounding.text)
         finally:
             await observer.close()
-            self._turn_state.cited = list(dict.fromkeys([*grounding.cited, *acting.cited]))
+            self._turn.cited = list(dict.fromkeys([*grounding.cited, *acting.cited]))
             self._looked(observer)
         await self._acted(stage, acting, grounding)
 
     def _grounding(self, stage: StageCall) -> Grounding:
-        packet, gathered = stage.built.packet, self._turn_state.gathered
+        packet, gathered = stage.built.packet, self._turn.gathered
         found = gathered.found is not None and gathered.found.status == "SUCCESS"
-        message = self._turn_state.request.message
+        message = self._turn.request.message
         asked = any(asks(part.text) for part in split(message)) and says_enough(message)
         told = gathered.needed or (found and asked)
         strict = not only_tells(message) and (bool(asks_back(message)) or about_the_pages(packet, told=told))
@@ -272,10 +286,10 @@ class CouncilTurn:
 
     def _watch(self, stage: StageCall) -> Observer:
         """A model reads along at full depth, when the settings let it and a role can."""
-        services, packet, names = self._services, stage.built.packet, self._turn_state.gathered.names
+        services, packet, names = self._services, stage.built.packet, self._turn.names
         rules = ObserverRules(own_texts(packet), self._allowed(), services.observed, packet.user_prompt)
-        windows = self._turn_state.choice.depth == "full" and services.config.observer_windows
-        reader = assign_stage(services.rules.roles, "observe", self._recorder.seats()) if windows else None
+        windows = self._turn.choice.depth == "full" and services.config.observer_windows
+        reader = assign_stage(services.rules.roles, "observe", self._turn.seats()) if windows else None
         if reader is None:
             return Observer(rules)
         return Observer(
@@ -297,17 +311,17 @@ class CouncilTurn:
     def _allowed(self) -> list[Marker]:
         """The blocks that Act may write; a command only where this turn may ask for one."""
         markers = self._rules.stages.stages["act"].markers
-        return [marker for marker in markers if marker != "EXECUTE" or self._recorder.may_execute]
+        return [marker for marker in markers if marker != "EXECUTE" or self._turn.may_execute]
 
     def _looked(self, observer: Observer) -> None:
         """The observer's looks are stage calls too; their tokens count."""
         for look in observer.looks:
-            self._turn_state.stages.append(self._recorder.look(look))
+            self._turn.stages.append(observed(look))
             self._machine.observed(look.role, look.outcome, look.tokens)
 
     async def _acted(self, stage: StageCall, acting: Acting, grounding: Grounding) -> None:
         """What came of the text: stopped, empty, or an answer with what goes with it."""
-        self._turn_state.read(stage, acting)
+        self._turn.read(stage, acting)
         if acting.stopped and acting.broken not in ENDS_TEXT:
             await self._interrupted(stage, acting)
             return
@@ -317,36 +331,36 @@ class CouncilTurn:
         unread: list[str] = []
         commands = acting.commands(unread)
         stage.notes += unread
-        self._turn_state.act_notes += [f"a command was not proposed: {why}" for why in unread]
-        outcome: Outcome = "ok" if self._turn_state.shown.strip() or commands else "empty"
+        self._turn.act_notes += [f"a command was not proposed: {why}" for why in unread]
+        outcome: Outcome = "ok" if self._turn.shown.strip() or commands else "empty"
         if outcome == "empty":
             _refuse_unended(stage)
-            if any(row.stage == "act" and row.verdict == "empty" for row in self._turn_state.stages):
-                await self._show(instead_of_answer(stage, self._turn_state))
+            if any(row.stage == "act" and row.verdict == "empty" for row in self._turn.stages):
+                await self._show(instead_of_answer(stage, self._turn))
         self._done = Done(outcome, stage.tokens)
-        self._turn_state.stages.append(stage.record(outcome))
-        self._write(RESPONSE, self._turn_state.shown, stage.task.role)
-        for seed in acting.seeds:
-            await self._emit("block", as_event(self._turn_state.block("THOUGHT_SEED", seed, stage.task.role)))
-        await self._recorder.acted(stage, outcome, acting)
+        self._turn.stages.append(stage.record(outcome))
+        self._write(RESPONSE, self._turn.shown, stage.task.role)
+        for marker, text in acting.beside:
+            await self._emit("block", msgspec.to_builtins(self._turn.block(marker, text, stage.task.role)))
+        await self._turn.answer_written(stage, outcome, acting)
         for one in await self._considered(commands, stage) if commands else ():
             self._write("EXECUTE", one.told, stage.task.role)
             await self._emit("vote", one.vote)
 
     async def _corrected(self, stage: StageCall, acting: Acting, grounding: Grounding) -> None:
         """Replace what is not usable of the answer, and what the pages contradict."""
-        turn_state = self._turn_state
+        turn = self._turn
         limits = self._services.observed.repetition
-        kept, note = usable(turn_state.shown, acting.broken, stage.built.packet, limits)
-        if kept != turn_state.shown:
+        kept, note = usable(turn.shown, acting.broken, stage.built.packet, limits)
+        if kept != turn.shown:
             await self._retract(note)
             await self._show(kept)
-        turn_state.act_notes += [*([note] if note else []), *cut_notes(grounding)]
-        if not_told(grounding, turn_state):
-            if turn_state.shown.strip():
+        turn.act_notes += [*([note] if note else []), *cut_notes(grounding)]
+        if not_told(grounding, turn):
+            if turn.shown.strip():
                 await self._retract("your packets say otherwise")
-            await self._show(instead_of_answer(stage, turn_state))
-        elif quoted := unsaid_quote(grounding, turn_state):
+            await self._show(instead_of_answer(stage, turn))
+        elif quoted := unsaid_quote(grounding, turn):
             await self._show(quoted)
 
     async def _considered(self, commands: list[Command], stage: StageCall) -> list[Considered]:
@@ -354,9 +368,9 @@ class CouncilTurn:
         kept.
         """
         try:
-            return await self._recorder.consider(commands, stage, self._call)
+            return await self._turn.consider(commands, stage, self._call)
         except (Unavailable, DeadlineExceeded) as error:
-            self._turn_state.notes.append(f"no command was considered: {error.message}")
+            self._turn.notes.append(f"no command was considered: {error.message}")
             return []
 
     async def _interrupted(self, stage: StageCall, acting: Acting) -> None:
@@ -365,11 +379,10 @@ class CouncilTurn:
         await self._retract(reason)
         stage.failure = f"interrupted: {reason}"
         self._done = Done("interrupted", stage.tokens)
-        self._turn_state.stages.append(stage.record("interrupted"))
-        found = assign_stage(self._rules.roles, "observe", self._recorder.seats())
-        role = found.role if found else stage.task.role
+        self._turn.stages.append(stage.record("interrupted"))
+        role = self._observing_role(stage.task.role)
         self._write(RESPONSE, acting.shown, stage.task.role)
-        await self._recorder.interrupted(stage, reason, role)
+        await self._turn.interrupted(stage.task.role, reason, role)
         await self._block("INTERRUPT", reason, role)
 
 

@@ -4,7 +4,7 @@ The whole stack goes with every call. A packet beside a turn (a ballot, a review
 has no history, for its question is what is to be judged; it is in the cognition log like any other.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple
@@ -32,6 +32,8 @@ from prompts.load import load_prompt
 from prompts.registry import DEFAULT_PERSONA, Registry, RegistryWatch
 
 ACT = "act"
+FeedbackOf = Callable[[str, str], Awaitable[tuple[str, str]]]
+"""By tenant and role what reviews advise, one line each, and their versions; "" for nothing."""
 _COMPRESSOR = "compressor"  # the directive
 _WIDE = 1_000_000  # tokens: no limit of ours where the model's context is not known
 _log = get_logger("gaiad.cognition")
@@ -67,6 +69,10 @@ def role_text(role: str) -> str:
     return load_prompt(f"role_{role}").body.rstrip("\n")
 
 
+async def _no_feedback(_tenant: str, _role: str) -> tuple[str, str]:
+    return "", ""
+
+
 class PromptFactory:
     """One for the daemon; `report` receives every compression (GCP 4.2's TOKEN_BUDGET_OVERRUN)."""
 
@@ -90,6 +96,7 @@ class PromptFactory:
         self._clock = clock
         self._report = report
         self.counter = PromptCounter()
+        self.feedback_of: FeedbackOf = _no_feedback
 
     @property
     def registry(self) -> Registry:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from council.observer import ObserverCheck
 from council.roles import CouncilStage
 from council.stages import Form
 from council.state_machine import StageTask
@@ -161,6 +162,48 @@ class StageCall:
             confidence=confidence,
             notes=[*self.notes, *([self.failure] if self.failure else [])],
         )
+
+
+def unsent(task: StageTask, error: GaiadError) -> StageRecord:
+    """A stage that no packet could be made for."""
+    return StageRecord(
+        stage=task.stage,
+        role=task.role,
+        packet_id="",
+        tokens=0,
+        cached_tokens=0,
+        ms=0.0,
+        verdict="lost",
+        why=task.why,
+        stands_in_for=task.stands_in_for or "",
+        task_instruction=task.task_instruction,
+        notes=[error.message],
+    )
+
+
+def observed(look: ObserverCheck) -> StageRecord:
+    """One look of the observing model, as a stage of the turn."""
+    said = look.said
+    return StageRecord(
+        stage="observe",
+        role=look.role,
+        packet_id="" if said is None else said.packet_id,
+        tokens=look.tokens,
+        cached_tokens=0 if said is None else said.cached_tokens,
+        ms=round(look.ms, 3),
+        verdict=look.outcome,
+        why=f"it read along at {look.characters} characters",
+        model="" if said is None else said.model,
+        task_instruction="observer_window",
+        prompt_tokens=0 if said is None else said.prompt_tokens,
+        prompt_sha256="" if said is None else said.prompt_sha256,
+        seed=0 if said is None else said.seed,
+        fingerprint="" if said is None else said.fingerprint,
+        queue_ms=0.0 if said is None else round(said.queue_ms, 3),
+        prefill_ms=0.0 if said is None else round(said.prefill_ms, 3),
+        decode_ms=0.0 if said is None else round(said.decode_ms, 3),
+        notes=[look.why] if look.why else [],
+    )
 
 
 _WEIGHTS: dict[CouncilStage, float] = {"plan": 1.0, "refine": 1.0, "observe": 0.5, "act": 3.0, "verify": 1.0}

@@ -20,6 +20,7 @@ from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, Cancelled, Conflict, DeadlineExceeded, NotFound, Unavailable
 from gaiad.base.events import EventStream, NamedEvent
 from gaiad.base.ids import IdMaker, short
+from gaiad.base.journal import JournalOf
 from gaiad.base.logs import log_context
 from gaiad.base.ports import Archive, RequestContext
 from gaiad.ledger.turn_log import CUT_OFF, RUNNING
@@ -27,7 +28,8 @@ from gaiad.turn.beside import PrefixWarmup, Surfacing, remembered
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.prompt_factory import Names
 from gaiad.turn.services import TurnServices
-from gaiad.turn.turn_state import CANCELLED, UNANSWERED, Executed, engine_name, times_of, tokens_of
+from gaiad.turn.turn import CANCELLED, Executed
+from gaiad.turn.turn_record import UNANSWERED, engine_name, times_of, tokens_of
 from gaiad.turn.turn_store import TurnStore
 from gaiad.turn.turns import Turns
 from gaiad.wire.chat import ChatAnswer, ChatBlock, ChatRequest, Rendering
@@ -141,13 +143,16 @@ class TurnTaker:
         clock: Clock,
         history_turns: int,
         warmup: PrefixWarmup,
+        journal_of: JournalOf | None = None,
     ) -> None:
+        """With `journal_of` a turn that is taken again asks no model for what it has."""
         self._assembler = assembler
         self._archive = archive
         self._services = services
         self._ids = ids
         self._clock = clock
         self._history_turns = history_turns
+        self._journal_of = journal_of
         self._turns = Turns(assembler, turn_store, services, clock, warmup, Surfacing(archive, clock.zone))
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -230,12 +235,18 @@ class TurnTaker:
         if known is not None:
             await stream.emit("done", await self._again(known, call))
             return
+        if request.idempotency_key:  # else nothing takes it again
+            call = self._journalled(call, turn_id)
         names = Names(request.session_id, turn_id, self._ids.make("cog"))
         with log_context(tenant=call.tenant, session_id=names.session_id, turn_id=turn_id):
             await self._turns.take(request, names, turns, call, stream)
 
+    def _journalled(self, call: RequestContext, run_id: str) -> RequestContext:
+        return call if self._journal_of is None else call.journalled(self._journal_of(call.tenant, run_id))
+
     async def _verify(self, executed: Executed, call: RequestContext, stream: EventStream) -> None:
         session_id = executed.approval.session_id
+        call = self._journalled(call, executed.approval.id)
         turns = await self._history(session_id, call)
         proposed = await self._known(session_id, executed.approval.turn_id, turns, call.seeing_all())
         names = Names(session_id, self._ids.make("turn"), self._ids.make("cog"))

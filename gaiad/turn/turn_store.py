@@ -18,7 +18,7 @@ from gaiad.base.ids import short
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import Archive, RequestContext, Tokenizer
 from gaiad.base.tasks import TaskGroup
-from gaiad.ledger.cognition_log import CallRecord, CognitionLog
+from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.pool.making import ServedModel
 from gaiad.models.pool.pool import ModelPool
 from gaiad.wire.chat import Replay

@@ -25,21 +25,21 @@ from gaiad.turn.cognition import Assembler, Meta, Prepared, StagePackets, room_f
 from gaiad.turn.council_turn import MEMO, CouncilTurn
 from gaiad.turn.gathering import Gathered, Labels, labels_of
 from gaiad.turn.prompt_factory import Names
-from gaiad.turn.recorder import TurnRecorder
 from gaiad.turn.services import TurnServices, acting_role, choose, may_execute, present
-from gaiad.turn.turn_state import CANCELLED, FAILED, Executed, TurnState, command_line, result_text, risk_of
+from gaiad.turn.turn import CANCELLED, FAILED, Executed, Turn, command_line, result_text
 from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.chat import ChatRequest, Rendering
 from gaiad.wire.council import HistoryNote, RunningTurn, TurnRecord
 from gaiad.wire.governance import Approval
 from gaiad.wire.memory import SessionTurn
-from prompts.packet import WorkItem
+from prompts.packet import RiskLevel, WorkItem
 from prompts.work import work_room
 
 _MEMOS_SHARE = 0.1  # of the turn's time
 _WHY = "a command that it proposed was approved and run"
 _SHOWN_CHARACTERS = 3000
 _RESULT_TOKENS = 1024
+_RISKS: dict[str, RiskLevel] = {"low": "low", "med": "med"}  # what cannot be read is high
 
 
 class TurnChoice(NamedTuple):
@@ -96,11 +96,10 @@ class Turns:
         await stream.emit("turn", {"session_id": names.session_id, "turn_id": names.turn_id})
         await self._warmup.stop_session(call.tenant, names.session_id)
         with self._running(names, request.role, call.tenant):
-            recorder, turn = await self._begun(request, names, turns, call, stream)
-            await turn.run()
-            done = recorder.turn_state
-            if done.acted is not None and done.model is not None:
-                self._warmup.begin(done.acted.packet, done.shown, done.model, call.tenant, names.session_id)
+            turn, council = await self._begun(request, names, turns, call, stream)
+            await council.run()
+            if turn.acted is not None and turn.model is not None:
+                self._warmup.begin(turn.acted.packet, turn.shown, turn.model, call.tenant, names.session_id)
 
     @contextmanager
     def _running(self, names: Names, role: str, tenant: str) -> Generator[None]:
@@ -121,7 +120,7 @@ class Turns:
         turns: list[SessionTurn],
         call: RequestContext,
         stream: EventStream,
-    ) -> tuple[TurnRecorder, CouncilTurn]:
+    ) -> tuple[Turn, CouncilTurn]:
         """Gathered and convened. The turn is in the log from its first moment, and so is how it failed here."""
         began, record = self._clock.monotonic(), _record(request, names, self._turn_store.now())
         await self._log(call.tenant, record)
@@ -146,23 +145,31 @@ class Turns:
 
     async def _convene(
         self, gathered: Gathered, started: str, began: float, call: RequestContext, stream: EventStream
-    ) -> tuple[TurnRecorder, CouncilTurn]:
+    ) -> tuple[Turn, CouncilTurn]:
         """Who takes the turn, how deep it goes, and by when it ends."""
         services = self._services
         resolved = services.room.resolved(call.tenant, gathered.names.session_id)
         await self._turn_store.attempt("an escalation is still shown as open", resolved)
         chosen = await self._choose(gathered.request, call)
-        turn_state = TurnState(gathered, chosen.choice, chosen.rules, started, chosen.asked.risk, services.kept)
-        allowed = may_execute(services, chosen.choice, chosen.asked, chosen.seats, granted=gathered.may_execute)
-        if allowed and (refusal := services.approvals.refusal):
-            allowed = False
-            turn_state.notes.append(f"no command can be run here: {refusal}")
-        recorder = TurnRecorder(services, self._turn_store, turn_state, call.tenant, may_execute=allowed)
+        turn = Turn(
+            services,
+            self._turn_store,
+            gathered,
+            chosen.choice,
+            chosen.rules,
+            tenant=call.tenant,
+            started=started,
+            risk=chosen.asked.risk,
+            may_execute=may_execute(services, chosen.choice, chosen.asked, chosen.seats, granted=gathered.may_execute),
+        )
+        if turn.may_execute and (refusal := services.approvals.refusal):
+            turn.may_execute = False
+            turn.notes.append(f"no command can be run here: {refusal}")
         until = call.until(began + self._seconds(chosen.choice.depth))
         memos = await self._memos(gathered, until) if chosen.full else []
-        turn_state.beside = self._look_beside(gathered, until)
+        turn.beside = self._look_beside(gathered, until)
         packets = self._packets(gathered, chosen)
-        return recorder, CouncilTurn(packets, recorder, self._clock, until, stream.emit, memos)
+        return turn, CouncilTurn(packets, turn, self._clock, until, stream.emit, memos)
 
     async def _choose(self, request: ChatRequest, call: RequestContext) -> TurnChoice:
         services = self._services
@@ -247,28 +254,29 @@ class Turns:
         with self._running(names, "", call.tenant):
             record = await self._proposed_in(approval, call)
             gathered = self._given(approval, record, names, turns, labels)
-            choice = DepthChoice(depth="full", why=_WHY)
-            turn_state = TurnState(
+            turn = Turn(
+                services,
+                self._turn_store,
                 gathered,
-                choice,
+                DepthChoice(depth="full", why=_WHY),
                 _verifying(services.rules),
-                self._turn_store.now(),
-                risk_of(approval.risk_level),
-                services.kept,
+                tenant=call.tenant,
+                started=self._turn_store.now(),
+                risk=_RISKS.get(approval.risk_level, "high"),
+                executed=executed,
             )
-            turn_state.executed = executed
             stages = services.rules.stages.stages
             room = work_room([stages["refine"].max_tokens, stages["act"].max_tokens, _RESULT_TOKENS])
-            turn = CouncilTurn(
-                StagePackets(self._assembler, gathered, turn_state.rules.stages, room),
-                TurnRecorder(services, self._turn_store, turn_state, call.tenant, may_execute=False),
+            council = CouncilTurn(
+                StagePackets(self._assembler, gathered, turn.rules.stages, room),
+                turn,
                 self._clock,
                 call.until(self._clock.monotonic() + services.config.full_deadline_s),
                 stream.emit,
                 work=_work(approval, record),
                 acted_by=next((role for role in ROLES if role == approval.proposed_by), None),
             )
-            await turn.run()
+            await council.run()
 
     async def _proposed_in(self, approval: Approval, call: RequestContext) -> TurnRecord | None:
         """The turn that proposed the command; None when its log is gone."""
@@ -293,7 +301,7 @@ class Turns:
             persona=persona,
             chosen_persona="",
             chosen_project="",
-            note=HistoryNote(sought=False, why="it goes on after an approval"),
+            note=HistoryNote(sought=False, why="it continues after an approval"),
             needed=False,
             found=None,
             context=[],

@@ -1,4 +1,4 @@
-// Says to a screen reader what happened, once, without moving the focus.
+// Announces what happened to screen readers, once, without moving the focus.
 
 const LONGEST = 1200;
 

@@ -2,7 +2,7 @@
 
 const HEADERS = { "X-Gaiad": "page", "Content-Type": "application/json" };
 
-/** What the daemon refused; `status` 0 is that it could not be reached. */
+/** A request that the daemon refused; `status` is 0 when the daemon could not be reached. */
 export class Refused extends Error {
   constructor(status, code, message) {
     super(message);
@@ -19,7 +19,7 @@ export class Refused extends Error {
   }
 }
 
-/** The answer's JSON. Throws Refused, or what an abort throws. */
+/** The response's JSON. Throws Refused, or AbortError. */
 async function ask(method, path, body, signal) {
   const response = await reach(path, { method, signal, headers: HEADERS, body: body && JSON.stringify(body) });
   return response.json();
@@ -28,7 +28,7 @@ async function ask(method, path, body, signal) {
 export const get = (path, signal) => ask("GET", path, undefined, signal);
 export const post = (path, body = {}, signal) => ask("POST", path, body, signal);
 
-/** A response that is well; any other is thrown as Refused. */
+/** A successful response; any other is thrown as Refused. */
 export async function reach(path, options) {
   let response;
   try {
@@ -42,11 +42,11 @@ export async function reach(path, options) {
 }
 
 async function refusal(response) {
-  let told = {};
+  let body = {};
   try {
-    told = await response.json();
+    body = await response.json();
   } catch {
-    told = { message: `HTTP ${response.status}` };
+    body = { message: `HTTP ${response.status}` };
   }
-  return new Refused(response.status, told.code ?? "", told.message ?? `HTTP ${response.status}`);
+  return new Refused(response.status, body.code ?? "", body.message ?? `HTTP ${response.status}`);
 }

@@ -1,4 +1,4 @@
-// Commands that wait for the person: exactly which arguments, under which hash, until when; approve or deny.
+// Commands waiting for approval: the exact arguments, their hash and expiry; approve or deny.
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
@@ -27,7 +27,7 @@ export class Approvals {
     this.problems = new Map();
   }
 
-  /** With `turn` in the address what was decided of that turn's command stands open. */
+  /** With `turn` in the address, the decision about that turn's command is expanded. */
   open(query) {
     this.wanted = query.get("turn");
     this.shown = "";
@@ -48,7 +48,7 @@ export class Approvals {
       this.refusal.hidden = !refusal;
       this.refusal.textContent = refusal ? `Nothing can be run: ${refusal}` : "";
       const now = JSON.stringify([approvals, all, [...this.problems]]);
-      if (now === this.shown) return; // what stands open or has the focus stays so
+      if (now === this.shown) return; // keeps what is expanded or focused
       this.shown = now;
       this.found = approvals;
       this.drawWaiting();
@@ -101,7 +101,7 @@ export class Approvals {
   }
 
   approve(approval) {
-    this.wanted = approval.turn_id; // what it prints is shown as soon as it is there
+    this.wanted = approval.turn_id; // its output is shown as soon as it arrives
     return this.decide(approval, "/approvals/approve", { id: approval.id, sha256: approval.sha256, wait: false, tenant: tenant() }, "Approved; it runs now.");
   }
 
@@ -132,7 +132,7 @@ function argv(command) {
   return el("p", { class: "argv" }, command.map((argument, number) => el("code", { class: number ? "" : "program" }, visible(argument))));
 }
 
-/** An empty argument and what does not print are shown by a sign; a space at an end would be seen by nobody. */
+/** Empty arguments, unprintable characters and spaces at the ends are shown as visible signs. */
 export function visible(argument) {
   if (argument === "") return "∅";
   return argument

@@ -1,21 +1,21 @@
-// Which commands wait for the person and what became of others, for the badge in the side and the turns that ended in one.
+// Pending commands and recent decisions, for the badge in the sidebar and for turns that ended in a command.
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
 import { hear, noticed, onReturn } from "./connection.js";
 import { tenant } from "./state.js";
 
-const SHOWN = 50; // newest commands whose turns show what became of them
+const SHOWN = 50; // newest commands whose turns show the decision
 let turns = new Set();
-let decided = new Map(); // turn id -> its approval, which does not wait any more
+let decided = new Map(); // turn id -> its decided approval
 
-/** Whether the turn ended in a command that still waits. */
+/** Whether the turn ended in a command that is still pending. */
 export const waitsFor = (turnId) => turns.has(turnId);
 
-/** The approval of the turn's command once it does not wait any more; undefined for one that is long ago. */
+/** The decided approval of the turn's command; undefined if pending or old. */
 export const decidedOf = (turnId) => decided.get(turnId);
 
-/** How many wait, told to `onCount` at once and whenever it changes. */
+/** Calls `onCount` with the number of pending commands, now and on each change. */
 export function watchApprovals(onCount) {
   const count = async () => {
     try {

@@ -1,4 +1,4 @@
-// The archive: browsed by month and facet, or searched, with the hits of a conversation together.
+// The archive: browse by month and facet, or search, with hits grouped by conversation.
 
 import { get, post } from "./api.js";
 import { announce } from "./announce.js";
@@ -8,8 +8,9 @@ import { button, el, fill } from "./dom.js";
 import { ImportFiles } from "./import_files.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
+import { Quarantine } from "./quarantine.js";
 import { tenant } from "./state.js";
-import { counted, day, duration, leftOut, modelName, speakerName } from "./words.js";
+import { counted, day, leftOut, modelName, speakerName, unmarked } from "./words.js";
 import { marked, whyThisHit } from "./why.js";
 
 const MODES = [["hybrid", "Words and meaning"], ["bm25", "Words only"], ["dense", "Meaning only"]]; // prettier-ignore
@@ -22,6 +23,7 @@ const HOW_TO = [
   ["Notes:", "Markdown files, and written transcripts of chats."],
 ];
 const LIMIT = 40;
+const INDEXING_MS = 3000;
 const NEAREST = 5; // shown when no page has the words
 
 export class Archive {
@@ -32,10 +34,11 @@ export class Archive {
     this.order = choice("Order", ORDERS);
     this.since = el("input", { type: "date", "aria-label": "Not before", onchange: () => this.submit() });
     this.until = el("input", { type: "date", "aria-label": "Before", onchange: () => this.submit() });
-    this.told = el("p", { class: "quiet told", role: "status" });
+    this.outcome = el("p", { class: "quiet outcome", role: "status" });
     this.hits = el("div", { class: "hits" });
-    this.browse = new Browse();
+    this.browse = new Browse(() => (this.searched ? this.search() : this.browse.load()));
     this.files = new ImportFiles(() => this.leaveSearch());
+    this.quarantine = new Quarantine(() => this.leaveSearch());
     this.empty = el("div", { class: "welcome", hidden: true }, el("h2", {}, "Bring in your own history"), el("p", {}, "Drop the files here, or choose them with Import…"), el("ul", {}, HOW_TO.map(([name, words]) => el("li", {}, el("strong", {}, name), ` ${words}`)))); // prettier-ignore
     this.form = el("form", { class: "search-form", role: "search", onsubmit: (event) => this.submitted(event) },
       el("div", { class: "search-line" }, this.query, el("button", { type: "submit", class: "strong" }, "Search")),
@@ -44,10 +47,12 @@ export class Archive {
       "div",
       { class: "page" },
       el("header", { class: "page-head" }, el("h1", {}, "Archive"), this.files.button),
-      this.files.told,
+      this.files.log,
+      this.quarantine.node,
       this.form,
       this.empty,
-      this.told,
+      this.browse.chips,
+      this.outcome,
       this.hits,
       this.browse.node,
     );
@@ -55,7 +60,7 @@ export class Archive {
     this.query.addEventListener("input", () => this.query.value || this.leaveSearch());
   }
 
-  /** `parameters` are those behind the ? of the address. */
+  /** `parameters` are the query parameters of the address. */
   open(parameters) {
     const query = parameters.get("q") ?? "";
     for (const [name, field] of Object.entries({ mode: this.mode, order: this.order, since: this.since, until: this.until })) {
@@ -70,22 +75,31 @@ export class Archive {
 
   close() {
     this.under?.abort();
+    clearTimeout(this.again);
   }
 
-  /** The timeline, or how to bring something in. */
+  /** Shows the timeline, or how to import when there is nothing yet. */
   async browsing() {
     this.browse.node.hidden = false;
     try {
-      const { packets, folders, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+      const packets = await this.indexing();
       if (this.searched) return;
-      const indexing = queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "";
       this.form.hidden = !packets;
       this.empty.hidden = packets > 0;
-      fill(this.told, packets ? indexing : "");
-      if (packets) await this.browse.load();
+      await Promise.all([this.quarantine.load(), packets ? this.browse.load() : null]);
     } catch (error) {
       noticed(error);
     }
+  }
+
+  /** Shows how much of the archive search by meaning covers, until it is all; returns the number of packets. */
+  async indexing() {
+    clearTimeout(this.again);
+    const { packets, queue, vectors } = await get(`/status?tenant=${encodeURIComponent(tenant())}`);
+    if (this.searched) return packets;
+    fill(this.outcome, packets && queue ? `Still indexing meaning: ${Math.floor((100 * vectors) / (vectors + queue))} %.` : "");
+    if (queue) this.again = setTimeout(() => this.node.isConnected && !this.searched && this.indexing().catch(noticed), INDEXING_MS);
+    return packets;
   }
 
   leaveSearch() {
@@ -119,9 +133,10 @@ export class Archive {
     this.browse.node.hidden = true;
     this.under?.abort();
     this.under = new AbortController();
-    fill(this.told, "Searching…");
+    fill(this.outcome, "Searching…");
     try {
-      const filters = { since: this.since.value, until: this.until.value };
+      const dates = Object.entries({ since: this.since.value, until: this.until.value }).filter(([, value]) => value);
+      const filters = { ...this.browse.narrowed(), ...Object.fromEntries(dates) };
       const request = { query, mode: this.mode.value, order: this.order.value, limit: LIMIT, explain: true, filters, tenant: tenant() };
       this.show(query, await post("/search", request, this.under.signal));
     } catch (error) {
@@ -129,22 +144,22 @@ export class Archive {
       noticed(error);
       this.searched = null;
       fill(this.hits);
-      fill(this.told, el("span", { class: "problem" }, error.message));
+      fill(this.outcome, el("span", { class: "problem" }, error.message));
     }
   }
 
   show(query, found) {
     const near = this.mode.value === "hybrid" && found.hits.length > 0 && found.hits.every((hit) => !hit.explanation?.matched_terms.length);
-    const hits = near ? found.hits.slice(0, NEAREST) : found.hits;
-    const most = near ? Infinity : Math.max(...hits.map((hit) => hit.score), 0);
-    const words = !hits.length ? `Nothing was found for “${query}”` : near ? "No good match. The nearest pages in meaning:" : `${counted(hits.length, "page")} in ${duration(found.took_ms)}`;
-    fill(this.told, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
+    const groups = together(near ? found.hits.slice(0, NEAREST) : found.hits);
+    const among = groups.length < found.hits.length ? ` in ${counted(groups.length, "conversation")}` : "";
+    const words = !groups.length ? `Nothing was found for “${query}”.` : near ? "No good match. The nearest pages in meaning:" : `${counted(found.hits.length, "page")}${among}`;
+    fill(this.outcome, words, [...found.degraded, leftOut(found.redactions)].filter(Boolean).map((note) => el("span", { class: "note" }, ` · ${note}`)));
     announce(words);
-    fill(this.hits, together(hits).map((group) => groupOf(group, most)));
+    fill(this.hits, groups.map(groupOf));
   }
 }
 
-/** Hits of one conversation or packet together, in the place of their best. Pure. */
+/** Groups hits by conversation or packet, each group ranked by its best hit. Pure. */
 export function together(hits) {
   const groups = new Map();
   for (const hit of hits) {
@@ -154,13 +169,13 @@ export function together(hits) {
   return [...groups.values()];
 }
 
-function groupOf([best, ...more], most) {
-  const first = hitOf(best, most);
+function groupOf([best, ...more]) {
+  const first = hitOf(best);
   if (!more.length) return first;
   const rest = el("div", { class: "hit-more", hidden: true });
   const label = `${counted(more.length, "more page")} of this conversation`;
   const toggle = button(label, () => {
-    if (!rest.childNodes.length) fill(rest, more.map((hit) => hitOf(hit, most)));
+    if (!rest.childNodes.length) fill(rest, more.map((hit) => hitOf(hit, false)));
     rest.hidden = !rest.hidden;
     toggle.setAttribute("aria-expanded", String(!rest.hidden));
   }, { class: "ghost small", "aria-expanded": "false" }); // prettier-ignore
@@ -168,23 +183,21 @@ function groupOf([best, ...more], most) {
   return first;
 }
 
-/** An excerpt without the signs of Markdown. */
-const unmarked = (text) => text.replace(/\*\*|`+|(^|\n)#{1,6} /g, "$1");
-
-function hitOf(hit, most) {
+/** One hit: headed by the title of its conversation if `titled`, else by its speaker. */
+function hitOf(hit, titled = true) {
   const label = [speakerName(hit), modelName(hit.model)].filter(Boolean).join(" · ");
   const open = (event) => {
     event.preventDefault();
     openPacket(hit.packet_id, { page_id: hit.page_id });
   };
-  const title = el("a", { href: `#/packet/${encodeURIComponent(hit.packet_id)}`, onclick: open }, hit.topic || hit.packet_id);
-  if (!hit.topic) packetName(hit.packet_id).then((name) => name?.topic && fill(title, name.topic), noticed);
+  const title = el("a", { href: `#/packet/${encodeURIComponent(hit.packet_id)}`, onclick: open }, titled ? unmarked(hit.topic || hit.packet_id) : label || day(hit.timestamp));
+  if (titled && !hit.topic) packetName(hit.packet_id).then((name) => name?.topic && fill(title, name.topic), noticed);
   return el(
     "article",
     { class: "hit" },
-    el("h2", {}, title),
-    el("p", { class: "hit-facts" }, el("span", {}, day(hit.timestamp)), label ? el("span", {}, label) : null),
+    el(titled ? "h2" : "h3", {}, title),
+    el("p", { class: "hit-facts" }, el("span", {}, day(hit.timestamp)), titled && label ? el("span", {}, label) : null),
     el("p", { class: "stored" }, marked(unmarked(hit.excerpt), hit.explanation?.matched_terms ?? [])),
-    hit.explanation ? whyThisHit(hit, most) : null,
+    hit.explanation ? whyThisHit(hit) : null,
   );
 }

@@ -1,4 +1,4 @@
-// The chat: the turns of a session, those that run followed as they happen, and what is said sent once.
+// The chat: a session's turns, live updates of running turns, and messages sent exactly once.
 
 import { get, post } from "./api.js";
 import { announce } from "./announce.js";
@@ -16,9 +16,9 @@ import { welcome } from "./welcome.js";
 
 const NEAR_END_PX = 120;
 const SETTLING_MS = 1500;
-const LOGGED = 200; // as many as memory gives
+const LOGGED = 200; // as many as /sessions/show returns
 
-/** One chat view; `open(session, words)` shows a session, "" a new one, and puts words into the field. */
+/** The chat view; `open(session, words)` shows a session ("" is a new one) and puts words into the field. */
 export class Chat {
   constructor(sessions) {
     this.sessions = sessions;
@@ -85,11 +85,11 @@ export class Chat {
     this.views.clear();
   }
 
-  /** What memory keeps of a session, and what the turn log alone knows: turns that were stopped or cut off. */
+  /** A session's turns from memory, plus stopped or interrupted ones that only the turn log has. */
   async past(session) {
     const asked = [
       post("/sessions/show", { session_id: session, tenant: tenant() }).catch((error) => {
-        if (error.status === 404) return { turns: [] }; // nothing is remembered of it yet
+        if (error.status === 404) return { turns: [] }; // nothing stored yet
         throw error;
       }),
       post("/turns/list", { session_id: session, limit: LOGGED, tenant: tenant() }),
@@ -98,12 +98,12 @@ export class Chat {
     return withLost(turns.map(rememberedTurn), records);
   }
 
-  /** What turns say of other things, as of commands that wait, may have changed. */
+  /** Redraws turns whose pending commands may have changed. */
   redraw() {
     for (const view of this.views.values()) view.update();
   }
 
-  /** A turn was taken here without this page: after an approval, or from the command line. */
+  /** Adds turns started elsewhere: after an approval, or from the command line. */
   async refresh() {
     const { session } = this;
     if (!session || this.streams.size) return;
@@ -115,10 +115,10 @@ export class Chat {
     }
   }
 
-  /** Show what was said before of the sources of these turns. */
+  /** Shows earlier feedback on the sources of these turns. */
   judged(turns) {
     const redraw = (turn) => this.views.get(turn.turnId)?.update();
-    recallVerdicts(turns, redraw).catch(noticed); // the buttons work; only what was pressed before is not seen
+    recallVerdicts(turns, redraw).catch(noticed); // the buttons still work without it
   }
 
   add(turn) {
@@ -129,9 +129,9 @@ export class Chat {
     return view;
   }
 
-  // -- saying something
+  // -- sending
 
-  /** Send an entry of the outbox; it leaves it when the daemon has it. */
+  /** Sends an outbox entry, which is removed once the daemon has it. */
   async say(entry) {
     putIn({ ...entry, state: "sending" });
     const turn = newTurn(entry.text, { running: true, startedAt: new Date().toISOString(), key: entry.key, options: entry.options });
@@ -159,7 +159,7 @@ export class Chat {
 
   began(view, session) {
     const { turn } = view;
-    if (this.views.has(turn.turnId)) view.node.remove(); // sent before, and running already
+    if (this.views.has(turn.turnId)) view.node.remove(); // already sent and running
     else {
       this.views.set(turn.turnId, view);
       this.listen(view);
@@ -171,7 +171,7 @@ export class Chat {
     }
   }
 
-  /** What the daemon will not take is the person's to change. */
+  /** A refused message goes back into the input field. */
   refused(entry, error) {
     takeOut(entry.key);
     if (entry.session === this.session) this.composer.put(entry.text);
@@ -179,7 +179,7 @@ export class Chat {
     this.toEnd(true);
   }
 
-  /** A reload came between sending and hearing that it was taken: the key makes a second time harmless. */
+  /** Resends what a reload interrupted; the idempotency key makes that harmless. */
   resume() {
     for (const entry of unsent()) if (entry.state === "sending" && entry.session === this.session) this.say(entry);
   }
@@ -210,17 +210,17 @@ export class Chat {
     );
   }
 
-  // -- a turn that runs
+  // -- running turns
 
   listen(view) {
     const { turn } = view;
-    let told = "";
+    let announced = "";
     const path = `/turns/events?turn=${encodeURIComponent(turn.turnId)}&tenant=${encodeURIComponent(tenant())}&after=0`;
     const onEvent = ({ name, data }) => {
       apply(turn, name, data);
       view.update();
       const doing = name === "stage" ? `${doingNow(turn)}.` : "";
-      if (doing && doing !== told) announce((told = doing));
+      if (doing && doing !== announced) announce((announced = doing));
       if (turn.running) return false;
       this.ended(view);
       return true;
@@ -257,7 +257,7 @@ export class Chat {
     }
   }
 
-  /** Stop what is being written: of several messages the first that has no answer yet. Whether there was one. */
+  /** Stops the first running answer. Returns whether there was one. */
   stopWriting() {
     const running = [...this.views.values()].find((view) => view.turn.running);
     if (running) this.stop(running.turn);
@@ -268,7 +268,7 @@ export class Chat {
     this.say({ key: newKey(), session: turn.sessionId || this.session, text: turn.message, options: turn.options ?? { persona: "", depth: "" } });
   }
 
-  // -- where one reads
+  // -- scrolling
 
   nearEnd() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
@@ -285,7 +285,7 @@ export class Chat {
     this.newest.hidden = this.atEnd;
   }
 
-  /** Who reads at the end stays there while an answer grows; opening what stands there already moves nothing. */
+  /** Follows a growing answer if the reader is at the end; expanding existing content does not scroll. */
   grown() {
     if (this.atEnd && (this.streams.size || Date.now() - this.endedAt < SETTLING_MS)) this.toEnd();
     else this.newest.hidden = this.nearEnd();

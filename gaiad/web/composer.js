@@ -1,12 +1,12 @@
-// Where the person types: a draft that survives everything, the persona and the depth, and sending.
+// The message field: a persistent draft, persona, depth, and sending.
 
 import { el, fill, icon } from "./dom.js";
 import { draftKey, keep, recall } from "./state.js";
 import { get } from "./api.js";
 
-const DEPTHS = [["", "Depth: as set"], ["auto", "Depth: auto"], ["fast", "Depth: fast"], ["full", "Depth: full"]]; // prettier-ignore
+const DEPTHS = [["", "Depth: default"], ["auto", "Depth: automatic"], ["fast", "Depth: one model"], ["full", "Depth: council"]]; // prettier-ignore
 
-/** `onSend(text, {persona, depth})` gets what is to be said. */
+/** Calls `onSend(text, {persona, depth})`. */
 export class Composer {
   constructor(onSend) {
     this.onSend = onSend;
@@ -16,7 +16,7 @@ export class Composer {
       oninput: () => this.typed(), onkeydown: (event) => this.key(event),
     }); // prettier-ignore
     this.send = el("button", { type: "submit", class: "send", "aria-label": "Send", title: "Send (Enter)" }, icon("send"));
-    this.persona = el("select", { "aria-label": "Persona", onchange: () => keep("persona", this.persona.value) }, el("option", { value: "" }, "Persona: the session's"));
+    this.persona = el("select", { "aria-label": "Persona", onchange: () => keep("persona", this.persona.value) }, el("option", { value: "" }, "Persona: default"));
     this.depth = el("select", { "aria-label": "Depth", onchange: () => keep("depth", this.depth.value) }, DEPTHS.map(([value, words]) => el("option", { value }, words)));
     this.depth.value = recall("depth", "");
     const hint = el("span", { class: "hint" }, "Enter sends, Shift+Enter makes a line");
@@ -29,21 +29,21 @@ export class Composer {
     this.personas();
   }
 
-  /** Show the draft of this session. */
+  /** Shows the draft of this session. */
   open(session) {
     this.session = session;
     this.text.value = recall(draftKey(session), "");
     this.fit();
   }
 
-  /** Put words there, before what stands there already. */
+  /** Inserts words before the current text. */
   put(words) {
     this.text.value = [words, this.text.value].filter(Boolean).join("\n");
     this.typed();
     this.focus();
   }
 
-  /** Where there is a keyboard anyway; on a phone one would cover half the page. */
+  /** Not on a phone, where the keyboard would cover half the page. */
   focus() {
     if (matchMedia("(pointer: fine)").matches) this.text.focus();
   }
@@ -53,10 +53,10 @@ export class Composer {
       const { personas } = await get("/personas");
       const chosen = recall("persona", "");
       const rows = personas.map((one) => el("option", { value: one.name, title: one.tone }, `Persona: ${one.name.replaceAll("_", " ")}`));
-      fill(this.persona, el("option", { value: "" }, "Persona: the session's"), rows);
+      fill(this.persona, el("option", { value: "" }, "Persona: default"), rows);
       this.persona.value = personas.some((one) => one.name === chosen) ? chosen : "";
     } catch {
-      // the daemon is away: the choice stays as it is, and the next opening of the page asks again
+      // the daemon is unreachable: the choice stays until the page is opened again
     }
   }
 

@@ -1,4 +1,4 @@
-// The page's line to the daemon: one stream of what happens there, whether it is up, and what to say when it is not.
+// The connection to the daemon: one event stream, its state, and the banner shown when it is down.
 
 import { announce } from "./announce.js";
 import { button, el, fill } from "./dom.js";
@@ -6,12 +6,12 @@ import { follow } from "./stream.js";
 import { tenant } from "./state.js";
 
 const listeners = new Map(); // kind -> functions of an event's data
-const returns = new Set(); // called when the daemon is there again
+const returns = new Set(); // called when the daemon is back
 let stream = null;
 let state = "connecting";
 let ticking = 0;
 
-/** Hear the events of one kind (`council`, `approvals`, `jobs`); call what is returned to hear no more. */
+/** Subscribes to events of one kind (`council`, `approvals`, `jobs`); returns the unsubscribe function. */
 export function hear(kind, listener) {
   if (!listeners.has(kind)) listeners.set(kind, new Set());
   listeners.get(kind).add(listener);
@@ -25,20 +25,20 @@ export function onReturn(listener) {
 
 export const isAway = () => state === "away";
 
-/** Follow the chosen tenant's events from now on. */
+/** Follows the chosen tenant's events from now on. */
 export function connect() {
   stream?.stop();
-  stream = follow(`/events?tenant=${encodeURIComponent(tenant())}`, { onEvent: told, onState: changed });
+  stream = follow(`/events?tenant=${encodeURIComponent(tenant())}`, { onEvent: dispatch, onState: changed });
 }
 
-/** A request failed: the session may have ended, or the daemon gone. */
+/** Handles a failed request: signed out, or the daemon is unreachable. */
 export function noticed(error) {
   if (error.signedOut) changed("refused", error);
   else if (error.away) changed("away", { nextTryAt: Date.now() });
 }
 
-function told(event) {
-  if (event.name === "missed") for (const listener of returns) listener(); // what is shown is read again
+function dispatch(event) {
+  if (event.name === "missed") for (const listener of returns) listener(); // reload what is shown
   else for (const listener of listeners.get(event.name) ?? []) listener(event.data.data ?? event.data);
   return false;
 }

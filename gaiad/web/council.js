@@ -1,4 +1,4 @@
-// The council as it happens: who is there and beats, what is voted on, what went up to the person, and the talk itself.
+// The council live: roles and heartbeats, votes, escalations, and the messages.
 
 import { post } from "./api.js";
 import { hear, noticed, onReturn } from "./connection.js";
@@ -13,7 +13,7 @@ const DUTIES = { plan: "plans", refine: "refines", act: "answers", verify: "veri
 const ORDER = ["plan", "refine", "act", "observe", "verify"];
 const PAUSE_MS = 250;
 const TURNS = 12;
-const LONGEST_TURN_MS = 15 * 60_000; // one that a killed daemon left behind has no end
+const LONGEST_TURN_MS = 15 * 60_000; // a turn left by a killed daemon never ends
 const QUOTING = "extractive";
 
 export class Council {
@@ -78,7 +78,7 @@ export class Council {
     if (this.unended || this.status?.turns.length || this.status?.open_proposals.length) this.heardNothing();
   }
 
-  /** While a turn runs its stage changes also without a word being said, and it ends without one. */
+  /** Polls while a turn runs: stages change without an event. */
   heardNothing() {
     this.soon ??= setTimeout(() => {
       this.soon = null;
@@ -90,7 +90,7 @@ export class Council {
     const { status } = this;
     const able = status.roles.filter((role) => role.can_vote).length;
     const quoting = status.roles.every((role) => role.kind === QUOTING);
-    const verdict = status.quorum ? ["verified", "quorum"] : quoting ? ["", "quotes only"] : ["broken", "no quorum"];
+    const verdict = status.quorum ? ["verified", "can decide"] : quoting ? ["", "quotes only"] : ["broken", "too few can vote"];
     const more = quoting ? " · no role has a model that writes; set [roles] to have one" : status.quorum ? "" : " · answers continue and say so; actions and governance wait";
     fill(this.quorum, el("span", { class: `verdict ${verdict[0]}` }, verdict[1]), ` ${able} of ${status.roles.length} can vote · depth ${status.depth}${more}`);
     this.drawRoles();
@@ -116,7 +116,7 @@ export class Council {
     );
   }
 
-  /** A row that did not change stays the same element, so that it stays open. */
+  /** Unchanged rows keep their element, and so stay expanded. */
   drawTurns(turns) {
     const rows = new Map(turns.map((turn) => [turn.turn_id, this.rows.get(turn.turn_id)]));
     for (const turn of turns) {
@@ -143,7 +143,7 @@ function escalation(record) {
   return el("p", { class: "now-row escalated" }, el("strong", {}, record.to === "person" ? "Needs your word: " : `${roleName(record.raised_by)} asks ${roleName(record.to)}: `), record.why, where, answer);
 }
 
-/** A turn on one line; opened, its stages and ballots. */
+/** A turn on one line, expandable to its stages and ballots. */
 function turnRow(turn) {
   const took = tookMs(turn);
   const body = el("div", {});

@@ -1,4 +1,4 @@
-// The talk of the council as lines, the newest below; heartbeats only when they are wanted.
+// The council's messages, newest last; heartbeats are optional.
 
 import { post } from "./api.js";
 import { el, fill } from "./dom.js";
@@ -62,13 +62,13 @@ function line(message) {
   return el("li", { data: { type: message.type } }, head, body);
 }
 
-/** The first line of what was said, and the rest; of JSON its values in words. */
+/** A message's first line and the rest; JSON is shown as its values. */
 function contentOf({ content, type }) {
   let values = null;
   try {
     values = JSON.parse(content);
   } catch {
-    values = null; // it is plain text, as most of it is
+    values = null; // plain text
   }
   if (values !== null && typeof values === "object" && !Array.isArray(values)) return ofValues(values, type);
   const lines = content.trim().split("\n");

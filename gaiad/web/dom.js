@@ -1,26 +1,26 @@
-// Makes elements; what a model or a packet says goes in as text only, never as markup, and what hides in it is shown.
+// Creates elements. Untrusted text is never markup, and its invisible characters are made visible.
 
 import { inPlain, partsOf } from "./hidden_signs.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const READ = ["title", "aria-label", "placeholder"]; // attributes that a person reads
+const READ = ["title", "aria-label", "placeholder"]; // attributes that people read
 
 /** An element with properties (`class`, `data`, `onclick`, any attribute; false and null leave one out) and children. */
 export function el(name, properties = {}, ...children) {
   return furnish(document.createElement(name), properties, children);
 }
 
-/** The same for a drawing. */
+/** The same for SVG. */
 export function svg(name, properties = {}, ...children) {
   return furnish(document.createElementNS(SVG, name), properties, children);
 }
 
-/** One of the small drawings in index.html. */
+/** One of the icons in index.html. */
 export function icon(name) {
   return svg("svg", { class: "icon", "aria-hidden": "true", focusable: "false" }, svg("use", { href: `#i-${name}` }));
 }
 
-/** Put these in the place of all that a node holds. */
+/** Replaces a node's children. */
 export function fill(node, ...children) {
   const there = children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
   node.replaceChildren(...there.flatMap((child) => (typeof child === "string" ? partsOf(child).map(shown) : [child])));
@@ -31,7 +31,7 @@ export function button(words, onclick, properties = {}) {
   return el("button", { type: "button", onclick, ...properties }, words);
 }
 
-/** A character that is not seen but acts stands there as a mark with its number. */
+/** An invisible character is shown as a badge with its code point. */
 function shown(part) {
   return typeof part === "string" ? part : el("span", { class: "hidden-sign", title: "An invisible character is here" }, part.sign);
 }

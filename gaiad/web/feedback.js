@@ -1,4 +1,4 @@
-// Two buttons beside a source: it was useful for what was asked, or not. Search ranks by it; pressed again it is taken back.
+// Two buttons beside a source: useful for the question, or not. Search ranks by it; pressing again withdraws it.
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
@@ -6,10 +6,10 @@ import { noticed } from "./connection.js";
 import { button, el, fill } from "./dom.js";
 import { tenant } from "./state.js";
 
-const MOST_CHARACTERS = 4000; // of a question, as the daemon takes them
+const MOST_CHARACTERS = 4000; // of a question, the daemon's limit
 const WORDS = { useful: ["✓", "Useful"], "not-useful": ["✗", "Not useful"] };
 
-/** Learn what was said before of the packets of these turns, in `turn.verdicts`; `redraw` gets each that it is news for. */
+/** Loads earlier feedback into `turn.verdicts`; `redraw` is called with each changed turn. */
 export async function recallVerdicts(turns, redraw) {
   const asked = turns.map((turn) => ({ turn, packets: [...new Set([...turn.sources, turn.also?.packet_id].filter(Boolean))] })).filter(({ packets }) => packets.length);
   if (!asked.length) return;
@@ -21,7 +21,7 @@ export async function recallVerdicts(turns, redraw) {
   });
 }
 
-/** What was asked, as much of it as the daemon takes; a character stays whole. */
+/** The question, cut to the daemon's limit between characters. */
 const questionOf = (turn) => [...turn.message].slice(0, MOST_CHARACTERS).join("");
 
 /** The buttons for one packet of a turn; `turn.verdicts` says which is pressed. */

@@ -1,4 +1,4 @@
-// Finds in a text the characters that are not seen but act: zero width, direction, control and tag characters. Pure.
+// Finds invisible characters that have an effect: zero width, direction, control and tag characters. Pure.
 
 // Not `\t`, `\n` and `\r`. The tags of a flag, and joiners in scripts and pictures that are written with them, stay.
 const HIDDEN = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufeff\\uffa0\\ufff0-\\ufffb\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}";
@@ -7,7 +7,7 @@ const KEPT = `\\u{1f3f4}[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{1,6}\\u{e00
 const ANY = new RegExp(`[${HIDDEN}${JOINERS}]`, "u");
 const SIGN = new RegExp(`(${KEPT})|[${HIDDEN}${JOINERS}]`, "gu");
 
-/** The text in parts: strings that hide nothing, and {sign: "U+202E"} for each character that does. */
+/** The text in parts: plain strings, and {sign: "U+202E"} for each invisible character. */
 export function partsOf(text) {
   if (!ANY.test(text)) return [text];
   const parts = [];
@@ -22,5 +22,5 @@ export function partsOf(text) {
   return parts;
 }
 
-/** The same as one string, for where there is room for text only. */
+/** The same as one string, for attributes. */
 export const inPlain = (text) => partsOf(text).map((part) => (typeof part === "string" ? part : `⟨${part.sign}⟩`)).join("");

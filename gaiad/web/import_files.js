@@ -1,4 +1,4 @@
-// Importing on the page: files chosen or dropped are sent to the daemon, and followed until they are in the archive.
+// Import: uploads chosen or dropped files and follows each until it is in the archive.
 
 import { get, reach } from "./api.js";
 import { announce } from "./announce.js";
@@ -10,18 +10,18 @@ import { counted, day } from "./words.js";
 const EVERY_MS = 500;
 const SHOWN_TROUBLES = 5;
 const ENDED = ["done", "failed", "cancelled"];
-const HEADERS = { "X-Gaiad": "page", "Content-Type": "application/json" }; // the only kind that the daemon takes from the page, whatever the file is
+const HEADERS = { "X-Gaiad": "page", "Content-Type": "application/json" }; // the only content type the daemon accepts from the page
 
-/** A button that chooses files and a place that tells how their import goes; `onDone()` after each. */
+/** A file button and a log of imports; calls `onDone()` after each file. */
 export class ImportFiles {
   constructor(onDone) {
     this.onDone = onDone;
     this.chooser = el("input", { type: "file", multiple: true, hidden: true, onchange: () => this.take([...this.chooser.files]) });
     this.button = el("span", {}, button("Import…", () => this.chooser.click()), this.chooser);
-    this.told = el("ul", { class: "imports", role: "status" });
+    this.log = el("ul", { class: "imports", role: "status" });
   }
 
-  /** Files dropped on `node` are imported. */
+  /** Imports files dropped on `node`. */
   dropOn(node) {
     const over = (event) => {
       if (![...event.dataTransfer.types].includes("Files")) return;
@@ -43,7 +43,7 @@ export class ImportFiles {
 
   async send(file) {
     const line = el("li", {}, `Sending ${file.name}…`);
-    this.told.append(line);
+    this.log.append(line);
     try {
       const query = new URLSearchParams({ name: file.name, tenant: tenant() });
       const response = await reach(`/import?${query}`, { method: "POST", headers: HEADERS, body: file });
@@ -75,14 +75,15 @@ async function troubles(job) {
 
 const NEW = { accepted: "new", revised: "changed", duplicate: "known already", refused: "refused", failed: "failed" };
 
-/** What an import came to: a sentence, why files were refused, what was left out, and questions to try. */
+/** The result of an import: a sentence, refusals, what was left out, and questions to try. */
 function ended(name, summary, refused) {
   const kinds = ["conversation", "note", "packet"];
   const got = kinds.map((kind) => summary[`${kind}s`] && counted(summary[`${kind}s`], kind)).filter(Boolean);
-  const span = summary.first ? `, ${day(summary.first)} to ${day(summary.last)}` : "";
+  const days = [...new Set([summary.first, summary.last].filter(Boolean).map(day))];
+  const span = days.length ? `, ${days.join(" to ")}` : "";
   const states = Object.entries(NEW).filter(([kind]) => summary.outcomes?.[kind]).map(([kind, word]) => `${summary.outcomes[kind].toLocaleString()} ${word}`); // prettier-ignore
   const left = Object.entries(summary.left_out ?? {}).map(([reason, number]) => `${number.toLocaleString()} ${reason}`);
-  const problems = refused.map((each) => el("p", { class: "problem" }, `${name}: ${each.reason.split("; take it")[0]}`)); // how to take it all the same is for a terminal
+  const problems = refused.map((each) => el("p", { class: "problem" }, `${name}: ${each.reason.split("; take it")[0]}`)); // the way around it needs a terminal
   if (!got.length && problems.length) return problems;
   return [
     `${name}: ${got.join(", ") || "nothing was imported"}${span}${states.length ? ` (${states.join(", ")})` : ""}.`,

@@ -1,8 +1,8 @@
-// Messages that were typed and are not with the daemon yet: kept over reloads, each under the key it will be sent with.
+// Unsent messages, kept across reloads, each under its idempotency key.
 
 import { keep, outboxKey, recall } from "./state.js";
 
-/** {key, session, text, options, state}: "sending" once the person said so, "waiting" after it could not be reached. */
+/** {key, session, text, options, state}: "sending", or "waiting" while the daemon is unreachable. */
 export const unsent = () => recall(outboxKey(), []);
 
 export function putIn(entry) {
@@ -13,5 +13,5 @@ export function takeOut(key) {
   keep(outboxKey(), unsent().filter((one) => one.key !== key)); // prettier-ignore
 }
 
-/** A key that makes sending twice the same as sending once. */
+/** A new idempotency key. */
 export const newKey = () => `page-${crypto.randomUUID()}`;

@@ -1,10 +1,11 @@
-// The panel with a packet: a conversation reads as one, a record as its fields, both opened where something was quoted.
+// The packet panel: a conversation as messages, a record as a table of fields, opened at the quoted passage.
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
 import { noticed } from "./connection.js";
 import { button, el, fill, icon } from "./dom.js";
-import { findPassage } from "./passages.js";
+import { drawMarked } from "./marked_text.js";
+import { findPassage, joined } from "./passages.js";
 import { showText } from "./rich_text.js";
 import { tenant } from "./state.js";
 import { bytes, counted, dateTime, firstLine, leftOut, modelName, sourceKind, speakerName } from "./words.js";
@@ -14,7 +15,7 @@ const panel = () => document.getElementById("packet");
 let opener = null;
 let newest = 0;
 
-/** Open a packet; `passage` is what `findPassage` takes. */
+/** Opens a packet; `passage` is an argument of `findPassage`. */
 export async function openPacket(packetId, passage = null) {
   const mine = (newest += 1);
   if (!panel().contains(document.activeElement)) opener = document.activeElement;
@@ -53,14 +54,23 @@ function show(detail, passage) {
   const title = el("h2", { tabindex: "-1" }, packet.topic || firstLine(packet.summary, 80) || packet.packet_id);
   const without = leftOut(detail.redactions);
   const ours = packet.dialect === "session_turn";
-  const drawPage = pages.some((page) => page.speaker) ? (page, mark, before) => turnOf(page, mark, before, ours) : pageOf;
-  const body = el("div", { class: "packet-pages" }, pages.map((page, number) => drawPage(page, found?.page === page ? found : null, pages[number - 1])));
-  fill(panel(), head(title), facts(detail), record(detail.fields), without ? el("p", { class: "note" }, without) : null, word(passage, found), body, deletion(packet));
+  const spokenHere = pages.some((page) => page.speaker);
+  const body = el("div", { class: "packet-pages" }, joined(pages).map((message, number, all) => {
+    const mark = found && message.places.has(found.page.page_id) ? placed(found, message) : null;
+    return spokenHere ? turnOf(message, mark, all[number - 1], ours) : pageOf(message, mark, packet.dialect === "note");
+  })); // prettier-ignore
+  fill(panel(), head(title), facts(detail), record(detail.fields, !passage && !spokenHere), without ? el("p", { class: "note" }, without) : null, word(passage, found), body, deletion(packet));
   title.focus({ preventScroll: true });
   const mark = body.querySelector("mark");
-  if (mark) mark.scrollIntoView({ block: "center" });
+  if (mark) mark.scrollIntoView({ block: mark.offsetHeight > panel().clientHeight / 2 ? "start" : "center" });
   else panel().scrollTop = 0;
   announce(`Packet ${packet.packet_id}, ${packet.topic}. ${found ? `Marked: ${found.page.text.slice(found.start, found.end)}` : ""}`);
+}
+
+/** A passage found in a page, with offsets into the joined message. */
+function placed(found, { places }) {
+  const at = places.get(found.page.page_id);
+  return { ...found, start: at + found.start, end: at + found.end };
 }
 
 function word(passage, found) {
@@ -91,7 +101,7 @@ function facts({ packet, integrity, source }) {
   );
 }
 
-/** Deletes the packet after a second word, and offers to take that back. */
+/** Deletes the packet after confirmation, with undo. */
 function deletion(packet) {
   const node = el("p", { class: "deletion" });
   const what = { packet_ids: [packet.packet_id], tenant: tenant() };
@@ -124,51 +134,62 @@ function checks(kind, verdict, integrity) {
 
 const fact = (name, ...value) => [el("dt", {}, name), el("dd", {}, ...value)];
 
-/** The fields of a record besides its text, folded; nothing where it has none. */
-function record(fields) {
-  const rows = RECORD.map((name) => [name, plainly(fields?.[name])]).filter(([, value]) => value);
+/** A record's fields other than its text, expanded if `open`; null without any. */
+function record(fields, open) {
+  const rows = RECORD.filter((name) => isGiven(fields?.[name])).map((name) => [name, fields[name]]);
   if (!rows.length) return null;
-  return el(
-    "details",
-    { class: "record" },
-    el("summary", {}, counted(rows.length, "field")),
-    el("table", { class: "table" }, el("tbody", {}, rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, name.replaceAll("_", " ")), el("td", {}, value))))),
-  );
+  return el("details", { class: "record", open }, el("summary", {}, counted(rows.length, "field")), fieldTable(rows));
 }
 
-function plainly(value) {
-  if (value === null || value === undefined || value === "") return "";
-  if (Array.isArray(value)) return value.map(plainly).filter(Boolean).join("; ");
-  if (typeof value === "object") return Object.entries(value).map(([name, one]) => [name, plainly(one)]).filter(([, one]) => one).map(([name, one]) => `${name.replaceAll("_", " ")}: ${one}`).join(", "); // prettier-ignore
-  return String(value);
+const isGiven = (value) => value !== null && value !== undefined && value !== "" && (typeof value !== "object" || Object.values(value).some(isGiven));
+
+function fieldTable(rows) {
+  return el("table", { class: "table" }, el("tbody", {}, rows.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, fieldName(name)), el("td", {}, fieldValue(value))))));
 }
 
-/** A turn of a conversation, of one held here when `ours`; the speaker is named where it changes. */
+/** "mechanisms/stateRefresh" as words. */
+const fieldName = (name) => name.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ").replaceAll("/", ", ").toLowerCase(); // prettier-ignore
+
+function fieldValue(value) {
+  if (value === null || typeof value !== "object") return String(value);
+  const given = Object.entries(value).filter(([, one]) => isGiven(one));
+  if (Array.isArray(value)) return el("ul", {}, given.map(([, one]) => el("li", {}, fieldValue(one))));
+  return fieldTable(given);
+}
+
+/** A message, from one of gaiad's own chats if `ours`; the speaker is shown where it changes. */
 function turnOf(page, found, before, ours) {
   const same = before && before.speaker === page.speaker && before.section === page.section;
-  const cited = ours && page.speaker !== "user" ? null : []; // only gaiad cites: what looks like it elsewhere is text
+  const cited = ours && page.speaker !== "user" ? null : []; // only gaiad's answers have citations
   const when = page.timestamp && page.timestamp !== before?.timestamp ? el("time", { datetime: page.timestamp }, dateTime(page.timestamp)) : null;
   return el(
     "section",
     { class: `stored-page said${same ? " same" : ""}`, data: { page: page.page_id } },
     same && !when ? null : el("h3", {}, same ? null : el("span", {}, speakerName(page)), when),
-    found?.whole ? el("mark", { class: "whole" }, spoken(page, cited)) : found ? stored(page, found) : spoken(page, cited),
+    spoken(page, cited, found),
   );
 }
 
-/** What was said, as the speaker wrote it; its own "Speaker:" is the heading's already. */
-function spoken({ text, speaker }, cited) {
+/** Rendered text without its leading "Speaker:", which the heading shows. */
+function spoken({ text, speaker }, cited, found) {
   const node = el("div", { class: "answer said-text" });
-  showText(node, speaker && text.startsWith(`${speaker}: `) ? text.slice(speaker.length + 2) : text, openPacket, [], cited);
+  const skipped = speaker && text.startsWith(`${speaker}: `) ? speaker.length + 2 : 0;
+  const draw = (words) => showText(node, words, openPacket, undefined, cited);
+  const span = found && { start: Math.max(found.start - skipped, 0), end: found.end - skipped };
+  if (!found) draw(text.slice(skipped));
+  else if (!drawMarked(node, text.slice(skipped), span, kindOf(found), draw)) return stored({ text }, found);
   return node;
 }
 
-function pageOf(page, found) {
-  return el("section", { class: "stored-page", data: { page: page.page_id } }, page.section ? el("h3", {}, page.section.replaceAll("_", " ")) : null, stored(page, found));
+/** A section of a record as stored; a note rendered as Markdown. */
+function pageOf(page, found, isNote) {
+  const heading = page.section && !(isNote && page.section === "content") ? el("h3", {}, page.section.replaceAll("_", " ")) : null;
+  return el("section", { class: "stored-page", data: { page: page.page_id } }, heading, isNote ? spoken(page, [], found) : stored(page, found));
 }
 
-function stored(page, found) {
-  if (!found) return el("p", { class: "stored" }, page.text);
-  const kind = found.whole ? "whole" : found.exact ? "exact" : "near";
-  return el("p", { class: "stored" }, page.text.slice(0, found.start), el("mark", { class: kind }, page.text.slice(found.start, found.end)), page.text.slice(found.end));
+function stored({ text }, found) {
+  if (!found) return el("p", { class: "stored" }, text);
+  return el("p", { class: "stored" }, text.slice(0, found.start), el("mark", { class: kindOf(found) }, text.slice(found.start, found.end)), text.slice(found.end));
 }
+
+const kindOf = (found) => (found.whole ? "whole" : found.exact ? "exact" : "near");

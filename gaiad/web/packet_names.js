@@ -1,14 +1,14 @@
-// What packets are about, looked up once for many ids, so that a source is read as its topic and its day.
+// Topics and days of packets, looked up in batches and cached.
 
 import { post } from "./api.js";
 import { tenant } from "./state.js";
 import { day, firstLine } from "./words.js";
 
-const known = new Map(); // "tenant id" -> {topic, day}, or null for one that there is not
+const known = new Map(); // "tenant id" -> {topic, day}, or null for an unknown packet
 let asked = new Set();
 let answer = null;
 
-/** {topic, day} of a packet, or null; those of one moment are asked for together. */
+/** {topic, day} of a packet, or null; simultaneous lookups share a request. */
 export async function packetName(packetId) {
   const key = `${tenant()} ${packetId}`;
   if (!known.has(key)) {

@@ -1,4 +1,4 @@
-// Begins here: the places of the page, which of them the address names, and what stands in the side.
+// Entry point: the views, routing by the address, and the sidebar.
 
 import { get, post, Refused } from "./api.js";
 import { announce } from "./announce.js";
@@ -35,7 +35,7 @@ const palette = new Palette(PLACES, () => sessions.list);
 let shown = null;
 let waiting = 0;
 
-/** The view that the address names. */
+/** Shows the view that the address names. */
 function route() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
@@ -69,12 +69,12 @@ function drawPlaces() {
 }
 
 function drawTools(tenants) {
-  const choose = el("select", { "aria-label": "Tenant", onchange: () => moveTo(choose.value) }, tenants.map((name) => el("option", { value: name }, name)));
+  const choose = el("select", { "aria-label": "Memory", onchange: () => moveTo(choose.value) }, tenants.map((name) => el("option", { value: name }, name)));
   choose.value = tenant();
   const look = button([icon("theme"), el("span", { id: "theme-words" }, themeWords())], turnTheme, { class: "ghost", title: "Dark or light (t)" });
   fill(
     document.getElementById("tools"),
-    tenants.length > 1 ? el("label", { class: "tenant" }, el("span", { class: "label" }, "Tenant"), choose) : null,
+    tenants.length > 1 ? el("label", { class: "tenant" }, el("span", { class: "label" }, "Memory"), choose) : null,
     el("div", { class: "tool-row" }, look, button([icon("help"), el("span", { class: "unseen" }, "Keys")], () => showHelp(KEYS), { class: "ghost", title: "Keys (?)" }), button([icon("leave"), el("span", { class: "unseen" }, "Log out")], logOut, { class: "ghost", title: "Log out" })),
   );
 }
@@ -87,7 +87,7 @@ function turnTheme() {
   announce(`Colours: ${themeWords()}`);
 }
 
-/** Another tenant is another memory: begin again there. */
+/** Switches to another tenant and reloads. */
 function moveTo(name) {
   chooseTenant(name);
   location.hash = "#/chat";
@@ -107,7 +107,7 @@ async function logOut() {
 const KEYS = [
   ...PLACES.map(({ name, words }, number) => ({ key: String(number + 1), words, run: () => (location.hash = `#/${name}`) })),
   { key: "n", words: "New conversation", run: () => (location.hash = "#/chat") },
-  { key: "/", words: "To the field where one types", run: () => focusField() },
+  { key: "/", words: "Go to the input field", run: () => focusField() },
   { key: "Ctrl+k", words: "Find anything", always: true, run: () => palette.open() },
   { key: "t", words: "Dark, light, or as the system has it", run: turnTheme },
   { key: "Ctrl+.", words: "Stop the answer that is being written", always: true, run: () => views.chat.stopWriting() },
@@ -121,7 +121,7 @@ function focusField() {
   return Boolean(field);
 }
 
-/** Keys mean places again. What was typed stays, but in a field for searching, which the browser empties. */
+/** Shortcuts work again; typed text stays, except in a search field, which the browser clears. */
 function leaveField() {
   document.activeElement?.blur();
   return false;
@@ -154,7 +154,7 @@ async function begin() {
 
 let soon = 0;
 
-/** A turn of another window or of the command line changes the list as well. */
+/** Reloads the lists after turns elsewhere. */
 function later() {
   clearTimeout(soon);
   soon = setTimeout(() => Promise.all([sessions.load(), views.chat.refresh()]).catch(noticed), 1500);

@@ -1,4 +1,4 @@
-// Ctrl-K: places, conversations and what the archive holds, from one field.
+// Ctrl-K: find views, conversations and packets from one field.
 
 import { post } from "./api.js";
 import { noticed } from "./connection.js";
@@ -37,6 +37,10 @@ export class Palette {
     const talks = this.conversations().filter((one) => words && (one.title ?? "").toLowerCase().includes(words)).slice(0, MOST).map((one) => ({ words: one.title, kind: "Conversation", run: () => (location.hash = `#/chat/${encodeURIComponent(one.session_id)}`) })); // prettier-ignore
     this.known = [...places, ...talks];
     this.found = [];
+    const typed = this.field.value.trim();
+    const asked = { words: `Ask “${typed}”`, kind: "Chat", run: () => (location.hash = `#/chat?say=${encodeURIComponent(typed)}`) };
+    const searched = { words: `Search the archive for “${typed}”`, kind: "Archive", run: () => (location.hash = `#/archive?q=${encodeURIComponent(typed)}`) };
+    this.last = typed ? [searched, asked] : [];
     this.chosen = 0;
     this.draw();
     clearTimeout(this.soon);
@@ -47,17 +51,19 @@ export class Palette {
   async search(words) {
     this.under = new AbortController();
     const { hits } = await post("/search", { query: words, limit: PAGES, tenant: tenant() }, this.under.signal);
-    const best = [...new Map(hits.toReversed().map((hit) => [hit.packet_id, hit])).values()].toReversed().slice(0, MOST); // one of a conversation
+    const best = [...new Map(hits.toReversed().map((hit) => [hit.packet_id, hit])).values()].toReversed().slice(0, MOST); // one per packet
     this.found = best.map((hit) => ({ words: hit.topic || hit.excerpt.slice(0, 80), kind: day(hit.timestamp), run: () => openPacket(hit.packet_id, { page_id: hit.page_id }) }));
     this.draw();
   }
 
   get rows() {
-    return [...this.known, ...this.found];
+    return [...this.known, ...this.found, ...this.last];
   }
 
   draw() {
-    fill(this.list, this.rows.map((row, number) => el("li", { role: "option", "aria-selected": String(number === this.chosen), onclick: () => this.take(number) }, el("span", {}, row.words), el("span", { class: "quiet" }, row.kind))));
+    fill(this.list, this.rows.map((row, number) => el("li", { role: "option", id: `palette-${number}`, "aria-selected": String(number === this.chosen), onclick: () => this.take(number) }, el("span", {}, row.words), el("span", { class: "quiet" }, row.kind))));
+    if (this.rows.length) this.field.setAttribute("aria-activedescendant", `palette-${this.chosen}`);
+    else this.field.removeAttribute("aria-activedescendant");
   }
 
   key(event) {

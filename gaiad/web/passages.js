@@ -1,18 +1,18 @@
-// Finds in a packet's pages what an answer quotes or says: the quote where it stands, else the nearest sentence. Pure.
+// Finds the passage that an answer quotes in a packet's pages, or else the nearest sentence. Pure.
 
 const QUOTED = /[“"„«]([^“”"„«»]{8,})[”"“»]/g;
 const OUTERMOST = /[“"„«]([\s\S]{8,})[”"“»]/;
 const SENTENCE = /[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)/g;
 const WORD = /[\p{L}\p{N}]{3,}/gu;
-const TOKEN = /[\p{L}\p{N}]+/gu;
-const FEWEST_LETTERS = 8; // of a passage that is looked for word for word
+const TOKEN = /```[\w+-]*|(?<![^\s"“„«#>*_-])\d{1,4}[.)](?=[\s*])|([\p{L}\p{N}]+)/gu; // a word; list numbers and code languages, which rendering removes, are skipped
+const FEWEST_LETTERS = 8; // of a passage that is matched verbatim
 const LEAST_SHARED = 0.34;
 
 /**
- * {page, start, end, exact} in `pages` for a passage, or null; `whole` when it is a page without a place in it.
+ * {page, start, end, exact} in `pages` for a passage, or null; with `whole` when the passage is an entire page.
  *
  * `passage` is {page_id, start, end, quote} (characters of a page, from a citation), {page_id} alone, or {said}: the text before
- * a citation, of which a quoted part is looked for first; with `instead`, the passage for a text that says nothing of its own.
+ * a citation, searched for its quoted parts first; `instead` is the fallback passage.
  */
 export function findPassage(pages, passage) {
   if (!passage) return null;
@@ -27,6 +27,26 @@ export function findPassage(pages, passage) {
   return (passage.said ? ofSaid(pages, passage.said) : null) ?? findPassage(pages, passage.instead);
 }
 
+/** Joins overlapping pages; `places` maps each page id to the start of its text. */
+export function joined(pages) {
+  const found = [];
+  for (const page of pages) {
+    const last = found.at(-1);
+    const shared = last?.section === page.section && last.speaker === page.speaker ? sharedEnd(last.text, page.text, last.end - page.start) : 0;
+    if (shared) {
+      last.places.set(page.page_id, last.text.length - shared);
+      Object.assign(last, { text: last.text + page.text.slice(shared), end: page.end });
+    } else found.push({ ...page, places: new Map([[page.page_id, 0]]) });
+  }
+  return found;
+}
+
+/** Length of the overlap between the end of one text and the start of the next, at most `most`. */
+function sharedEnd(before, after, most) {
+  for (let size = Math.min(after.length, most); size > 0; size -= 1) if (before.endsWith(after.slice(0, size))) return size;
+  return 0;
+}
+
 function ofSaid(pages, said) {
   const claim = claimOf(said);
   const last = (claim.match(SENTENCE) ?? [claim]).at(-1).trim();
@@ -39,7 +59,7 @@ function ofSaid(pages, said) {
   return nearest(pages, last) ?? nearest(pages, claim);
 }
 
-/** In a page of which words were taken out, characters do not count any more: the quote itself does, scrubbed alike. */
+/** Offsets are wrong in a redacted page, so the equally redacted quote is searched for. */
 function inScrubbed(page, { quote, start }) {
   let best = -1;
   for (let at = quote ? page.text.indexOf(quote) : -1; at >= 0; at = page.text.indexOf(quote, at + 1)) {
@@ -49,13 +69,13 @@ function inScrubbed(page, { quote, start }) {
   return verbatim([page], quote) ?? nearest([page], quote) ?? { page, start: 0, end: page.text.length, exact: true, whole: true };
 }
 
-/** What stands between the citation before and this one, without its emphasis. */
+/** The text between the previous citation and this one, without emphasis. */
 function claimOf(said) {
   const parts = said.split(/\[Packet:[^\]\n]*\]/).map((part) => part.replace(/[*`]/g, "").trim());
   return parts.filter((part) => part.length >= 8).at(-1) ?? "";
 }
 
-/** Where the words stand in a page, one after the other, whatever marks and white space are between them. */
+/** Where these words follow each other in a page, ignoring punctuation and white space. */
 function verbatim(pages, words) {
   const wanted = tokens(words ?? "").map(({ word }) => word);
   if (wanted.join("").length < FEWEST_LETTERS) return null;
@@ -68,7 +88,7 @@ function verbatim(pages, words) {
 }
 
 function tokens(text) {
-  return [...text.matchAll(TOKEN)].map((match) => ({ word: match[0].toLowerCase(), start: match.index, end: match.index + match[0].length }));
+  return [...text.matchAll(TOKEN)].filter((match) => match[1]).map((match) => ({ word: match[0].toLowerCase(), start: match.index, end: match.index + match[0].length }));
 }
 
 function placeOf(wanted, words) {
@@ -78,7 +98,7 @@ function placeOf(wanted, words) {
   return -1;
 }
 
-/** The citation whose quote `said` ends with, or else has in it, or that has what `said` quotes last; undefined when none. */
+/** The citation whose quote `said` ends with, else contains, else quotes a part of; undefined when none. */
 export function citationOf(said, citations) {
   const plain = (text) => ` ${tokens(text).map(({ word }) => word).join(" ")} `; // prettier-ignore
   const text = plain(said);

@@ -1,7 +1,7 @@
-// A research run as it unfolds: each search, what it found, whether that was enough, and the answer with its quotes.
+// A live research run: each search, its results, their assessment, and the answer with quotes.
 //
-// It runs in the daemon; the page follows it by its id, which it keeps, so that a reload goes on with it, and so does a
-// restart of the daemon, which runs it again. Until the answer is there the best one so far is in its place.
+// The run belongs to the daemon; the page keeps its id and follows it across reloads and restarts. The best answer so far is
+// shown until the run ends.
 
 import { get, post } from "./api.js";
 import { announce } from "./announce.js";
@@ -19,9 +19,9 @@ import { packetButton } from "./turn_steps.js";
 import { sourceOf } from "./turn_view.js";
 import { counted, day, duration } from "./words.js";
 
-const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }), resumed: () => ({ text: "The daemon was restarted; begun again" }) };
+const LINES = { searching: searchingLine, found: foundLine, reflected: reflectedLine, synthesizing: () => ({ text: "Putting the answer together" }), resumed: () => ({ text: "The daemon was restarted; the run goes on where it was" }) };
 
-const begunKey = () => `research.begun.${tenant()}`;
+const runKey = () => `research.begun.${tenant()}`;
 const breakOff = (researchId) => post(`/research/${encodeURIComponent(researchId)}/cancel`, { tenant: tenant() }).catch(noticed);
 
 export class Research {
@@ -46,8 +46,8 @@ export class Research {
   }
 
   open() {
-    const begun = this.under ? null : recall(begunKey());
-    if (begun) this.follow(begun);
+    const runId = this.under ? null : recall(runKey());
+    if (runId) this.follow(runId);
     else if (this.last?.result && !this.result.childNodes.length && !this.under) {
       for (const [name, data] of this.last.steps) if (LINES[name]) this.step(name, data);
       this.show(this.last.result, this.last.asked ?? "");
@@ -71,7 +71,7 @@ export class Research {
     try {
       const { research_id } = await post("/research/start", { query, tenant: tenant() });
       if (this.under !== mine) return void breakOff(research_id);
-      keep(begunKey(), research_id);
+      keep(runKey(), research_id);
       this.follow(research_id);
     } catch (error) {
       if (this.under !== mine) return;
@@ -84,10 +84,10 @@ export class Research {
     fill(this.steps);
     fill(this.result);
     this.cancel.hidden = false;
-    this.told = [];
+    this.events = [];
   }
 
-  /** A run of before: its answer as it was kept; one under way is followed. */
+  /** Shows an earlier run's stored answer, or follows it if it is still running. */
   async again(run) {
     if (this.id === run.research_id) return;
     this.leave();
@@ -105,13 +105,13 @@ export class Research {
     this.node.scrollIntoView();
   }
 
-  /** The run goes on; it is only not looked at any more. */
+  /** Stops following; the run continues. */
   leave() {
     this.under?.stop();
     if (this.under) this.ended();
   }
 
-  /** From its first step, whenever it began. */
+  /** Follows a run from its first step. */
   follow(researchId) {
     this.begin();
     this.id = researchId;
@@ -119,7 +119,7 @@ export class Research {
     this.under = follow(`/research/${encodeURIComponent(researchId)}/events?tenant=${encodeURIComponent(tenant())}`, { onEvent: ({ name, data }) => this.take(name, data), onState });
   }
 
-  /** The person wants it no more, or wants another. */
+  /** Cancels the run. */
   stop() {
     if (!this.under) return;
     if (this.id) breakOff(this.id);
@@ -129,13 +129,13 @@ export class Research {
 
   ended() {
     this.under = this.id = null;
-    keep(begunKey(), null);
+    keep(runKey(), null);
     this.cancel.hidden = true;
     this.steps.querySelector(".now")?.classList.remove("now");
     this.earlier.load();
   }
 
-  /** Whether that was its last word. */
+  /** Handles an event; returns whether it was the last. */
   take(name, data) {
     if (name === "error") {
       this.failed(data.code === "cancelled" ? "Stopped." : data.message);
@@ -144,16 +144,16 @@ export class Research {
     if (name === "result") {
       this.ended();
       const asked = this.asked ?? this.question.value;
-      this.last = { steps: this.told, result: data, asked };
+      this.last = { steps: this.events, result: data, asked };
       keep(`research.${tenant()}`, this.last);
       announce(`${endedAs(data.status)}: ${data.answer || data.note}`);
       this.show(data, asked);
       return true;
     }
     if (name === "partial") this.showSoFar(data);
-    if (!LINES[name]) return false; // "started" says the run's id, which the page has
-    if (name === "resumed") this.begin(); // what was told before counts no more
-    this.told.push([name, data]);
+    if (!LINES[name]) return false; // "started" carries the run's id, which is known
+    if (name === "resumed") this.begin(); // discard earlier steps
+    this.events.push([name, data]);
     announce(this.step(name, data));
     return false;
   }
@@ -178,7 +178,7 @@ export class Research {
     fill(this.result, el("p", { class: "problem", role: "alert" }, message));
   }
 
-  /** The best answer after a round that did not do. */
+  /** The best answer after an insufficient round. */
   showSoFar(data) {
     fill(
       this.result,
@@ -206,21 +206,21 @@ export class Research {
   }
 }
 
-/** What is said below an answer; it names packets too. */
+/** The note below an answer, which may cite packets. */
 function noted(note) {
   const node = note ? el("div", { class: "note" }) : null;
   if (node) showText(node, note, openPacket);
   return node;
 }
 
-/** The text, whose citations open their packets at the quoted words. */
+/** The answer's text, with citations that open at the quoted words. */
 function answerOf({ answer, citations, source_packets: ids }) {
   const node = el("div", { class: "answer" });
-  showText(node, answer, openPacket, citations, ids);
+  showText(node, answer, openPacket, () => citations, ids);
   return node;
 }
 
-/** A quote that opens its packet at exactly these characters. */
+/** A quote that opens its packet at its exact span. */
 function quoted(citation) {
   return el(
     "button",

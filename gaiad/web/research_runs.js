@@ -1,4 +1,4 @@
-// The runs of before: what was asked, how it ended, and its answer again when one is chosen.
+// Earlier research runs: question, outcome, and the answer when selected.
 
 import { get } from "./api.js";
 import { noticed } from "./connection.js";
@@ -13,7 +13,7 @@ const WORDS = { SUCCESS: "answered", PARTIAL: "answered in part", NOT_FOUND: "no
 /** How a run ended, in words, by the status of its answer. */
 export const endedAs = (outcome) => WORDS[outcome] ?? outcome;
 
-/** The list below a result; `choose` gets the row that is wanted. */
+/** The list below a result; calls `choose(row)`. */
 export class EarlierRuns {
   constructor(choose) {
     this.choose = choose;

@@ -1,11 +1,11 @@
-// Shows the text of an answer: paragraphs, lists, tables, code, links and citations, built as elements; unchanged blocks stay.
+// Renders an answer's Markdown as elements: paragraphs, lists, tables, code, links, citations. Unchanged blocks are kept.
 
 import { announce } from "./announce.js";
 import { withCard } from "./citation_card.js";
 import { button, el } from "./dom.js";
 import { citationOf } from "./passages.js";
 
-const INLINE = /\[Packet:\s*([^\]\n]{1,200})\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|\[([^\]\n]{1,200})\]\((https?:\/\/[^\s)]{1,2000})\)|(https?:\/\/[^\s<>"']{4,2000}[^\s<>"'.,;:!?)\]])/g;
+const INLINE = /\[Packet:\s*([^\]\n]{1,200})\]|`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|\[([^\]\n]{1,200})\]\((https?:\/\/[^\s)]{1,2000})\)|(https?:\/\/[^\s<>"'\ufdd0\ufdd1]{4,2000}[^\s<>"'.,;:!?)\]\ufdd0\ufdd1])/g;
 const BULLET = /^\s{0,3}[-*•]\s+/;
 const NUMBER = /^\s{0,3}(\d{1,4})[.)]\s+/;
 const HEADING = /^(#{1,4})\s+/;
@@ -16,12 +16,12 @@ const RULE = /^\s{0,3}\|[\s:|-]+\|\s*$/;
 const LISTS = ["bullets", "numbers"];
 
 /**
- * Show `text` in `node`. Blocks that are as they were are left alone, so that a selection survives the stream.
+ * Renders `text` in `node`. Unchanged blocks keep their elements, so that a selection survives streaming.
  *
- * `onCite(packetId, passage)` opens a packet; `cited` are the answer's citations, for the cards of its marks. Only packets
- * in `ids` are citations, where it is given: what else looks like one is text.
+ * `onCite(packetId, passage)` opens a packet; `cited()` returns the answer's citations or a promise of them, on demand. If `ids`
+ * is given, only those packets are rendered as citations.
  */
-export function showText(node, text, onCite, cited = [], ids = null) {
+export function showText(node, text, onCite, cited = () => [], ids = null) {
   const blocks = split(text).map((block) => ({ ...block, source: `${ids ? JSON.stringify(ids) : ""}${block.source}` }));
   const before = node.shownBlocks ?? [];
   node.marks ??= new Map(); // packet id -> its number in this answer
@@ -54,7 +54,7 @@ export function split(text) {
       else block.lines.push(line);
     } else if (FENCE.test(line)) {
       end();
-      block = { kind: "code", lines: [] };
+      block = { kind: "code", lines: [], indent: indentOf(line) };
     } else if (!line.trim()) {
       if (!LISTS.includes(block?.kind)) end();
     } else if (LISTS.includes(block?.kind) && indentOf(line) >= block.indent + 2) block.lines.push(`\u0000${line.slice(block.indent + 2)}`);
@@ -78,7 +78,7 @@ function indentOf(line) {
 
 function drawn(block, context) {
   const { kind, lines } = block;
-  if (kind === "code") return code(lines.join("\n"));
+  if (kind === "code") return code(lines.map((line) => line.slice(Math.min(block.indent, indentOf(line)))).join("\n"));
   if (kind === "heading") return el("p", { class: "heading" }, inline(lines[0].replace(HEADING, ""), context));
   if (kind === "quote") return el("blockquote", {}, inline(lines.join("\n"), context));
   if (kind === "table" && lines.length > 1 && RULE.test(lines[1])) return table(lines, context);
@@ -90,7 +90,7 @@ function drawn(block, context) {
   return el("p", {}, inline(lines.join("\n"), context));
 }
 
-/** Items of a list, each with what is indented below it; a citation in one gets those before it too. */
+/** List items with their nested blocks; a citation's context includes the items before it. */
 function list(found, context) {
   return found.map((item, number) => {
     const before = [context.before, ...found.slice(0, number)];
@@ -130,7 +130,7 @@ function items(lines, mark) {
   return found;
 }
 
-/** Text with its emphasis, code, links and citations; a citation gets the answer's text up to it. */
+/** Inline elements of a text; a citation's context is the answer up to it. */
 function inline(text, context) {
   const parts = [];
   let position = 0;
@@ -148,15 +148,12 @@ function inline(text, context) {
   return parts;
 }
 
-/** A numbered mark; the number is the packet's in this answer. */
+/** A numbered citation mark; numbers are per packet within an answer. */
 function citation(packetId, before, { onCite, cited, marks }) {
   if (!marks.has(packetId)) marks.set(packetId, marks.size + 1);
-  const own = cited.filter((one) => one.packet_id === packetId);
-  const exact = citationOf(before, own);
-  const mark = el(
-    "button",
-    { type: "button", class: "cite", "aria-label": `Source ${marks.get(packetId)}: packet ${packetId}, open it at this passage`, data: { packet: packetId }, onclick: () => onCite(packetId, exact ?? { said: before, instead: own[0] }) },
-    String(marks.get(packetId)),
-  );
+  const own = async () => (await cited()).filter((one) => one.packet_id === packetId);
+  const exact = async () => citationOf(before, await own());
+  const open = async () => onCite(packetId, (await exact()) ?? { said: before, instead: (await own())[0] });
+  const mark = el("button", { type: "button", class: "cite", "aria-label": `Source ${marks.get(packetId)}: packet ${packetId}, open it at this passage`, data: { packet: packetId }, onclick: open }, String(marks.get(packetId))); // prettier-ignore
   return withCard(mark, packetId, exact);
 }

@@ -1,4 +1,4 @@
-// The list of conversations beside the chat: the first thing said in each, those with an answer under way marked.
+// The sidebar's list of conversations; those with a running answer are marked.
 
 import { get, post } from "./api.js";
 import { noticed } from "./connection.js";
@@ -6,9 +6,9 @@ import { button, el, fill, icon } from "./dom.js";
 import { tenant } from "./state.js";
 import { counted, firstLine, relative } from "./words.js";
 
-const SHOWN = 40; // at first, and as many more each time
+const SHOWN = 40; // initially and per "more"
 const AGAIN_MS = 3000;
-const LOGGED = 40; // turns of the turn log looked through for conversations that memory does not keep
+const LOGGED = 40; // turns of the turn log searched for conversations without stored turns
 
 export class Sessions {
   constructor(node) {
@@ -16,7 +16,7 @@ export class Sessions {
     this.running = new Set();
     this.chosen = "";
     this.list = [];
-    this.begun = [];
+    this.started = [];
     this.limit = SHOWN;
   }
 
@@ -34,9 +34,9 @@ export class Sessions {
     const sessions = withLost(kept, records);
     this.running = new Set(turns.map((one) => one.session_id));
     clearTimeout(this.again);
-    if (turns.length) this.again = setTimeout(() => this.load().catch(() => {}), AGAIN_MS); // until none is answered any more
-    this.begun = this.begun.filter((one) => !sessions.some((other) => other.session_id === one.session_id));
-    this.list = [...this.begun, ...sessions];
+    if (turns.length) this.again = setTimeout(() => this.load().catch(() => {}), AGAIN_MS); // until no answer is running
+    this.started = this.started.filter((one) => !sessions.some((other) => other.session_id === one.session_id));
+    this.list = [...this.started, ...sessions];
     this.whole = kept.length < this.limit;
     this.draw();
   }
@@ -47,12 +47,12 @@ export class Sessions {
     this.draw();
   }
 
-  /** One that is begun just now is not remembered before its first answer. */
+  /** Adds a new conversation, which is not stored before its first answer. */
   begin(session, message) {
     if (this.list.some((one) => one.session_id === session)) return;
     const now = new Date().toISOString();
-    this.begun = [...this.begun.filter((one) => one.session_id !== session), { session_id: session, title: firstLine(message), updated_at: now, turns: 1 }];
-    this.list = [this.begun.at(-1), ...this.list];
+    this.started = [...this.started.filter((one) => one.session_id !== session), { session_id: session, title: firstLine(message), updated_at: now, turns: 1 }];
+    this.list = [this.started.at(-1), ...this.list];
   }
 
   mark(session, running) {
@@ -74,7 +74,7 @@ export class Sessions {
   row(session) {
     const title = session.title || firstLine(session.first_message ?? "") || session.session_id;
     const busy = this.running.has(session.session_id);
-    const chosen = session.session_id === this.chosen && !session.lost && !this.begun.includes(session);
+    const chosen = session.session_id === this.chosen && !session.lost && !this.started.includes(session);
     if (chosen && this.naming) return el("li", {}, this.nameField(session, title));
     return el(
       "li",
@@ -110,7 +110,7 @@ export class Sessions {
   }
 }
 
-/** With conversations of which nothing is remembered: their only turns, newest first in `records`, came to nothing. */
+/** Adds conversations without stored turns; `records` are their failed turns, newest first. */
 function withLost(sessions, records) {
   const all = [...sessions];
   for (const { session_id, status, message, started_at } of records) {

@@ -1,8 +1,8 @@
-// Keys for those who use no mouse, and the list of them under "?".
+// Keyboard shortcuts, and their list under "?".
 
 import { button, el, fill } from "./dom.js";
 
-/** `keys` are {key, words, run}; one with `always` also works while something is typed. `run` returns false to pass. */
+/** `keys` are {key, words, run}; with `always` one works while typing too. `run` returns false to ignore the key. */
 export function useShortcuts(keys) {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.altKey || event.metaKey || event.isComposing) return;
@@ -20,7 +20,7 @@ export function showHelp(keys) {
   if (dialog.open) return dialog.close();
   fill(
     dialog,
-    el("h2", { id: "help-title" }, "Keys"),
+    el("h2", {}, "Keys"),
     el("dl", { class: "keys" }, keys.map((one) => [el("dt", {}, el("kbd", {}, one.shown ?? one.key)), el("dd", {}, one.words)])),
     el("p", { class: "quiet" }, "Letters work while nothing is typed. Every button is also reached with Tab."),
     el("form", { method: "dialog" }, button("Close", () => dialog.close(), { class: "strong" })),

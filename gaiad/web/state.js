@@ -1,4 +1,4 @@
-// What the page remembers in this browser: tenant, drafts, messages not sent yet, choices, theme.
+// What the page stores in this browser: tenant, drafts, unsent messages, choices, theme.
 
 const PREFIX = "gaiad.";
 
@@ -7,7 +7,7 @@ export function recall(key, otherwise = null) {
     const text = localStorage.getItem(PREFIX + key);
     return text === null ? otherwise : JSON.parse(text);
   } catch {
-    return otherwise; // a browser that keeps nothing, or something of another version
+    return otherwise; // storage is disabled, or another version wrote it
   }
 }
 
@@ -16,7 +16,7 @@ export function keep(key, value) {
     if (value === null || value === "" || (Array.isArray(value) && !value.length)) localStorage.removeItem(PREFIX + key);
     else localStorage.setItem(PREFIX + key, JSON.stringify(value));
   } catch {
-    // full or forbidden: the page works on without it
+    // storage is full or disabled: the page works without it
   }
 }
 

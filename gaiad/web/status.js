@@ -1,4 +1,4 @@
-// How the daemon is: what it keeps, what is wrong, its models, and charts of latency and tokens with their numbers.
+// The daemon's status: counts, problems, models, and charts of latency and tokens.
 
 import { get, post } from "./api.js";
 import { range, stacked, table } from "./charts.js";
@@ -54,7 +54,7 @@ export class StatusView {
     this.part("jobs", jobs, (all) => all.length > 0 && jobList(all, () => this.load()));
   }
 
-  /** Draw a part anew only where it changed: what has the focus or was scrolled stays. */
+  /** Redraws a part only if it changed, keeping focus and scroll position. */
   part(name, data, draw) {
     const known = (this.parts[name] ??= { node: this.body.appendChild(el("div", {})), json: "" });
     const json = JSON.stringify(data);

@@ -1,15 +1,15 @@
-// Follows a stream of events over fetch: goes on after the last id when it breaks, and lets go while nobody looks.
+// Server-sent events over fetch: resumes after the last id, and disconnects in hidden tabs.
 //
-// EventSource does not tell why it failed, and holds one of the browser's six connections in every hidden tab.
+// EventSource hides why it failed and holds one of the browser's six connections in every hidden tab.
 
 import { reach, Refused } from "./api.js";
 
 const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8000;
-const SILENCE_MS = 40000; // the daemon says at least every 15 s that it is there
+const SILENCE_MS = 40000; // the daemon sends something at least every 15 s
 const HIDDEN_MS = 30000;
 
-/** Every event of one answer, as {name, id, data}. */
+/** The events of one response, as {name, id, data}. */
 export async function* eventsOf(response, onBytes = () => {}) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -40,9 +40,9 @@ function readField(event, line) {
 }
 
 /**
- * Follow `path` until `onEvent` returns true, `stop` is called or the daemon refuses.
+ * Follows `path` until `onEvent` returns true, `stop` is called or the daemon refuses.
  *
- * `onState` hears "open", "away" (with the time of the next try) and "refused" (with the error).
+ * `onState` is called with "open", "away" (and the time of the next try) or "refused" (and the error).
  */
 export function follow(path, { onEvent, onState = () => {}, lastId = null }) {
   const run = new Following(path, onEvent, onState, lastId);
@@ -70,7 +70,7 @@ class Following {
     this.wake();
   }
 
-  /** Try at once instead of at the end of the pause. */
+  /** Retries now instead of after the pause. */
   now() {
     this.wake();
   }

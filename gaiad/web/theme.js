@@ -1,4 +1,4 @@
-// Dark, light, or as the system has it.
+// Dark, light, or the system's theme.
 
 import { keep, recall } from "./state.js";
 
@@ -6,7 +6,7 @@ const ORDER = ["system", "light", "dark"];
 
 export const theme = () => recall("theme", "system");
 
-/** Before anything is drawn. */
+/** Called before the first render. */
 export function applyTheme() {
   const chosen = theme();
   if (chosen === "system") delete document.documentElement.dataset.theme;

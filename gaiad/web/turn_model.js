@@ -1,6 +1,6 @@
-// What is known of a turn: its answer so far and its steps, from the events of one that runs or the record of one past. Pure.
+// The state of a turn, built from live events or from its record. Pure.
 
-/** A turn of which nothing is known yet but what was said. */
+/** A turn with only its message. */
 export function newTurn(message, more = {}) {
   return {
     message,
@@ -9,26 +9,26 @@ export function newTurn(message, more = {}) {
     startedAt: "",
     answer: "",
     answered: true,
-    struck: null, // {text, reason} of an answer that was taken back
+    struck: null, // {text, reason} of a retracted answer
     steps: [],
     depth: "",
     depthWhy: "",
     running: false,
-    broken: false, // it ended early; its text is not an answer
+    broken: false, // ended early; its text is not an answer
     done: null,
     error: null, // {code, message}
     notes: [],
     redactions: [],
-    reducedQuorum: false, // of a turn from memory, as the turn log knows it
+    reducedQuorum: false, // from the turn log, for stored turns
     sources: [],
-    citations: [], // verified spans, as the answer gives them
-    also: null, // {packet_id, words} of an earlier packet that bears on it
-    verdicts: {}, // packet id -> what was said of it here
+    citations: [], // verified spans, from the answer
+    also: null, // {packet_id, words} of a related earlier packet
+    verdicts: {}, // packet id -> feedback
     ...more,
   };
 }
 
-/** Take one event in. */
+/** Applies one event. */
 export function apply(turn, name, data) {
   const take = EVENTS[name];
   if (take) take(turn, data);
@@ -87,7 +87,7 @@ const EVENTS = {
   },
 };
 
-/** A turn as memory keeps it. */
+/** A turn from memory. */
 export function rememberedTurn(stored) {
   const said = (role) => stored.messages.filter((message) => message.role === role).map((message) => message.content);
   const others = stored.messages.filter((message) => !["user", "assistant"].includes(message.role));
@@ -107,11 +107,12 @@ export function rememberedTurn(stored) {
 
 const LOST = { CUT_OFF: "gaiad ended before this answer was complete.", CANCELLED: "Stopped before its end: this answer is incomplete." };
 
-/** `turns` of memory, and between them those of the turn log that came to nothing: what was said in them is not lost. */
+/** Stored `turns` merged with failed ones from the turn log, so that their messages are not lost. */
 export function withLost(turns, records) {
   const known = new Set(turns.map((turn) => turn.turnId));
   const reduced = new Set(records.filter((record) => record.reduced_quorum).map((record) => record.turn_id));
-  for (const turn of turns) turn.reducedQuorum = reduced.has(turn.turnId);
+  const runs = new Map(records.map((record) => [record.turn_id, record.history?.research_id]));
+  for (const turn of turns) Object.assign(turn, { reducedQuorum: reduced.has(turn.turnId), researchId: runs.get(turn.turnId) });
   const all = [...turns];
   for (const record of records) {
     const lost = (LOST[record.status] || record.status === "FAILED") && record.message && !known.has(record.turn_id);
@@ -139,7 +140,7 @@ export function stepsOfRecord(record) {
   return steps;
 }
 
-/** Why the archive was asked, what came of it, and the run that shows how; nothing when it was not asked. */
+/** Why the archive was searched, with what result, and the research run; null when it was not. */
 function lookedBack(history) {
   if (!history?.sought) return [];
   const run = history.research_id ? `; gaiad research show ${history.research_id}` : "";

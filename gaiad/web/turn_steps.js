@@ -1,4 +1,4 @@
-// Draws how a turn went: searches, stages, ballots, retractions, one line a step with what was written under it.
+// Renders a turn's steps: searches, stages, ballots, retractions.
 
 import { el } from "./dom.js";
 import { counted, duration, firstLine, grouped, roleName, tookMs } from "./words.js";
@@ -12,7 +12,7 @@ const VERDICTS = {
 }; // prettier-ignore
 const GOOD = new Set(["ok", "success", "accept"]);
 
-/** The words for what goes on now. */
+/** A phrase for the current step. */
 export function doingNow(turn) {
   const step = turn.steps.findLast((one) => one.state === "now");
   if (step?.kind === "search") return step.lines.at(-1)?.text ?? "Searching the archive";
@@ -20,7 +20,7 @@ export function doingNow(turn) {
   return turn.depth ? "The council is still working" : "Reading the question";
 }
 
-/** What happened, on one line. */
+/** A one-line summary. */
 export function inShort(turn) {
   const stages = turn.steps.filter((step) => step.kind === "stage" && step.record);
   const record = turn.record;
@@ -34,11 +34,11 @@ export function inShort(turn) {
   return parts.join(" · ");
 }
 
-/** Small marks for the stages of a turn, in order. */
+/** Badges for a turn's stages, in order. */
 export function stageMarks(turn) {
   return turn.steps
     .filter((step) => step.kind === "stage" && step.stage !== "observe")
-    .map((step) => el("span", { class: `stage-mark ${stateClass(step.state)}`, data: { role: step.role }, title: `${roleName(step.role)} ${DID[step.stage] ?? step.stage}` }, step.stage));
+    .map((step) => el("span", { class: `stage-mark ${stateClass(step.state)}`, data: { role: step.role }, title: `${roleName(step.role)} ${DID[step.stage] ?? step.stage}` }, step.stage === "act" ? "answer" : step.stage));
 }
 
 export function stepList(turn) {
@@ -93,7 +93,7 @@ function row(step, what, detail, cost = "") {
   );
 }
 
-/** Who voted how, and why. */
+/** Ballots with reasons. */
 export function ballots(vote) {
   return el(
     "div",

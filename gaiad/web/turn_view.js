@@ -1,6 +1,6 @@
-// Draws one turn: what was said, how the council went about it, the answer while it is written, and what it stands on.
+// Renders one turn: the message, how the answer was made, the answer as it is written, and its sources.
 
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { announce } from "./announce.js";
 import { decidedOf, waitsFor } from "./approvals_waiting.js";
 import { button, el, fill, icon } from "./dom.js";
@@ -15,7 +15,7 @@ import { clockTime, dateTime, leftOut } from "./words.js";
 
 const STRUCK_MS = 5000;
 
-/** `onStop(turn)` and `onAgain(turn)` are the person's wishes. */
+/** Calls `onStop(turn)` and `onAgain(turn)`. */
 export class TurnView {
   constructor(turn, { onStop, onAgain }) {
     this.turn = turn;
@@ -33,7 +33,7 @@ export class TurnView {
     this.draw();
   }
 
-  /** Draw what is new with the next frame. */
+  /** Redraws with the next frame. */
   update() {
     if (!this.frame) this.frame = requestAnimationFrame(() => this.draw());
   }
@@ -44,7 +44,7 @@ export class TurnView {
     this.node.classList.toggle("running", turn.running);
     this.drawWork();
     this.drawStruck();
-    showText(this.answer, turn.answer, openPacket, turn.citations, turn.running ? null : turn.sources);
+    showText(this.answer, turn.answer, openPacket, () => citationsOf(turn), turn.running ? null : turn.sources);
     this.answer.classList.toggle("unanswered", !turn.answered);
     this.answer.classList.toggle("broken", turn.broken);
     fill(this.under, turn.running ? null : this.underneath());
@@ -54,7 +54,7 @@ export class TurnView {
     const { turn } = this;
     this.work.hidden = !turn.running && !turn.turnId;
     const now = [turn.running, turn.turnId, this.work.open, turn.depth, ...turn.steps.map(sizeOf)].join(" ");
-    if (now === this.shownWork) return; // not with every word: nothing that moves can be pressed
+    if (now === this.shownWork) return; // not on every token: moving targets cannot be clicked
     this.shownWork = now;
     this.stopButton.hidden = !turn.running || !turn.turnId;
     const marks = el("span", { class: "stage-marks" }, turn.depth === "fast" ? null : stageMarks(turn));
@@ -64,7 +64,7 @@ export class TurnView {
     if (this.work.open && (turn.steps.length || turn.running)) fill(this.steps, stepList(turn), madeBy(turn), without ? el("p", { class: "note" }, without) : null);
   }
 
-  /** Of a turn from memory, the turn log knows the steps. */
+  /** Loads a stored turn's steps from the turn log. */
   async opened() {
     const { turn } = this;
     if (!this.work.open) return;
@@ -119,21 +119,25 @@ export class TurnView {
   }
 
   sources() {
-    const said = this.turn.answer;
     return el(
       "div",
       { class: "sources" },
       el("span", { class: "label" }, "Sources"),
-      this.turn.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => openPacket(id, passageOf(said, id)), this.turn.done?.redacted?.includes(id), this.answer.marks?.get(id)), verdictButtons(this.turn, id))),
+      this.turn.sources.map((id) => el("span", { class: "source-item" }, sourceOf(id, () => this.openSource(id), this.turn.done?.redacted?.includes(id), this.answer.marks?.get(id)), verdictButtons(this.turn, id))),
     );
   }
 
-  /** An earlier packet that bears on what was said: no part of the answer. */
+  async openSource(id) {
+    const exact = (await citationsOf(this.turn)).find((one) => one.packet_id === id);
+    openPacket(id, exact ?? passageOf(this.turn.answer, id));
+  }
+
+  /** A related earlier packet, not part of the answer. */
   also() {
     const { also } = this.turn;
     const words = el("div", { class: "also-words" });
-    words.marks = this.answer.marks; // numbered on from the answer
-    showText(words, also.words, openPacket, [], [also.packet_id]);
+    words.marks = this.answer.marks; // continues the answer's numbering
+    showText(words, also.words, openPacket, undefined, [also.packet_id]);
     return el("div", { class: "also", role: "note", "aria-label": "Earlier packet" }, words, verdictButtons(this.turn, also.packet_id));
   }
 
@@ -153,17 +157,25 @@ export class TurnView {
   }
 }
 
-/** Who wrote it, in which manner, and whether the council was complete. */
+/** An answer's verified citations; a stored turn's come from its research run, if still kept. */
+function citationsOf(turn) {
+  if (!turn.researchId || turn.citations.length) return turn.citations;
+  const path = `/research/${encodeURIComponent(turn.researchId)}?tenant=${encodeURIComponent(tenant())}`;
+  turn.lookedUp ??= get(path).then(({ result }) => result?.citations ?? [], () => []); // prettier-ignore
+  return turn.lookedUp;
+}
+
+/** Engine, persona, and whether the council was complete. */
 function madeBy({ done, stored, reducedQuorum }) {
   const engine = done?.engine ?? stored?.model;
   const persona = done?.persona ?? stored?.persona;
-  const parts = [engine && `Written by ${engine}`, persona && `persona ${persona}`, (done?.reduced_quorum || reducedQuorum) && "fewer than two roles could vote"].filter(Boolean);
+  const parts = [engine && (engine === "extractive" ? "Quoted from the archive, without a model" : `Written by ${engine}`), persona && `persona ${persona}`, (done?.reduced_quorum || reducedQuorum) && "fewer than two roles could vote"].filter(Boolean);
   return parts.length ? el("p", { class: "note" }, `${parts.join("; ")}.`) : null;
 }
 
 const BECAME = { denied: "Its command was denied. ", expired: "Its command was not approved in time. ", running: "Its command runs. ", failed: "Its command could not be run. ", interrupted: "Its command was cut off: gaiad ended. " };
 
-/** Whether the command that the turn ended in still waits; else what became of it, and what it printed. */
+/** The turn's command: pending, or the decision and its output. */
 function command(turnId) {
   const waits = waitsFor(turnId);
   const past = decidedOf(turnId);
@@ -175,20 +187,20 @@ function command(turnId) {
   ];
 }
 
-/** What of a step can be seen to change. */
+/** A key of a step's visible state. */
 const sizeOf = (step) => `${step.kind}${step.state}${step.lines?.length ?? ""}${step.blocks?.length ?? ""}${step.record ? "r" : ""}`;
 
-/** A source by its topic and day as soon as they are known; its id is in the title. */
+/** A source button: its id, replaced by topic and day once known. */
 export function sourceOf(id, onclick, scrubbed, number) {
   const node = el("button", { type: "button", class: "cite source", title: `Open packet ${id}`, onclick }, number ? el("span", {}, String(number)) : null, id);
   packetName(id).then(
     (name) => name?.topic && fill(node, number ? el("span", {}, String(number)) : null, el("span", { class: "source-topic" }, name.topic), el("span", {}, name.day + (scrubbed ? ", scrubbed" : ""))),
-    () => {}, // the id says enough
+    () => {}, // the id stays
   );
   return node;
 }
 
-/** What the answer says before it names this packet for the first time. */
+/** The answer's text up to its first citation of this packet. */
 function passageOf(said, packetId) {
   const place = said.indexOf(`[Packet: ${packetId}]`);
   return place < 0 ? null : { said: said.slice(0, place) };

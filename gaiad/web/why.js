@@ -1,4 +1,4 @@
-// Why a hit stands where it does: each retriever's rank, what each part added to the score, the words that matched.
+// Why a hit ranks where it does: retriever ranks, score parts, matched words.
 
 import { el } from "./dom.js";
 import { meter } from "./charts.js";
@@ -19,24 +19,23 @@ const PARTS = {
 };
 const WORD = /[\p{L}\p{N}]+/gu;
 
-/** `most` is the score of the best hit. */
-export function whyThisHit(hit, most) {
+export function whyThisHit(hit) {
   const { retrievers, boosts, matched_terms: terms } = hit.explanation;
   const parts = Object.entries(boosts).sort((one, other) => other[1] - one[1]);
   const ranks = Object.entries(retrievers).map(([name, { rank, score }]) => `rank ${rank} by ${RETRIEVERS[name] ?? name} (${score.toFixed(2)})`);
   return el(
     "details",
     { class: "why" },
-    el("summary", {}, "Why this hit", el("span", { class: "why-score" }, meter(hit.score, most, "score against the best hit"))),
+    el("summary", {}, "Why this hit"),
     el("p", {}, `Score ${hit.score.toFixed(2)}. `, ranks.length ? `${capital(ranks.join("; "))}.` : "Found beside other hits."),
     parts.length
-      ? el("table", { class: "table why-parts" }, el("caption", { class: "unseen" }, "What each part added to the score"), el("tbody", {}, parts.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, PARTS[name] ?? name.replaceAll("_", " ")), el("td", {}, meter(value, most, name)), el("td", { class: "number" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`)))))
+      ? el("table", { class: "table why-parts" }, el("caption", { class: "unseen" }, "What each part added to the score"), el("tbody", {}, parts.map(([name, value]) => el("tr", {}, el("th", { scope: "row" }, PARTS[name] ?? name.replaceAll("_", " ")), el("td", {}, meter(value, hit.score, name)), el("td", { class: "number" }, `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`)))))
       : null,
     terms.length ? el("p", {}, "Words that matched: ", terms.map((term) => [el("code", {}, term), " "]).flat()) : null,
   );
 }
 
-/** The text with the words that begin like one of the matched ones marked. */
+/** The text with matched words highlighted. */
 export function marked(text, terms) {
   const wanted = terms.map((term) => term.toLowerCase()).filter((term) => term.length > 1);
   const parts = [];

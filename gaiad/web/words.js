@@ -1,4 +1,4 @@
-// How times, numbers, ids and roles are written for people.
+// Formats times, numbers, ids and roles for people.
 
 const NAMES = { prime: "Prime", lite: "Lite", codemind: "CodeMind", person: "you", gaiad: "gaiad", archive: "Archive" };
 
@@ -21,20 +21,20 @@ const KINDS = {
   specstory: "SpecStory", transcript: "Transcript", note: "Note", thoughtstream: "GAIA thoughtstream", thought_seed: "GAIA thought seed",
 }; // prettier-ignore
 
-/** Who said a page, or in what part of a packet it is, for people; "" for the text of a note. */
+/** A page's speaker or section for people; "" for a note's text. */
 export const speakerName = (page) => ({ user: "you" })[page.speaker] ?? (page.speaker || (page.section === "content" ? "" : page.section.replaceAll("_", " ")));
 export const modelName = (model) => (model === "extractive" ? "" : model);
 
-/** What a packet came from, for people. */
+/** A packet's source for people. */
 export const sourceKind = (dialect) => KINDS[dialect] ?? dialect.replaceAll("_", " ");
 
-/** How many of a kind were taken out. */
+/** A count of redactions of one kind. */
 export function redacted(kind, count) {
   const [noun, many] = REDACTED[kind] ?? [kind.replaceAll("_", " ")];
   return counted(count, noun, many);
 }
 
-/** What was taken out on its way here, in a sentence; "" for nothing. */
+/** The redactions in a sentence; "" for none. */
 export function leftOut(redactions) {
   return redactions?.length ? `Left out on this channel: ${redactions.map(({ kind, count }) => redacted(kind, count)).join(", ")}.` : "";
 }
@@ -49,7 +49,7 @@ export function duration(ms) {
   return minutes < 60 ? `${minutes} min ${Math.round((ms % 60000) / 1000)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** How long a turn of the turn log took, searching and waiting included; what its stages took while it has no end. */
+/** A turn's duration including search and queueing; the sum of its stages while it runs. */
 export function tookMs(record) {
   const staged = record.stages.reduce((sum, stage) => sum + stage.ms, 0);
   const whole = Date.parse(record.ended_at) - Date.parse(record.started_at);
@@ -73,7 +73,7 @@ export function bytes(number) {
   return `${value.toFixed(value < 10 ? 1 : 0)} ${units[0]}`;
 }
 
-/** A stored UTC time where the reader is; "" stays. */
+/** A stored UTC time in local time; "" stays "". */
 export function dateTime(iso) {
   const at = parsed(iso);
   return at ? at.toLocaleString("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" }) : iso;
@@ -89,7 +89,7 @@ export function clockTime(iso) {
   return at ? at.toLocaleTimeString("en-GB") : iso;
 }
 
-/** "3 min ago", "in 12 min"; days and more as a date. */
+/** "3 min ago", "in 12 min"; two days or more as a date. */
 export function relative(iso, now = Date.now()) {
   const at = parsed(iso);
   if (!at) return iso ?? "";
@@ -100,6 +100,9 @@ export function relative(iso, now = Date.now()) {
   const words = away < 60 ? `${away} s` : away < 3600 ? `${Math.round(away / 60)} min` : `${Math.round(away / 3600)} h`;
   return seconds < 0 ? `${words} ago` : `in ${words}`;
 }
+
+/** Text without Markdown markers, for excerpts and quotes. */
+export const unmarked = (text) => text.replace(/\*\*|`+|(^|\n)#{1,6} /g, "$1");
 
 export function firstLine(text, longest = 90) {
   const line = text.trim().split("\n", 1)[0];

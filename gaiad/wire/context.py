@@ -16,24 +16,21 @@ RequestType = Literal["full", "partial", "summary"]
 Direction = Literal["new", "rising", "steady", "falling", "gone"]
 SECTIONS = ("system_state", "agent_states", "hypothesis_data", "tournament_results", "feedback_history")
 
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-_Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-_Iteration = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-_Text = Annotated[str, msgspec.Meta(max_length=200)]
-_Time = Annotated[str, msgspec.Meta(max_length=40)]
-
-
-# ------------------------------------------------------------------------------------------------------------- inputs
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Iteration = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Text = Annotated[str, msgspec.Meta(max_length=200)]
+Time = Annotated[str, msgspec.Meta(max_length=40)]
 
 
 class SystemStatistics(Input, frozen=True):
     """How far the system is."""
 
-    total_hypotheses: _Count
-    hypotheses_by_state: dict[str, _Count]
-    pending_reviews: _Count
-    tournament_progress: _Share
+    total_hypotheses: Count
+    hypotheses_by_state: dict[str, Count]
+    pending_reviews: Count
+    tournament_progress: Share
     agent_effectiveness: dict[str, Any]
 
 
@@ -56,7 +53,7 @@ class CheckpointData(Input, frozen=True):
 class StateUpdate(Input, frozen=True):
     """The seed's StateUpdate. `timestamp` is ISO 8601, UTC unless it names a zone."""
 
-    timestamp: _Time
+    timestamp: Time
     update_type: UpdateType
     system_statistics: SystemStatistics
     orchestration_state: OrchestrationState
@@ -68,7 +65,7 @@ class OutputResults(Input, frozen=True, kw_only=True):
 
     primary_output: Any
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    confidence_score: _Share
+    confidence_score: Share
     resource_consumed: Annotated[float, msgspec.Meta(ge=0.0)]
 
 
@@ -82,9 +79,9 @@ class StateData(Input, frozen=True):
 class AgentOutput(Input, frozen=True):
     """The seed's AgentOutput."""
 
-    agent_type: _Name
-    task_id: _Name
-    timestamp: _Time
+    agent_type: Name
+    task_id: Name
+    timestamp: Time
     results: OutputResults
     state_data: StateData = StateData()
 
@@ -95,7 +92,7 @@ class Critique(Input, frozen=True):
     """
 
     common_patterns: list[str | dict[str, Any]]
-    agent_feedback: dict[_Name, str | list[str] | dict[str, Any]]
+    agent_feedback: dict[Name, str | list[str] | dict[str, Any]]
     iteration_improvements: dict[str, Any]
 
 
@@ -110,8 +107,8 @@ class ResearchOverview(Input, frozen=True):
 class MetaReviewStorage(Input, frozen=True):
     """The seed's MetaReviewStorage. Storing one ends its iteration: later records belong to the next."""
 
-    iteration_number: _Iteration
-    timestamp: _Time
+    iteration_number: Iteration
+    timestamp: Time
     critique: Critique
     research_overview: ResearchOverview
 
@@ -122,25 +119,22 @@ ContextRecord = StateUpdate | AgentOutput | MetaReviewStorage
 class RollbackRequest(Input, frozen=True):
     """Make an earlier version of `system` or `agent:NAME` the current one."""
 
-    component: _Name
+    component: Name
     version: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
     tenant: Tenant = DEFAULT_TENANT
-
-
-# ------------------------------------------------------------------------------------------------------------ queries
 
 
 class RecordQuery(Input, frozen=True):
     """Which records, newest first. Times are UTC ISO 8601, `since` inclusive, `until` exclusive; 0 and "" are open."""
 
     tenant: Tenant = DEFAULT_TENANT
-    since: _Time = ""
-    until: _Time = ""
-    first_iteration: _Count = 0
-    last_iteration: _Count = 0
-    agent_type: _Text = ""
-    task_id: _Text = ""
-    hypothesis_id: _Text = ""
+    since: Time = ""
+    until: Time = ""
+    first_iteration: Count = 0
+    last_iteration: Count = 0
+    agent_type: Text = ""
+    task_id: Text = ""
+    hypothesis_id: Text = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50
 
 
@@ -151,17 +145,14 @@ class StateQuery(Input, frozen=True):
 
     tenant: Tenant = DEFAULT_TENANT
     request_type: RequestType = "summary"
-    as_of: _Time = ""
-    since: _Time = ""
-    until: _Time = ""
-    first_iteration: _Count = 0
-    last_iteration: _Count = 0
-    agent_type: _Text = ""
-    component: _Text = ""
-    hypothesis_id: _Text = ""
-
-
-# ------------------------------------------------------------------------------------------------------------ answers
+    as_of: Time = ""
+    since: Time = ""
+    until: Time = ""
+    first_iteration: Count = 0
+    last_iteration: Count = 0
+    agent_type: Text = ""
+    component: Text = ""
+    hypothesis_id: Text = ""
 
 
 class Acknowledgement(Output, frozen=True):
@@ -236,331 +227,3 @@ class RetrievedState(Output, frozen=True):
     complete: bool
     missing: list[str] = msgspec.field(default_factory=list)
     damaged: list[str] = msgspec.field(default_factory=list)
-
-
-class FeedbackContent(Output, frozen=True):
-    """The seed's feedback_content, from the newest review of the iteration.
-
-    `general_recommendations` are the texts of iteration_improvements, `priority_improvements` the next_priorities,
-    `success_patterns` the common_patterns without a `type` or of the type "success".
-    """
-
-    general_recommendations: list[str] = msgspec.field(default_factory=list)
-    agent_specific: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    priority_improvements: list[str] = msgspec.field(default_factory=list)
-    success_patterns: list[Any] = msgspec.field(default_factory=list)
-
-
-class FeedbackData(Output, frozen=True):
-    """The seed's FeedbackData. `iteration` is that of the review (0 for none), `revision` counts the reviews of this
-    iteration, `review_id` names the one that this is.
-    """
-
-    iteration_requested: int | Literal["latest"]
-    agent_type: str
-    feedback_content: FeedbackContent
-    iteration: int
-    revision: int
-    review_id: str
-
-
-class ReviewQuery(Input, frozen=True):
-    """`iteration` is a number, or latest."""
-
-    tenant: Tenant = DEFAULT_TENANT
-    iteration: _Iteration | Literal["latest"] = "latest"
-    agent_type: _Text = ""
-
-
-class TrendQuery(Input, frozen=True):
-    """The last `iterations`; the effectiveness of one agent when it is named."""
-
-    tenant: Tenant = DEFAULT_TENANT
-    iterations: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
-    agent_type: _Text = ""
-
-
-class IterationTotals(Output, frozen=True):
-    """What was stored in an iteration; `bytes` are of JSON."""
-
-    iteration: int
-    states: int
-    outputs: int
-    reviews: int
-    bytes: int
-    first_at: str
-    last_at: str
-
-
-class PatternTrend(Output, frozen=True):
-    """How often reviews named a pattern, by iteration ("3" -> 2)."""
-
-    pattern: str
-    counts: dict[str, int]
-    direction: Direction
-
-
-class EffectivenessTrend(Output, frozen=True):
-    """An agent's outputs under one strategy ("" for none). `improvement` is the change of the mean confidence from one
-    iteration to the next, by least squares; 0 with one iteration.
-    """
-
-    agent_type: str
-    strategy: str
-    outputs: int
-    mean_confidence: float
-    resource_consumed: float
-    confidence_by_iteration: dict[str, float]
-    improvement: float
-
-
-class Trends(Output, frozen=True):
-    """From kept aggregates, oldest iteration first; the most effective strategies first."""
-
-    iterations: list[IterationTotals]
-    patterns: list[PatternTrend]
-    effectiveness: list[EffectivenessTrend]
-
-
-class Ancestor(Output, frozen=True):
-    """A hypothesis of a line. `generation` is 0 for the one asked about, -1 for its parents, 1 for its children."""
-
-    hypothesis_id: str
-    generation: int
-    parents: list[str]
-    first_at: str
-    mentions: int
-    record_id: str
-
-
-class Lineage(Output, frozen=True):
-    """The line of a hypothesis: ancestors, itself, descendants; at most 1,000 of them (`complete` says whether all)."""
-
-    hypothesis_id: str
-    line: list[Ancestor]
-    complete: bool
-
-
-class SimilarQuery(Input, frozen=True):
-    """Earlier states like the record `state`, like the words in `text`, or without either like the current one."""
-
-    tenant: Tenant = DEFAULT_TENANT
-    state: _Text = ""
-    text: Annotated[str, msgspec.Meta(max_length=4000)] = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
-
-
-class SimilarState(Output, frozen=True):
-    """`similarity` is the cosine of the two summaries' vectors."""
-
-    row: RecordRow
-    similarity: float
-
-
-# ------------------------------------------------------------------------------------- checkpoints and continuations
-
-
-class CheckpointRequest(Input, frozen=True):
-    """`reason` is a line for people."""
-
-    reason: _Text = "on request"
-    tenant: Tenant = DEFAULT_TENANT
-
-
-class RestoreRequest(Input, frozen=True):
-    """Which checkpoint; "" is the newest that is whole."""
-
-    checkpoint_id: _Text = ""
-    tenant: Tenant = DEFAULT_TENANT
-
-
-class CheckpointEntry(Output, frozen=True):
-    """A state in a checkpoint: which version of which component, with the hash and size of its JSON."""
-
-    component: str
-    version: int
-    sha256: str
-    bytes: int
-
-
-class CheckpointManifest(Output, frozen=True):
-    """What a checkpoint holds. `last_record` is the number of the newest record before it, `versions` counts those of
-    all components; `in_flight_tasks` are the supervisor's, `completed` counts outputs by agent. `damaged` could not be
-    read and is left out.
-    """
-
-    checkpoint_id: str
-    created_at: str
-    reason: str
-    iteration: int
-    last_record: int
-    versions: int
-    entries: list[CheckpointEntry]
-    in_flight_tasks: list[dict[str, Any]]
-    recovery_metadata: dict[str, Any]
-    completed: dict[str, int]
-    system_configuration: dict[str, Any]
-    damaged: list[str] = msgspec.field(default_factory=list)
-
-
-class CheckpointRow(Output, frozen=True):
-    """A checkpoint that was made; `sha256` is of its manifest, `bytes` what its states come to."""
-
-    checkpoint_id: str
-    created_at: str
-    reason: str
-    iteration: int
-    components: int
-    bytes: int
-    sha256: str
-    damaged: list[str] = msgspec.field(default_factory=list)
-
-
-class PassedOver(Output, frozen=True):
-    """A checkpoint that was not used, and why."""
-
-    checkpoint_id: str
-    problem: str
-
-
-class VerificationResult(Output, frozen=True):
-    """How many bodies and bytes matched their hashes, and which newer checkpoints did not."""
-
-    verified: bool
-    bodies: int
-    bytes: int
-    passed_over: list[PassedOver]
-
-
-class CompletedWork(Output, frozen=True):
-    """Outputs by agent at the checkpoint, and the tasks in flight then that have an output now."""
-
-    outputs_by_agent: dict[str, int]
-    finished_since: list[str]
-
-
-class RecoveryState(Output, frozen=True):
-    """The seed's RecoveryState, of the newest checkpoint that is whole. `active_tasks` were in flight and have no
-    output yet; `resume_points` are the states of the checkpoint by component.
-    """
-
-    checkpoint_id: str
-    checkpoint_timestamp: str
-    system_configuration: dict[str, Any]
-    active_tasks: list[dict[str, Any]]
-    completed_work: CompletedWork
-    resume_points: dict[str, msgspec.Raw]
-    recovery_metadata: dict[str, Any]
-    data_integrity: VerificationResult
-
-
-class RestoredState(Output, frozen=True):
-    """What a restore did: components and the version each is at now. `before` is the checkpoint made first."""
-
-    checkpoint_id: str
-    before: str
-    restored: dict[str, int]
-    passed_over: list[PassedOver]
-
-
-class ContinuationStorage(Input, frozen=True):
-    """Partial state of a task; its token is good for `expires_in_s` seconds."""
-
-    agent_type: _Name
-    task_id: _Name
-    partial_state: dict[str, Any]
-    expires_in_s: Annotated[int, msgspec.Meta(ge=1, le=31_622_400)] = 2_592_000
-
-
-class ContinuationRequest(Input, frozen=True):
-    """The task that goes on, and the token it was given."""
-
-    task_id: _Name
-    continuation_token: Annotated[str, msgspec.Meta(max_length=500)]
-
-
-class Continuation(Output, frozen=True):
-    """A token, to be handed back as it is."""
-
-    continuation_token: str
-    expires_at: str
-
-
-class ContinuedState(Output, frozen=True):
-    """The partial state that a token stands for."""
-
-    agent_type: str
-    task_id: str
-    stored_at: str
-    expires_at: str
-    partial_state: dict[str, Any]
-
-
-# ------------------------------------------------------------------------------------------------ retention and export
-
-
-class CleanupRequest(Input, frozen=True):
-    """Pack the iterations older than context.active_days; `dry_run` only says what would be packed."""
-
-    dry_run: bool = False
-    tenant: Tenant = DEFAULT_TENANT
-
-
-class CleanupReport(Output, frozen=True):
-    """Old iterations, the bodies packed (or, of a dry run, to be packed), their JSON, and what it takes packed.
-
-    `damaged` are hashes of bodies that could not be read; they were left as they are.
-    """
-
-    dry_run: bool
-    iterations: int
-    bodies: int
-    json_bytes: int
-    stored_bytes: int
-    damaged: list[str]
-
-
-class Usage(Output, frozen=True):
-    """What a tenant's Context Memory takes; `percent` is of the quota, 0 without one (`quota_bytes` 0)."""
-
-    json_bytes: int
-    stored_bytes: int
-    quota_bytes: int
-    percent: float
-
-
-class TreeRequest(Input, frozen=True):
-    """A folder of the seed's tree: to be written, or read. Absolute."""
-
-    directory: Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
-    tenant: Tenant = DEFAULT_TENANT
-
-
-class TreeReport(Output, frozen=True):
-    """How many records were written or read; `known` were there before."""
-
-    directory: str
-    states: int
-    outputs: int
-    reviews: int
-    known: int = 0
-
-
-class TreeEntry(Input, frozen=True):
-    """A record of an export: its file, in the order it was stored."""
-
-    path: str
-    id: str
-    kind: RecordKind
-    iteration: _Iteration
-    sha256: str
-
-
-class TreeManifest(Input, frozen=True):
-    """What an export holds. `heads` are the hashes of the current states by component."""
-
-    format: Literal[1]
-    gaiad: str
-    exported_at: str
-    records: list[TreeEntry]
-    heads: dict[str, str]

@@ -5,12 +5,12 @@ Decoding checks types, not sums: the seed's own example does not add up. What ga
 """
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gaiad.wire.schemas import Output, ResearchResult, Tenant
+from gaiad.wire.schemas import DEFAULT_TENANT, Input, Output, ResearchResult, Tenant
 
 CONTENT_MAX = 10_000
 """Characters of a source's content that a payload holds; the rest is fetched by the source's id."""
@@ -270,6 +270,22 @@ class ResearchAgentPayload(PayloadPart, frozen=True, kw_only=True):
     contradictions: list[ContradictionRecord]
     iterations: list[IterationRecord]
     synthesis: ResearchSynthesis
+
+
+class SettleContradiction(Input, frozen=True):
+    """What a person says about one contradiction of a kept run; `resolution` says how, or why it stays."""
+
+    contradiction_id: str
+    status: Literal["open", "resolved", "acknowledged"]
+    resolution: Annotated[str, msgspec.Meta(max_length=4000)] = ""
+    tenant: Tenant = DEFAULT_TENANT
+
+
+class ImportResearch(Input, frozen=True):
+    """A run that another researcher made, as its payload tells it."""
+
+    payload: ResearchAgentPayload
+    tenant: Tenant = DEFAULT_TENANT
 
 
 class RunRow(Output, frozen=True):

@@ -39,6 +39,7 @@ class MetricRange(Input, frozen=True):
 class Filters(Input, frozen=True):
     """Exact filters. Times are UTC ISO 8601, `since` inclusive, `until` exclusive; text matches ignore case.
 
+    A model or topic is part of the name, or after "=" the whole name; `people` are whole names of those who spoke.
     `without` are labels (classifications, policy tags, tags) that no packet may have; alone they choose nothing.
     """
 
@@ -47,6 +48,7 @@ class Filters(Input, frozen=True):
     models: list[str] = []
     topics: list[str] = []
     tags: list[str] = []
+    people: list[str] = []
     metrics: list[MetricRange] = []
     packet_ids: list[str] = []
     session_ids: list[str] = []
@@ -184,12 +186,16 @@ class PacketDetail(Output, frozen=True):
 
 
 class Timeline(Output, frozen=True):
-    """How many packets fall in each month ("2025-11", UTC, oldest first), and by what; counts most frequent first."""
+    """How many packets fall in each month ("2025-11", UTC, oldest first), and by what; counts most frequent first.
+
+    `topics` are those that several packets share; `people` are names, not roles such as "assistant".
+    """
 
     packets: int
     months: dict[str, int]
     dialects: dict[str, int]
     models: dict[str, int]
+    topics: dict[str, int]
     tags: dict[str, int]
     people: dict[str, int]
 

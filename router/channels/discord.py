@@ -23,7 +23,7 @@ from gaiad.base.ports import IncomingMessage
 from gaiad.wire.chat import ChatAnswer
 from gaiad.wire.council import Parcel
 from router.channels.discord_text import LIMIT, block_messages, with_also, with_sources
-from router.chat_settings import ChatSettings, convert_settings
+from router.routing import ChatSettings, convert_settings
 
 if TYPE_CHECKING:
     import discord
@@ -285,7 +285,7 @@ class DiscordChannel:
         return await self._there().said(int(parcel.address), parcel.text, int(parcel.after or 0), known)
 
     async def show_typing(self, address: str) -> None:
-        """Until this is cancelled; a sign only, so that it fails is no matter."""
+        """Until this is cancelled; a sign only, so a failure does not matter."""
         while True:
             with contextlib.suppress(GaiadError):
                 await self._there().show_typing(int(address))

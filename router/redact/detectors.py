@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from itertools import pairwise
 
-from constants.secret_patterns import SecretPatterns
+from constants.load import SecretPatterns
 from router.redact.settings import CardIssuer
 from router.redact.words import SPELLED_DOT, Finder, Item
 

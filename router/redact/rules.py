@@ -7,9 +7,10 @@ one looked; otherwise the one that begins first.
 import re
 from collections.abc import Collection
 
-from constants.secret_patterns import secret_patterns
+from constants.load import secret_patterns
 from gaiad.base.channels import Stage
 from router.redact.detectors import find_card, find_email, find_home, find_iban, find_ip, find_mention, find_secrets
+from router.redact.persons import find_address, find_birth, find_passport, find_social, goes_on
 from router.redact.phones import find_phone
 from router.redact.settings import STAGES, RedactionSettings, check_settings, redaction_table, word_table
 from router.redact.words import Breaks, Finder, WordFinder, find_listed, spellings, words_in
@@ -42,7 +43,7 @@ class RedactionRules:
         first_words = {words_in(text)[0] for text in listed}
         self._words = slurs.words | profanity.words | first_words
         self._unspaced = re.compile("|".join(map(re.escape, sorted(filter(_is_unspaced, listed)))) or r"(?!)", re.I)
-        self.breaks = Breaks(listed)
+        self.breaks = Breaks(listed, goes_on)
         self.keeps_joiners = not any(ord(character) in JOINED_SCRIPTS for text in listed for character in text)
         self.placeholders = table.placeholders
         self.window_characters = table.window_characters
@@ -78,12 +79,16 @@ def redaction_rules(settings: RedactionSettings, setting: str = "redaction") -> 
 
 def _pii(settings: RedactionSettings) -> list[Finder]:
     table = redaction_table()
-    phones, addresses = table.phones, table.addresses
+    phones, addresses, persons = table.phones, table.addresses, table.persons
     return [
         *find_secrets(secret_patterns()),
         find_email(frozenset(addresses.no_mailboxes), addresses.spelled_ends, frozenset(addresses.plain_words)),
         find_iban(table.ibans),
         find_card(table.cards),
+        find_social(persons.social_words),
+        find_passport(persons.passport_words),
+        find_birth(persons.birth_words),
+        find_address,
         find_ip(addresses.version_words),
         find_phone(settings.phone_regions or phones.regions, phones.words, phones.other_words),
         find_home(frozenset(addresses.nobodies)),

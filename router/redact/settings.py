@@ -32,6 +32,14 @@ class Addresses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nobodies: list[str]
 
 
+class Persons(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The words that say what a date or a number is."""
+
+    birth_words: list[str]
+    passport_words: list[str]
+    social_words: list[str]
+
+
 class CardIssuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """First digits, from and to, and counts of digits."""
 
@@ -47,6 +55,7 @@ class RedactionTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     placeholders: dict[str, str]
     phones: Phones
     addresses: Addresses
+    persons: Persons
     cards: dict[str, CardIssuer]
     ibans: dict[str, int]
 

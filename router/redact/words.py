@@ -124,7 +124,9 @@ _LOOK_BACK = 128
 class Breaks:
     """Breaks of texts in which the listed names and phrases may stand."""
 
-    def __init__(self, listed: Iterable[str]) -> None:
+    def __init__(self, listed: Iterable[str], also: Callable[[str], bool]) -> None:
+        """`also` says of the text before a space whether something may go on behind it."""
+        self._also = also
         self._open = _beginnings(listed) + tuple(word + quote for word in _NAMED_SECRETS for quote in ("", '"', "'"))
         self._longest_open = max(map(len, self._open))
 
@@ -163,7 +165,7 @@ class Breaks:
         return not self._goes_on(before)
 
     def _goes_on(self, before: str) -> bool:
-        if before[-self._longest_open :].casefold().endswith(self._open):
+        if before[-self._longest_open :].casefold().endswith(self._open) or self._also(before):
             return True
         return ("/home/" in before or "Users" in before) and _IN_HOME.search(before) is not None
 

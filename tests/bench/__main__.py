@@ -16,6 +16,7 @@ from tests.bench.routed_stream import measure_router
 from tests.bench.soak import measure_soak
 from tests.bench.turn_cost import measure_chat
 from tests.bench.vectors import measure_vectors
+from tests.bench.write_latency import measure_writes
 
 MEASURES = {
     "chat": measure_chat,
@@ -30,6 +31,7 @@ MEASURES = {
     "council": measure_council,
     "router": measure_router,
     "streams": measure_streams,
+    "writes": measure_writes,
 }
 
 if __name__ == "__main__":

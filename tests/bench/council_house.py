@@ -29,9 +29,8 @@ from gaiad.base.logs import configure_logs
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext
 from gaiad.ledger.audit import AuditLog
-from gaiad.ledger.cognition_log import CognitionLog
 from gaiad.ledger.council_log import CouncilLog
-from gaiad.ledger.turn_log import TurnLog
+from gaiad.ledger.turn_log import CognitionLog, TurnLog
 from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import Pooled

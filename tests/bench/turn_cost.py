@@ -26,7 +26,7 @@ from gaiad.base.ports import RequestContext
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.bench.made_archive import make_queries, write_packets
 from gaiad.bench.rows import Row, percentile
-from gaiad.ledger.cognition_log import CognitionLog
+from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool

@@ -93,7 +93,7 @@ async def test_a_role_that_fails_or_writes_no_ballot_is_silent_and_nobody_waits_
     decision, record = await council.decide()
     assert (decision.passed, decision.may_proceed, decision.closed_by) == (False, False, "all_heard")
     assert decision.tally.silent == ("codemind", "lite")
-    assert record.reason.startswith("no quorum: 2 ballots are needed and 1 came in, though the roles are there; ")
+    assert record.reason.startswith("no quorum: 2 ballots are needed and 1 were cast, though enough roles are active; ")
     assert "lite gave no ballot: lite: its worker ended" in record.reason
     assert "codemind gave no ballot: what it wrote is not a ballot" in record.reason
     assert "JSON" not in record.reason

@@ -93,7 +93,7 @@ def test_one_ballot_decides_no_action_and_no_rule_though_all_are_there(matter: M
     assert decision.may_proceed == (matter == "answer")
     if matter != "answer":
         assert decision.reason == (
-            f"no quorum: 2 ballots are needed and 1 came in, though the roles are there; the {matter} is refused "
+            f"no quorum: 2 ballots are needed and 1 were cast, though enough roles are active; the {matter} is refused "
             "(1 yes, 0 no, 0 abstained; silent: codemind, lite)"
         )
 
@@ -142,7 +142,7 @@ def test_without_quorum_only_an_answer_goes_on(matter: Matter) -> None:
         assert decision is not None
         assert (decision.passed, decision.may_proceed) == (False, matter == "answer")
         assert decision.reduced_quorum
-        said = "goes on, marked reduced_quorum" if matter == "answer" else f"the {matter} is refused"
+        said = "continues, marked reduced_quorum" if matter == "answer" else f"the {matter} is refused"
         assert said in decision.reason
 
 

@@ -126,12 +126,12 @@ def test_whichever_role_is_lost_at_whichever_stage_the_turn_is_answered_without_
 def test_nobody_there_is_a_refusal_in_words() -> None:
     _, tasks, end = take(seats=seated())
     assert tasks == []
-    assert end == End(ending="refused", why="no role is there to plan", reduced_quorum=True)
+    assert end == End(ending="refused", why="no role is available to plan", reduced_quorum=True)
 
 
 def test_an_answer_that_nobody_is_left_to_verify_is_not_thrown_away() -> None:
     _, _, end = take("ok", "ok", "ok", "lost", seats=seated("lite"))
-    assert end == End(ending="unverified", why="no role is there to verify", reduced_quorum=True)
+    assert end == End(ending="unverified", why="no role is available to verify", reduced_quorum=True)
     short = msgspec.structs.replace(BOOK.limits, turn=TurnCaps(max_rounds=3, max_tokens=1000))
     machine = TurnStateMachine("full", msgspec.structs.replace(BOOK, limits=short))
     machine.begin(ALL)

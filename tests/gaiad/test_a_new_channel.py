@@ -34,7 +34,7 @@ import asyncio
 from pathlib import Path
 
 from gaiad.base.ports import IncomingMessage
-from router.chat_settings import ChatSettings, convert_settings
+from router.routing import ChatSettings, convert_settings
 
 
 class FileSettings(ChatSettings, frozen=True):

@@ -12,6 +12,7 @@ from gaiad.base.errors import BadInput, Forbidden, NotFound
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.cli.main import program, run
 from gaiad.context.bodies import ROW_BYTES
+from gaiad.wire.ingest import IngestDocument, IngestRequest
 from tests.gaiad.test_kill import finish, start
 from tests.makers.context import output_body, review_body, state_body
 
@@ -56,6 +57,10 @@ def test_a_person_stores_and_reads_by_the_command_line(daemon: BenchDaemon, shel
     record = json.loads(shell("reviews", "--json", *tenant)[1])["reviews"][0]["id"]
     assert json.loads(shell("show", record, *tenant)[1]) == review_body()
     assert "for generation: name the source" in shell("feedback", *tenant)[1]
+    number, *line = shell("feedback", *tenant)[1].splitlines()[-1].split()
+    assert " ".join(line) == "generation v1 active not measured yet name the source"
+    assert shell("feedback", "--strike", number, *tenant)[1] == f"advice {number} for generation is struck\n"
+    assert "struck: struck by a person" in shell("feedback", *tenant)[1]
     assert "thin evidence" in shell("trends", *tenant)[1]
     assert "+0  " in shell("lineage", "h1", *tenant)[1]
     assert shell("rollback", "system", "1", *tenant)[1].startswith("system is at version 3")
@@ -207,7 +212,23 @@ def test_export_import_quota_and_cleanup_by_the_command_line(daemon: BenchDaemon
     assert "of 10.0 GiB (0 %)" in shell("quota", *old)[1]
     assert shell("cleanup", "--dry-run", *old)[1].startswith("1 old iteration; would pack 2 records")
     job_id = json.loads(shell("cleanup", "--json", *old)[1])["job_id"]
-    assert finish(daemon.client, f"{job_id}?tenant=old")["result"]["bodies"] == 2
+    assert finish(daemon.client, job_id)["result"]["bodies"] == 2
+    assert job_id in {job.job_id for job in daemon.client.jobs()}
     assert "task-1" in shell("outputs", *old)[1]
     with pytest.raises(BadInput, match="absolute"):
         daemon.client.post("/context/export", {"directory": "here"})
+
+
+def test_forgetting_a_packet_reaches_what_quotes_it(daemon: BenchDaemon, make_packet: Callable[..., bytes]) -> None:
+    document = IngestDocument(name="1.xml", content=make_packet("TP-GONE", "The reef is bleaching.", "Reef").decode())
+    daemon.client.ingest(IngestRequest(documents=[document], tenant="reef", wait=True))
+    daemon.client.post("/context/outputs?tenant=reef", output_body("keeps"))
+    daemon.client.post("/context/outputs?tenant=reef", output_body("quotes", primary="See [Packet: TP-GONE]."))
+    assert len(daemon.client.get("/context/outputs?tenant=reef")["outputs"]) == 2
+    daemon.client.get("/context/state?tenant=reef")
+    request = {"packet_ids": ["TP-GONE"], "dry_run": True, "tenant": "reef"}
+    assert daemon.client.post("/forget", request)["log_entries"] == 2  # the ingest's log line, too
+    daemon.client.post("/forget", {**request, "dry_run": False})
+    assert [row["task_id"] for row in daemon.client.get("/context/outputs?tenant=reef")["outputs"]] == ["keeps"]
+    summary = daemon.client.get("/context/state?tenant=reef")["content"]["agent_states"]
+    assert summary["generation"][0]["outputs"] == 1

@@ -2,17 +2,14 @@
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gaiad.base.errors import DaemonUnreachable
 from gaiad.bench.made_archive import write_packets
 from gaiad.client.client import Client
+from tests.makers.killed import finish, start
 
 FILES = 500
 ROUNDS = 20
@@ -23,31 +20,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packets")
     write_packets(folder, 0, FILES, turns=3, words_per_turn=12)
     return folder
-
-
-def start(home: Path) -> tuple[subprocess.Popen[bytes], Client]:
-    command = [sys.executable, "-m", "gaiad.cli.main", "serve", "--home", str(home)]
-    command += ["--set", "http.enabled=false", "--set", "embedder.kind=none", "--set", "intake.batch_files=16"]
-    with (home.parent / f"{home.name}.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    client = Client(home)
-    for _ in range(3000):
-        try:
-            client.get("/healthz")
-            return process, client
-        except DaemonUnreachable:
-            assert process.poll() is None, (home.parent / f"{home.name}.log").read_text()[-2000:]
-            time.sleep(0.01)
-    raise AssertionError("the daemon did not come up in 30 s")
-
-
-def finish(client: Client, job_id: str) -> dict[str, Any]:
-    for _ in range(3000):
-        job: dict[str, Any] = client.get(f"/jobs/{job_id}")
-        if job["state"] not in ("queued", "running"):
-            return job
-        time.sleep(0.02)
-    raise AssertionError("the job did not end in 60 s")
 
 
 def promised_before(client: Client, job_id: str) -> set[str]:

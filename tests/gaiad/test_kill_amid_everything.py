@@ -2,8 +2,6 @@
 
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,31 +12,20 @@ from typing import Any
 
 import pytest
 
-from gaiad.base.errors import DaemonUnreachable, GaiadError
+from gaiad.base.errors import GaiadError
 from gaiad.bench.made_archive import write_packets
 from gaiad.client.client import Client
 from gaiad.ledger.audit_reading import verify_home
 from gaiad.store.backup import read_manifest
 from gaiad.store.home_databases import read_database
 from gaiad.wire.chat import ChatRequest
+from tests.makers.killed import finish, start, until
 
 ROUNDS, FILES = 20, 12
+TURNS = 1000  # that one request lists; a fast machine would take more
 
 
-def start(home: Path) -> tuple[subprocess.Popen[bytes], Client]:
-    command = [sys.executable, "-m", "gaiad.cli.main", "serve", "--home", str(home)]
-    command += ["--set", "http.enabled=false", "--set", "intake.batch_files=8", "--set", "council.depth=fast"]
-    with (home.parent / "daemon.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    client = Client(home)
-    for _ in range(6000):
-        try:
-            client.get("/healthz")
-            return process, client
-        except DaemonUnreachable:
-            assert process.poll() is None, (home.parent / "daemon.log").read_text()[-2000:]
-            time.sleep(0.01)
-    raise AssertionError("the daemon did not come up")
+SETTINGS = ("intake.batch_files=8", "council.depth=fast")
 
 
 class Promises:
@@ -52,7 +39,7 @@ class Promises:
         self.said = self.files = 0
 
     def chat(self, client: Client) -> None:
-        while True:
+        for _ in range(TURNS // ROUNDS):
             self.said += 1
             request = ChatRequest(message=f"Message number {self.said}.", session_id="s", depth="fast")
             *_, last = client.chat_events(request)
@@ -76,10 +63,10 @@ class Promises:
 
     def check(self, client: Client) -> None:
         """Right after a start: all that was promised is there once."""
-        remembered = [str(turn.turn_id) for turn in client.session_turns("s", "local", limit=1000)]
+        remembered = [str(turn.turn_id) for turn in client.session_turns("s", "local", limit=TURNS)]
         assert len(remembered) == len(set(remembered))
         assert self.turns <= set(remembered)
-        assert self.turns <= {turn.turn_id for turn in client.council.turns("local", 1000)}
+        assert self.turns <= {turn.turn_id for turn in client.council.turns("local", TURNS)}
         stored = [packet["packet_id"] for packet in client.post("/packets/list", {"limit": 1000})["packets"]]
         assert len(stored) == len(set(stored))
         for backup in self.backups.iterdir():
@@ -87,25 +74,10 @@ class Promises:
                 read_manifest(backup)
 
 
-def ended(client: Client, job_id: str) -> dict[str, Any]:
-    return until(lambda: client.get(f"/jobs/{job_id}"), lambda job: job["state"] not in ("queued", "running"))
-
-
-def until(ask: Callable[[], dict[str, Any]], enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    for _ in range(6000):
-        if enough(found := ask()):
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"it did not come about in 120 s: {found}")
-
-
 def _until_more(promises: Promises, turns: int, packets: int) -> None:
     """Until another turn was answered and another packet stored; each round has new ones."""
-    for _ in range(30_000):
-        if len(promises.turns) > turns and len(promises.packets) > packets:
-            return
+    while len(promises.turns) <= turns or len(promises.packets) <= packets:
         time.sleep(0.02)
-    raise AssertionError("in ten minutes no turn was answered and no packet stored")
 
 
 @pytest.mark.slow
@@ -114,7 +86,7 @@ def test_nothing_is_lost_or_doubled_by_kills_amid_everything(tmp_path: Path) -> 
     promises, moments = Promises(tmp_path), random.Random(13)
     promises.backups.mkdir()
     for number in range(ROUNDS):
-        process, client = start(promises.home)
+        process, client = start(promises.home, *SETTINGS)
         promises.check(client)
         write_packets(promises.folder / str(number), number * FILES, FILES, turns=2, words_per_turn=12)
         works: tuple[Callable[[Client], None], ...] = (
@@ -134,10 +106,10 @@ def test_nothing_is_lost_or_doubled_by_kills_amid_everything(tmp_path: Path) -> 
         client.close()
         for thread in threads:
             thread.join()
-    process, client = start(promises.home)
+    process, client = start(promises.home, *SETTINGS)
     try:
         promises.check(client)
-        assert {ended(client, job_id)["state"] for job_id in promises.jobs} == {"done"}
+        assert {finish(client, job_id)["state"] for job_id in promises.jobs} == {"done"}
         left = client.get("/status")["queue"]
         while left:  # embedding goes on, whatever time the machine takes for it
             left = until(lambda: client.get("/status"), partial(_fewer_than, left))["queue"]
@@ -145,7 +117,7 @@ def test_nothing_is_lost_or_doubled_by_kills_amid_everything(tmp_path: Path) -> 
         assert settled["vectors"] == settled["pages"]
         report = client.post("/packets/verify", {"packet_ids": []})
         assert (report["ok"], report["problems"]) == (report["checked"], [])
-        assert ended(client, client.post("/sweep", {})["job_id"])["result"]["problems"] == []
+        assert finish(client, client.post("/sweep", {})["job_id"])["result"]["problems"] == []
         promises.check(client)
     finally:
         client.close()

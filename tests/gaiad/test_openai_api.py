@@ -290,6 +290,12 @@ def test_a_response_goes_on_from_an_earlier_one(client: openai.OpenAI, daemon: B
         client.responses.create(model="gaiad-fast", input="Hi", previous_response_id="resp_none")
 
 
+@pytest.mark.parametrize("role", [None, "", "x", [], {}, [[]], {"a": 1}])
+def test_a_role_that_is_none_is_refused(client: openai.OpenAI, role: Any) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"input\[0\]: give a message with role"):
+        client.responses.create(model="lite", input=[{"role": role, "content": "Hi"}])  # type: ignore[typeddict-item]
+
+
 def test_a_short_response_is_incomplete_and_instructions_reach_the_role(client: openai.OpenAI) -> None:
     response = client.responses.create(model="prime", input="Say it.", instructions="Be brief.", max_output_tokens=2)
     assert response.status == "incomplete"

@@ -44,7 +44,9 @@ WITHOUT_STORED_WORDS = (
     "/models", "/models/load", "/models/unload", "/models/pin", "/models/probe", "/models/catalogue", "/models/use",
     "/forget/undo", "/feedback/given",
 )  # fmt: skip
-FOR_PROGRAMS = ("/v1/models", "/v1/models/{model}", "/v1/chat/completions", "/v1/responses", "/v1/embeddings")
+FOR_PROGRAMS = (
+    "/v1/models", "/v1/models/{model}", "/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/mcp", "/mcp/call",
+)  # fmt: skip
 """Refused to the page and every other channel."""
 SIGNED = ("/rfc/propose", "/rfc/review", "/rfc/vote", "/rfc/merge", "/rfc/show", "/rfc/list", "/stability")
 

@@ -12,7 +12,7 @@ from gaiad.base.clock import SystemClock
 from gaiad.base.errors import BadInput
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.client.client import Client
-from gaiad.ledger.cognition_log import CallRecord, CognitionLog
+from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.chat import ChatAnswer
 from tests.makers.scripted_home import scripted_home

@@ -87,6 +87,15 @@ def review(*given: Any, **fields: Any) -> MetaReviewStorage:
     return msgspec.convert(review_body(*given, **fields), MetaReviewStorage)
 
 
+async def change_body(databases: HomeDatabases, sha256: str) -> None:
+    """Damage the row that holds a body, or the body that it is a part of."""
+    query = (
+        "UPDATE context_bodies SET body = x'7b7d'"
+        " WHERE sha256 = (SELECT coalesce(whole, sha256) FROM context_bodies WHERE sha256 = ?)"
+    )
+    await databases.write("local", lambda c: c.execute(query, (sha256,)).rowcount)
+
+
 def make_service(store: ContextStore, databases: HomeDatabases, clock: Clock, *settings: str) -> ContextService:
     runner = JobRunner(Jobs(databases, clock), clock, EventHub(clock))
     config, upkeep = load_config((), {}, settings), ContextUpkeep(databases, clock)

@@ -13,9 +13,8 @@ from gaiad.base.ids import IdMaker
 from gaiad.base.ports import RequestContext
 from gaiad.ledger.approvals import ApprovalLog
 from gaiad.ledger.audit import AuditLog
-from gaiad.ledger.cognition_log import CognitionLog
 from gaiad.ledger.council_log import CouncilLog
-from gaiad.ledger.turn_log import TurnLog
+from gaiad.ledger.turn_log import CognitionLog, TurnLog
 from gaiad.models.plain.extractive import ExtractiveModel
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.research.loop import Researcher

@@ -19,7 +19,7 @@ import click
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI_REFERENCE = ROOT / "docs" / "cli.md"
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _START_S, _COMMAND_S = 120.0, 120.0

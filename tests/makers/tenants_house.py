@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import threading
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -47,7 +48,14 @@ def _by_id(of: str, key: str, names: str = "tenant", **more: Any) -> Rule:
 
 
 LISTED = Rule(body={})
+PAYLOAD = json.loads((Path(__file__).parents[1] / "data" / "research_payload_example.json").read_text(encoding="utf-8"))
 QUERY = Rule(names="query")
+CALLED = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "search", "arguments": {"query": COMMON}},
+}
 OUTPUT: dict[str, Any] = {
     "agent_type": "generation",
     "task_id": "t-1",
@@ -110,6 +118,8 @@ RULES = {
     "POST /research/{research_id}/cancel": Rule("run", body={}),
     "POST /research/{research_id}/forget": Rule("run", body={}),
     "POST /research/{research_id}/review": Rule("run", body={}),
+    "POST /research/{research_id}/contradictions": Rule("run", body={"contradiction_id": "none", "status": "open"}),
+    "POST /research/import": Rule(body={"payload": PAYLOAD}),
     "GET /research": QUERY,
     "GET /research/{research_id}": Rule("run", names="query"),
     "GET /research/{research_id}/events": Rule("run", names="query"),
@@ -144,6 +154,7 @@ RULES = {
     "GET /context/records/{record_id}": Rule("record", names="query"),
     "GET /context/versions": QUERY,
     "GET /context/feedback": QUERY,
+    "POST /context/feedback/strike": Rule(body={"number": 1}),
     "GET /context/trends": QUERY,
     "GET /context/lineage/{hypothesis_id}": Rule("record", names="query"),
     "GET /context/similar": QUERY,
@@ -154,6 +165,8 @@ RULES = {
     ),
     "POST /v1/responses": Rule(body={"model": "gaiad", "input": COMMON}, names=""),
     "POST /v1/embeddings": Rule(body={"model": "embedder", "input": COMMON}, names=""),
+    "POST /mcp": Rule(body=CALLED, names=""),
+    "POST /mcp/call": Rule("packet", body={"kind": "tool", "name": "fetch", "arguments": {"id": "ID"}}),
 }
 MAKES = {"POST /chat", "POST /turns/start", "POST /memory/ingest_session", "POST /research/start", "POST /research"}
 """Routes that make something under whatever name they are given: no two answers are alike."""
@@ -202,6 +215,8 @@ class House:
         connection = http.client.HTTPConnection(self._parts.hostname or "", self._parts.port, timeout=120)
         try:
             headers = {"Authorization": f"Bearer token-of-{tenant}-0000", "Content-Type": "application/json"}
+            if path.startswith("/mcp?"):
+                headers["Accept"] = "application/json, text/event-stream"
             connection.request(method, path, body, headers)
             response = connection.getresponse()
             return response.status, (response.readline() if endless else response.read()).decode("utf-8", "replace")

@@ -12,12 +12,11 @@ from gaiad.base.errors import TokenBudgetError
 from gaiad.models.tokens.word_tokenizer import WordTokenizer, count_words
 from gaiad.wire.generation import Segment
 from prompts.budget import Built
-from prompts.builder import build
+from prompts.builder import build, retarget
 from prompts.compress import BudgetOverrun, Compressed, Compressor
 from prompts.counting import PromptCounter
 from prompts.messages import messages_of
 from prompts.packet import SUMMARY_TAG, CognitionPacket, FieldReport, WorkItem
-from prompts.stage_packet import retarget
 from prompts.work import equal_share, work_room
 from tests.makers.cognition import build_request, pages, session
 from tests.makers.word_embedder import WordEmbedder

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from gaiad.archive.finding.filters import add_functions, check_filters, not_hidden, packet_conditions
+from gaiad.archive.reading.pages import SPEAKING_ROLES
 from gaiad.archive.storing.catalogue import Version, read_version
 from gaiad.base.clock import from_epoch_ms, to_iso
 from gaiad.wire.schemas import Facets, Filters, Timeline
@@ -160,14 +161,17 @@ def timeline(connection: sqlite3.Connection, filters: Filters) -> Timeline:
     def counts(sql: str) -> dict[str, int]:
         return dict(connection.execute(sql, values).fetchall())
 
-    def by_column(column: str) -> dict[str, int]:
+    def by_column(column: str, fewest: int = 1) -> dict[str, int]:
         return counts(
-            f"SELECT {column}, count(*) AS n {chosen} AND {column} <> '' GROUP BY 1 ORDER BY n DESC, 1 LIMIT {MOST}"
+            f"SELECT {column}, count(*) AS n {chosen} AND {column} <> '' GROUP BY 1 HAVING n >= {fewest}"
+            f" ORDER BY n DESC, 1 LIMIT {MOST}"
         )
 
-    def by_metadata(key: str) -> dict[str, int]:
+    def by_metadata(key: str, without: Collection[str] = ("",)) -> dict[str, int]:
+        left_out = ", ".join(f"'{each}'" for each in sorted(without))
         return counts(
-            f"SELECT min(value), count(DISTINCT packet) AS n FROM metadata WHERE key = '{key}' AND value <> ''"
+            f"SELECT min(value), count(DISTINCT packet) AS n FROM metadata"
+            f" WHERE key = '{key}' AND value COLLATE NOCASE NOT IN ({left_out})"
             f" AND packet IN (SELECT packets.id {chosen}) GROUP BY value ORDER BY n DESC, 1 LIMIT {MOST}"
         )
 
@@ -179,6 +183,7 @@ def timeline(connection: sqlite3.Connection, filters: Filters) -> Timeline:
         months=dict(sorted(months.items())),
         dialects=by_column("dialect"),
         models=by_column("original_model"),
+        topics=by_column("topic", fewest=2),
         tags=by_metadata("tag"),
-        people=by_metadata("person"),
+        people=by_metadata("person", {"", *SPEAKING_ROLES}),
     )

@@ -1,7 +1,8 @@
 """Exact filters as SQL over packets, and as masks over pages. What passes is decided here and nowhere else.
 
 Values of one kind are alternatives (any model of the list), kinds and metric ranges must all hold. Text compares
-without regard to case in any script; models and topics match on a part of the name, tags and ids whole.
+without regard to case in any script; models and topics match on a part of the name, or after "=" on the whole; tags,
+people and ids match whole.
 """
 
 import re
@@ -105,7 +106,7 @@ def check_filters(filters: Filters) -> None:
     since, until = parse_time(filters.since, "since"), parse_time(filters.until, "until")
     if since is not None and until is not None and since > until:
         raise BadInput(f"since = {filters.since!r} is after until = {filters.until!r}; exchange them")
-    for name in ("models", "topics", "tags", "metrics", "packet_ids", "session_ids", "dialects", "without"):
+    for name in ("models", "topics", "tags", "people", "metrics", "packet_ids", "session_ids", "dialects", "without"):
         if len(getattr(filters, name)) > MAX_VALUES:
             raise BadInput(f"{len(getattr(filters, name))} {name}: give at most {MAX_VALUES} in one filter")
     for metric in filters.metrics:
@@ -147,12 +148,13 @@ def packet_conditions(filters: Filters, *, with_time: bool = True) -> tuple[str,
         if wanted:
             conditions.append(f"packets.{column} IN ({', '.join('?' * len(wanted))})")
             values.extend(wanted)
-    if filters.tags:
-        alternatives = ", ".join("?" * len(filters.tags))
-        conditions.append(
-            f"packets.id IN (SELECT packet FROM metadata WHERE key = 'tag' AND folded(value) IN ({alternatives}))"
-        )
-        values.extend(tag.casefold() for tag in filters.tags)
+    for key, wanted in (("tag", filters.tags), ("person", filters.people)):
+        if wanted:
+            alternatives = ", ".join("?" * len(wanted))
+            conditions.append(
+                f"packets.id IN (SELECT packet FROM metadata WHERE key = '{key}' AND folded(value) IN ({alternatives}))"
+            )
+            values.extend(name.casefold() for name in wanted)
     for metric in filters.metrics:
         conditions.append(
             "packets.id IN (SELECT packet FROM metadata WHERE number IS NOT NULL AND key LIKE 'metric:%'"
@@ -208,9 +210,13 @@ def packet_mask(connection: sqlite3.Connection, catalogue: Catalogue, condition:
 def _any_part(conditions: list[str], values: list[Any], columns: tuple[str, ...], wanted: list[str]) -> None:
     if not wanted:
         return
-    tests = [f"instr(folded({column}), ?)" for _ in wanted for column in columns]
+    tests = [
+        f"folded({column}) = ?" if part.startswith("=") else f"instr(folded({column}), ?)"
+        for part in wanted
+        for column in columns
+    ]
     conditions.append(f"({' OR '.join(tests)})")
-    values.extend(part.casefold() for part in wanted for _ in columns)
+    values.extend(part.removeprefix("=").casefold() for part in wanted for _ in columns)
 
 
 def _phrase_mask(connection: sqlite3.Connection, catalogue: Catalogue, phrase: str, stemmer: Stemmer) -> Mask:

@@ -180,7 +180,7 @@ def fuse(pool: CandidatePool, weights: Weights) -> Fused:
 def spread(total: Scores, positions: Positions, session: NDArray[np.int32], weight: float) -> Scores:
     """What a page loses, 0 or less, for each page of its session that is better, three at most.
 
-    What somebody "has done" is told on several days: the best page of one day is worth more than the fifth of another.
+    What somebody "has done" spreads over days: the best page of one day is worth more than the fifth of another.
     """
     order = np.lexsort((positions, -total, session))
     ordered = session[order]

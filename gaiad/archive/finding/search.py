@@ -7,7 +7,6 @@ hits follow in one reader thread. Without an embedder, hybrid goes on lexically 
 import asyncio
 import sqlite3
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from gaiad.archive.dense.hnsw_base import QueryScores
 from gaiad.archive.dense.vector_index import VectorIndex
+from gaiad.archive.dense.vector_queue import VectorSpaces
 from gaiad.archive.finding import filters as exact
 from gaiad.archive.finding import ranking
 from gaiad.archive.finding.facets import FacetCache
@@ -82,16 +82,10 @@ _MAX_EMBEDDED_CHARS = 20_000
 """Models read a few thousand; the rest of a longer text would only keep the embedder from everybody else."""
 
 
-class VectorSource(Protocol):
-    """What holds the tenant's vector indexes: one index, or the spaces during a change of embedder."""
-
-    def indexes(self) -> list[VectorIndex]: ...
-
-
 class Searcher:
     """Searches `tenant`. Everything it caches follows the database by itself; safe for concurrent searches."""
 
-    def __init__(self, tenant: Tenant, vectors: VectorSource | None, config: Config, clock: Clock) -> None:
+    def __init__(self, tenant: Tenant, vectors: VectorSpaces | None, config: Config, clock: Clock) -> None:
         self.vectors = vectors
         self._tenant = tenant
         self._config = config.search

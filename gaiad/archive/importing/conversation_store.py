@@ -48,7 +48,7 @@ def without_injected(text: str) -> str:
     return "".join(kept)
 
 
-READER_VERSION = 3  # raise it when a kind reads more out of the same record: a new import then revises
+READER_VERSION = 4  # raise it when a kind reads more out of the same record: a new import then revises
 _PLAIN_ID = re.compile(r"[\w.:@+-]{1,150}", re.ASCII)
 _WORDS = re.compile(r"\w+")
 _ID_WORDS_CHARS = 60
@@ -97,6 +97,16 @@ class PreparedConversation:
     modified_ms: int
 
 
+def with_id(conversation: Conversation) -> Conversation:
+    """The conversation; a source that gives it no id gets one made of when it began and what was said first."""
+    if conversation.id.strip():
+        return conversation
+    first = next(iter(conversation.messages), None)
+    told = (conversation.title, conversation.created, first.text[:1000] if first else "")
+    made = hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:24]
+    return msgspec.structs.replace(conversation, id=made)
+
+
 def identify(conversation: Conversation) -> Identified:
     """The packet id follows from the source's own id; the state from its time, its length and its words."""
     packet_id = f"{conversation.kind}-{conversation.id}"
@@ -111,9 +121,8 @@ def identify(conversation: Conversation) -> Identified:
     )
     updated = max((conversation.updated, *(each.time for each in messages)), key=lambda time: time.rstrip("Z"))
     digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
-    return Identified(
-        conversation, packet_id, f"{READER_VERSION:03d} {updated.rstrip('Z') or '-'} {len(messages):07d} {digest}"
-    )
+    size = f"{len(messages):07d} {sum(len(each.text) for each in messages):010d}"
+    return Identified(conversation, packet_id, f"{READER_VERSION:03d} {updated.rstrip('Z') or '-'} {size} {digest}")
 
 
 def load_known(connection: sqlite3.Connection, packet_ids: Sequence[str]) -> dict[str, Known]:

@@ -20,8 +20,10 @@ from gaiad.archive.importing.conversation_store import (
     PreparedConversation,
     identify,
     said_by_others,
+    with_id,
 )
 from gaiad.archive.importing.json_stream import Unreadable
+from gaiad.archive.importing.kind import Item
 from gaiad.archive.importing.kinds import KINDS
 from gaiad.archive.importing.sample import Problem, Sample, advice, is_companion
 from gaiad.archive.importing.source import RefusedPath, Source, sources
@@ -218,14 +220,19 @@ class Importer:
             if kind is None:
                 yield self._other(sample, options, call, alone=alone)
                 return
+            item: Item | None = None
+            empty = True
             for item in kind.read(sample):
+                empty = False
                 if item is None:
                     yield None
                 elif isinstance(item, Problem):
                     outcome: ImportOutcomeKind = "failed" if item.loses else "ignored"
                     yield _file_outcome(source.label, outcome, f"{item.where} {item.reason}", kind.name)
                 else:
-                    yield said_by_others(item), source
+                    yield with_id(said_by_others(item)), source
+            if empty:
+                yield _file_outcome(source.label, "ignored", "has no conversations in it", kind.name)
         except Unreadable as error:
             yield _file_outcome(source.label, "failed", str(error))
 

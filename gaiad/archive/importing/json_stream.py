@@ -32,11 +32,15 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A record: `key` names its array below the top object, "" for one at the top. `raw` is None when too long."""
+    """A record: `key` names its array below the top object, "" for one at the top.
+
+    `raw` is None when it is too long; `start` is how such a record begins.
+    """
 
     key: str
     raw: bytes | None
     size: int
+    start: bytes = b""
 
 
 class _Splitter:
@@ -47,6 +51,7 @@ class _Splitter:
         self.start = -1
         self.in_string = False
         self.key = ""
+        self.opening = b""
 
     def feed(self, chunk: bytes) -> Iterator[Element]:
         cut = self.start if self.start >= 0 else max(0, self.at - _KEPT_BYTES)
@@ -72,6 +77,7 @@ class _Splitter:
                 yield done
         if self.start >= 0 and len(self.buffer) - self.start > self.limit:
             self.skipped += self.at - self.start
+            self.opening = self.buffer[self.start : self.start + _KEPT_BYTES]
             self.start = -2
         elif self.start == -2:
             self.skipped += len(chunk)
@@ -100,9 +106,11 @@ class _Splitter:
         start, self.start = self.start, -1
         if start == -2:
             size, self.skipped = self.skipped, 0
-            return Element(self.key, None, size)
+            return Element(self.key, None, size, self.opening)
         raw = self.buffer[start : self.at]
-        return Element(self.key, raw if len(raw) <= self.limit else None, len(raw))
+        if len(raw) > self.limit:
+            return Element(self.key, None, len(raw), raw[:_KEPT_BYTES])
+        return Element(self.key, raw, len(raw))
 
 
 def elements(chunks: Iterable[bytes], limit: int = RECORD_MAX_BYTES) -> Iterator[Element]:

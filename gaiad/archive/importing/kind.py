@@ -4,15 +4,18 @@ Recognition is strict and by content alone: each kind names what only its files 
 """
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from gaiad.archive.importing.json_stream import Unreadable
+from gaiad.archive.importing.json_stream import RECORD_MAX_BYTES, Unreadable
 from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
 from gaiad.archive.reading.conversation import Conversation
 
+KEPT_RAW_BYTES = 16 * 1024 * 1024
 Item = Conversation | Problem
 Reads = Callable[[Sample], Iterator[Item | None]]
 Converts = Callable[[ExportRecord, Sample], Iterable[Conversation]]
@@ -102,6 +105,58 @@ def joined(texts: Iterable[str]) -> str:
 def named(kind: str, name: str) -> str:
     """How an attachment appears in a message's text: `[image: sketch.png]`."""
     return f"[{kind}: {' '.join(name.split())[:200] or 'unnamed'}]"
+
+
+def without_elements(
+    text: str,
+    opening: re.Pattern[str],
+    closing: str = "",
+    replace: Callable[[re.Match[str], str], str] = lambda _opened, _inner: "",
+) -> str:
+    """The text with what `replace` gives for each element, in a time that grows with its length however it is made.
+
+    An element runs from `opening` to the next `closing`, or to `</NAME>` where NAME is the opening's first group.
+    """
+    kept: list[str] = []
+    unclosed: set[str] = set()
+    at = 0
+    for found in opening.finditer(text):
+        end_mark = closing or f"</{found[1]}>"
+        if found.start() < at or end_mark in unclosed:
+            continue
+        end = text.find(end_mark, found.end())
+        if end < 0:
+            unclosed.add(end_mark)
+            continue
+        kept += (text[at : found.start()], replace(found, text[found.end() : end]))
+        at = end + len(end_mark)
+    return "".join((*kept, text[at:])) if kept else text
+
+
+class SourceLines:
+    """The lines of a session's file, kept while they are few enough to be its record."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._size = 0
+
+    def add(self, line: bytes) -> None:
+        self._size += len(line) + 1
+        if self._size <= KEPT_RAW_BYTES:
+            self._data += line + b"\n"
+
+    def record(self, left_out: Counter[str]) -> bytes:
+        """The bytes, or none, with a note in `left_out`."""
+        if self._size <= KEPT_RAW_BYTES:
+            return bytes(self._data)
+        left_out["the source's raw record: too long to keep"] = 1
+        return b""
+
+
+def check_words(total_bytes: int) -> None:
+    """Raise Unreadable when a session has more words than one conversation may."""
+    if total_bytes > RECORD_MAX_BYTES:
+        raise Unreadable(f"has more than {RECORD_MAX_BYTES // (1024 * 1024)} MiB of words in one conversation")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ _ZONES = {
 _ZONE_IN_CHINA = timezone(timedelta(hours=8))
 _BY_PREFIX = {prefix: number for number, prefixes in _MONTHS.items() for prefix in prefixes.split()}
 _CLOCK = re.compile(
-    r"(오전|오후|上午|下午|午前|午後)?\s*(\d{1,2})[:h](\d{2})(?:[:.](\d{2}))?\s*([ap]\.?\s?m\.?)?", re.IGNORECASE
+    r"(오전|오후|上午|下午|午前|午後)?\s*(\d{1,2})[:h](\d{2})(?:[:.](\d{2}))?\s*([apπμ]\.?\s?[mμ]\.?)?", re.IGNORECASE
 )
-_AFTERNOON = ("오후", "下午", "午後", "p", "P")
+_AFTERNOON = ("오후", "下午", "午後", "p", "P", "μ")
 _NUMBERS = re.compile(r"(\d{1,4}) ?[./年년-] ?(\d{1,2}) ?[./月월-] ?(\d{1,4})")
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}):?(\d{2})?\b")
 
@@ -38,7 +38,8 @@ def shown_time(text: str, zone: tzinfo) -> str:
     """
     plain = " ".join(text.split())
     clock = _CLOCK.search(plain)
-    day = _day(plain[: clock.start()] + plain[clock.end() :]) if clock and len(plain) < 80 else None
+    date = plain[: clock.start()] + plain[clock.end() :] if clock and len(plain) < 80 else ""
+    day = _day(date, month_first="/" in date and clock is not None and (clock[5] or "").lower().endswith(("m", "m.")))
     if clock is None or day is None:
         return ""
     hour, half = int(clock[2]), clock[1] or clock[5]
@@ -72,14 +73,15 @@ def _zone(rest: str) -> tzinfo | None:
     return timezone(timedelta(minutes=minutes if offset[1] == "+" else -minutes)) if minutes < 24 * 60 else None
 
 
-def _day(text: str) -> tuple[int, int, int] | None:
-    """(year, month, day); a date in numbers is day first unless the year leads or it cannot be."""
+def _day(text: str, *, month_first: bool) -> tuple[int, int, int] | None:
+    """(year, month, day); a date in numbers is day first unless the year leads, it cannot be, or `month_first`."""
     if numbers := _NUMBERS.search(text):
         first, second, third = (int(each) for each in numbers.groups())
         if first > 31:
             return first, second, third
         year = third + 2000 if third < 100 else third
-        return (year, first, second) if second > 12 else (year, second, first)
+        american = second > 12 or (month_first and first <= 12)
+        return (year, first, second) if american else (year, second, first)
     months = [_BY_PREFIX[key] for word in re.findall(r"[^\W\d_]+", text.lower()) if (key := _prefix(word))]
     digits = [int(each) for each in re.findall(r"\d+", text)]
     years = [each for each in digits if 1990 <= each < 2100]

@@ -25,7 +25,9 @@ _FIRST_LINES = 200  # a session may begin with many lines of the program's own
 _FIRST_LINES_BYTES = 8 * 1024 * 1024
 _EMPTY = (b"{}", b"[]")
 _NUMBERS_OR_WORDS = re.compile(rb"(?:-?\d[\d.eE+-]*|null|true|false)\s*[,\]]")
+_TITLE = re.compile(rb'"(?:title|name)"\s*:\s*"((?:[^"\\]|\\.){1,100})')
 LINE_MAX_BYTES = RECORD_MAX_BYTES
+LINES_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,8 @@ class Sample:
 
     def _lines(self) -> Iterator[ExportRecord | Problem]:
         for number, line in enumerate(self.source.lines(LINE_MAX_BYTES), start=1):
+            if number > LINES_MAX:
+                raise Unreadable(f"has more than {LINES_MAX:,} lines; one session may have that many")
             if line is None:
                 yield Problem(f"line {number:,}", f"is longer than {LINE_MAX_BYTES // (1024 * 1024)} MiB", loses=False)
             elif line.strip():
@@ -157,11 +161,17 @@ class Sample:
 def _decoded(element: Element, where: str) -> ExportRecord | Problem:
     if element.raw is None:
         limit = RECORD_MAX_BYTES // (1024 * 1024)
-        return Problem(where, f"has {element.size:,} bytes; one conversation may have {limit} MiB")
+        reason = f"has {element.size:,} bytes; one conversation may have {limit} MiB"
+        return Problem(_titled(where, element.start), reason)
     try:
         return ExportRecord(where, element.key, element.raw, json_value(element.raw))
     except Unreadable as error:
-        return Problem(where, str(error))
+        return Problem(_titled(where, element.raw[:1024]), str(error))
+
+
+def _titled(where: str, start: bytes) -> str:
+    title = _TITLE.search(start)
+    return f'{where} ("{lenient_text(title[1])}")' if title else where
 
 
 def _is_json_object(line: bytes) -> bool:
@@ -199,6 +209,9 @@ _COMPANIONS = frozenset(
 )
 
 
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!", b"\x28\xb5\x2f\xfd")
+
+
 def is_companion(name: str) -> bool:
     """Whether a file of this name lies beside the conversations of a known export and holds none itself."""
     return name.lower().rpartition("/")[2] in _COMPANIONS
@@ -219,6 +232,8 @@ def advice(sample: Sample) -> str:
         return f"is a database of no kind gaiad knows; {_ASK}"
     if form == "binary" and sample.head.startswith(b"PK"):
         return "is an archive inside an archive; unpack it and import the file"
+    if sample.head.startswith(_PACKED):
+        return "is an archive other than zip; unpack it and import the folder"
     if form == "binary":
         return "is not text; gaiad imports conversations and notes"
     return f"is of no kind gaiad knows; {_ASK}"

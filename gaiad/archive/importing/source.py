@@ -59,8 +59,8 @@ class Source:
         with self.open() as stream:
             first = stream.read(_CHUNK)
             encoding = _UTF16.get(first[:2])
-            if encoding is None and first[:1] in _OPENS and first[1:2] == b"\0":
-                encoding = "utf-16-le"  # JSON without a byte order mark
+            if encoding is None and b"\0" in first[:2] and first[:2].strip(b"\0") in _OPENS:  # JSON without a mark
+                encoding = "utf-16-le" if first[1:2] == b"\0" else "utf-16-be"
             decode = codecs.getincrementaldecoder(encoding)("replace").decode if encoding else None
             chunk, read = first.removeprefix(codecs.BOM_UTF8), 0
             while chunk:
@@ -86,6 +86,14 @@ class Source:
             if len(found) > limit:
                 raise Unreadable(f"is larger than {limit // (1024 * 1024)} MiB")
         return bytes(found)
+
+    def raw_bytes(self, limit: int) -> bytes:
+        """All bytes as they are. Raises Unreadable when there are more than `limit`."""
+        with self.open() as stream:
+            found = stream.read(limit + 1)
+        if len(found) > limit:
+            raise Unreadable(f"is larger than {limit // (1024 * 1024)} MiB; unpack the archive and import the file")
+        return found
 
     def lines(self, limit: int) -> Iterator[bytes | None]:
         """Lines without their ends; None for one longer than `limit`. Raises Unreadable."""

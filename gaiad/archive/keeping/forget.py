@@ -35,6 +35,7 @@ _LOGS = {  # table: (key, column that may quote a packet)
     "seeds": ("seed_id", "text"),
     "research_runs": ("research_id", "body"),
     "job_log": ("job_id || ' ' || number", "body"),
+    "journal": ("run || ' ' || key", "coalesce(result, '')"),
 }
 _OF_TURNS = ("cognition_packets", "turn_records", "council_messages", "deliveries", "seeds")
 
@@ -53,10 +54,11 @@ def choose(connection: sqlite3.Connection, request: ForgetRequest, hidden: Label
 
     Raises BadInput unless exactly one kind is named, NotFound for what is not there.
     """
-    rows = list(dict.fromkeys(_named(connection, request, not_hidden("id", hidden))))
-    if not rows:
+    aside = _set_aside_before(connection, request)
+    rows = list(dict.fromkeys(_named(connection, request, not_hidden("id", hidden), aside)))
+    if not rows and not aside:
         raise NotFound("nothing matches; `gaiad packets list` and `gaiad sessions list` show what is there")
-    ids = {row[0] for chunk in chunks(rows) for row in _of_rows(connection, "packet_id", chunk)}
+    ids = aside | {row[0] for chunk in chunks(rows) for row in _of_rows(connection, "packet_id", chunk)}
     quoting = [row for row in _quoting_turns(connection, ids) if row not in set(rows)]
     rows += quoting
     ids |= {row[0] for chunk in chunks(quoting) for row in _of_rows(connection, "packet_id", chunk)}
@@ -84,8 +86,13 @@ def report_on(connection: sqlite3.Connection, chosen: DeletionSet) -> ForgetRepo
 def forget(
     connection: sqlite3.Connection, chosen: DeletionSet, forget_id: str, now_ms: int, zone: tzinfo, *, keep: bool
 ) -> WriteResult:
-    """Delete what was chosen; `keep` sets the originals aside for undo. In one transaction."""
+    """Delete what was chosen; `keep` sets the originals aside for undo. In one transaction.
+
+    Without it, what earlier deletions of the same packets set aside goes too.
+    """
     change = WriteResult()
+    if not keep:
+        _wipe_aside(connection, chosen.packet_ids)
     touched = {row[0] for chunk in chunks(chosen.rows) for row in _of_rows(connection, "session_id", chunk)}
     titles = {row[0] for chunk in chunks(chosen.rows) for row in _of_rows(connection, "topic", chunk)}
     _untitle_jobs(connection, titles - {""})
@@ -147,7 +154,15 @@ def purge(connection: sqlite3.Connection, now_ms: int) -> int:
     return dropped
 
 
-def _named(connection: sqlite3.Connection, request: ForgetRequest, shown: str) -> list[int]:
+def _set_aside_before(connection: sqlite3.Connection, request: ForgetRequest) -> set[str]:
+    """Packets that were deleted before, can still be put back, and are to go for good with this request."""
+    if not request.now:
+        return set()
+    aside = {row[0] for row in connection.execute("SELECT DISTINCT packet_id FROM forgotten")}
+    return aside if request.everything else aside & {*request.packet_ids, *request.session_ids}
+
+
+def _named(connection: sqlite3.Connection, request: ForgetRequest, shown: str, aside: Collection[str]) -> list[int]:
     kinds = [bool(request.packet_ids), bool(request.session_ids), bool(request.import_id), request.everything]
     if sum(kinds) != 1:
         raise BadInput("name exactly one of: packet_ids, session_ids, import_id, everything")
@@ -157,9 +172,8 @@ def _named(connection: sqlite3.Connection, request: ForgetRequest, shown: str) -
         return _rows_with(connection, "session_id", request.session_ids, shown)
     ids = request.packet_ids or _imported(connection, request.import_id)
     found = _rows_with(connection, "packet_id", ids, shown)
-    missing = set(request.packet_ids) - {
-        row[0] for chunk in chunks(found) for row in _of_rows(connection, "packet_id", chunk)
-    }
+    known = {row[0] for chunk in chunks(found) for row in _of_rows(connection, "packet_id", chunk)}
+    missing = set(request.packet_ids) - known - set(aside)
     if missing:
         raise NotFound(f"no packet is called {sorted(missing)[0]!r}; `gaiad packets list` shows those there are")
     return found
@@ -197,7 +211,7 @@ def _quoting_turns(connection: sqlite3.Connection, ids: Collection[str]) -> list
     found = connection.execute(
         f"SELECT packet, text FROM pages JOIN packets ON packets.id = packet WHERE packets.source = '{sessions.SOURCE}'"
     )
-    names = _Names(ids)
+    names = PacketNames(ids)
     return list(dict.fromkeys(packet for packet, text in found if names.stand_in(text)))
 
 
@@ -209,7 +223,7 @@ def _quoting_logs(connection: sqlite3.Connection, rows: Sequence[int], ids: Coll
         for (turn,) in connection.execute(f"SELECT turn_id FROM turns WHERE packet IN ({marks(chunk)})", chunk)
     }
     found: dict[str, list[Any]] = {}
-    names = _Names(ids)
+    names = PacketNames(ids)
     for table, (key, column) in _LOGS.items():
         turn = "turn_id" if table in _OF_TURNS else "''"
         entries = connection.execute(f"SELECT {key}, {turn}, {column} FROM {table}")
@@ -226,7 +240,7 @@ def _readable(value: str | bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-class _Names:
+class PacketNames:
     """Packet ids to look for in many texts."""
 
     def __init__(self, ids: Collection[str]) -> None:
@@ -281,6 +295,25 @@ def _set_aside(connection: sqlite3.Connection, row: int, forget_id: str, now_ms:
             msgspec.msgpack.encode(fields), *original,
         ),
     )  # fmt: skip
+
+
+def _wipe_aside(connection: sqlite3.Connection, ids: Collection[str]) -> None:
+    """What earlier deletions keep of these packets, and of the turns that quote them."""
+    names = PacketNames(ids)
+    groups = {
+        group
+        for chunk in chunks([*ids])
+        for (group,) in connection.execute(
+            f"SELECT forget_id FROM forgotten WHERE packet_id IN ({marks(chunk)})", chunk
+        )
+    }
+    for group in groups:
+        kept = connection.execute(
+            "SELECT sha256, packet_id, codec, body FROM forgotten WHERE forget_id = ?", (group,)
+        ).fetchall()
+        for sha256, packet_id, codec, body in kept:
+            if packet_id in ids or names.stand_in(records.expand(codec, body).decode("utf-8", "replace")):
+                connection.execute("DELETE FROM forgotten WHERE forget_id = ? AND sha256 = ?", (group, sha256))
 
 
 def _delete(connection: sqlite3.Connection, row: int) -> WriteResult:

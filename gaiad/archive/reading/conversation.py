@@ -230,7 +230,7 @@ def _of_ms(value: int) -> datetime:
 
 
 def iso_time(value: Any) -> str:
-    """A time of a source as UTC ISO 8601: seconds or milliseconds since 1970, or text; "" for what is not a time.
+    """A time of a source as UTC ISO 8601: seconds since 1970 or parts of them, or text; "" for what is not a time.
 
     Years before 1990 and after 2100 are taken for garbage: no chat program is older.
     """
@@ -238,8 +238,8 @@ def iso_time(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return ""
     if isinstance(value, int | float):
-        seconds = value / 1000 if abs(value) > 1e11 else value
-        if seconds == seconds and 631152000 <= seconds < 4102444800:  # NaN is not equal to itself
+        seconds = next((value / parts for parts in (1, 1e3, 1e6, 1e9) if abs(value / parts) < 1e11), 0)
+        if 631152000 <= seconds < 4102444800:
             moment = datetime.fromtimestamp(seconds, UTC)
     elif isinstance(value, str):
         text = value.strip()

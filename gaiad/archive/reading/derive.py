@@ -19,7 +19,7 @@ from gaiad.base.config import ArchiveConfig, PacketLimits
 from gaiad.base.errors import PacketRejected
 from gaiad.base.text import words_joined
 
-DERIVED_VERSION = 2  # raise it when reader or page rule change: `gaiad reindex` then brings old rows up to date
+DERIVED_VERSION = 3  # raise it when reader or page rule change: `gaiad reindex` then brings old rows up to date
 FIELD_WORDS_MAX_CHARS = 300
 """Of the names of fields that a page is found by."""
 _ID_HEX = 16

@@ -46,11 +46,18 @@ class SpeechRule(msgspec.Struct, frozen=True, kw_only=True):
     without: frozenset[str] = frozenset()
 
 
+LABELS: Mapping[str, tuple[str, ...]] = {
+    "classification": ("**/classification",),
+    "policy_tag": ("**/policy_tags", "**/policy_tag"),
+}
+
+
 class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A dialect's table. `fields` maps a canonical field to paths, `sections` a path to what is below it.
 
     `metrics` are the paths under which every number is a behavioural metric. A dialect with `said` makes pages of
-    those words and of nothing else. `labels` maps a key of the index metadata to paths (JIT's propagated fields).
+    those words and of nothing else. `labels` maps a key of the index metadata to paths (JIT's propagated fields);
+    by them `memory.exclude` hides a packet.
     """
 
     name: str
@@ -59,7 +66,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     sections: Mapping[str, SectionKind]
     metrics: tuple[str, ...]
     said: tuple[SpeechRule, ...] = ()
-    labels: Mapping[str, tuple[str, ...]] = {}
+    labels: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=lambda: LABELS)
 
     @cached_property
     def section_paths(self) -> Mapping[str, SectionKind]:

@@ -23,9 +23,10 @@ _LINE = re.compile(
     r"(?:\*\*|__)?:(?:\*\*|__)?(?=[ \t]+\S|[ \t]*\n)",
     re.MULTILINE,
 )
-_ROLES = frozenset(
+SPEAKING_ROLES = frozenset(
     ["user", "human", "assistant", "ai", "model", "bot", "system", "tool", "interviewer", "interviewee", "q", "a"]
 )
+"""Names of speakers that say what somebody does, not who it is."""
 # fmt: off
 _LABELS = frozenset((
     "note", "notes", "warning", "caution", "error", "result", "results", "summary", "status", "date", "time",
@@ -64,13 +65,13 @@ def split_turns(text: str, kind: SectionKind) -> list[SpokenTurn]:
 
 
 def _is_speaker(name: str, counts: Counter[str], lines: int) -> bool:
-    return name in _ROLES or counts[name] > 1 or lines <= 4
+    return name in SPEAKING_ROLES or counts[name] > 1 or lines <= 4
 
 
 def _is_dialogue(text: str, marks: list[re.Match[str]], counts: Counter[str], kind: SectionKind) -> bool:
     if len(text[: marks[0].start()].strip()) > max(_LEAD_MAX_CHARS, _LEAD_SHARE * len(text)):
         return False
-    if all(name in _ROLES for name in counts) and len(counts) > 1:
+    if all(name in SPEAKING_ROLES for name in counts) and len(counts) > 1:
         return True
     repeated = sum(count for count in counts.values() if count > 1)
     if kind != "transcript":

@@ -144,7 +144,7 @@ class _Scanner:
         elif kind == "escaped":
             node.text = self._escaped_string(found.end())
             node.end = self.position
-        elif found[kind] != b"null":
+        elif kind != "word" or found[kind] != b"null":
             value = found[kind].decode()
             self._count(len(value))
             if value and not value.isspace():
@@ -192,7 +192,7 @@ class _Scanner:
         return Text(value, offsets, starts, ends) if value and not value.isspace() else NO_TEXT
 
     def _escape(self, position: int) -> tuple[str, int]:
-        """The character that the escape at `position` stands for, and the byte offset after it."""
+        """The character that the escape at `position` encodes, and the byte offset after it."""
         data = self.data
         if position >= len(data):
             raise self._rejected("not well-formed JSON: a string is not closed; the file is truncated", position)

@@ -18,6 +18,7 @@ from gaiad.archive.reading.packet import Packet, Section
 from gaiad.archive.reading.read_json import read_json
 from gaiad.archive.reading.read_xml import read_xml
 from gaiad.archive.reading.sections import make_sections
+from gaiad.base.clock import to_epoch_ms
 from gaiad.base.config import PacketLimits
 from gaiad.base.errors import PacketRejected
 from gaiad.base.text import first_invisible
@@ -41,7 +42,10 @@ def spoken_sections(document: Document, said: Sequence[SpeechRule]) -> tuple[Sec
                 continue
             name = " ".join(speaker.text.value.split())[:_SPEAKER_MAX_CHARS] if speaker else ""
             path = f"{rule.path}/{marker.text.value}" if rule.markers and marker else rule.path
-            sections.append(Section(kind=rule.kind, path=path, text=words.text, speaker=name))
+            said_at = children.get("timestamp")
+            moment = parse_time(said_at.text.value) if said_at else None
+            when = to_epoch_ms(moment[0]) if moment else None
+            sections.append(Section(kind=rule.kind, path=path, text=words.text, speaker=name, timestamp_ms=when))
     return tuple(sections)
 
 

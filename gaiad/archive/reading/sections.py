@@ -35,7 +35,7 @@ class TextWriter:
         self.length = 0
 
     def label(self, value: str, start: int, end: int) -> None:
-        """`value` stands for the bytes from `start` to `end`."""
+        """`value` was read from the bytes from `start` to `end`."""
         self._offsets.append(self.length)
         self._starts.append(start)
         self._ends.append(-max(start, end))

@@ -6,7 +6,7 @@ Pure. Ids follow from what is said, so that the same session handed over again i
 import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -141,6 +141,7 @@ def session_turns(request: IngestSession) -> list[SessionTurn]:
     """
     session_id = session_id_of(request)
     made = []
+    header = _header_fields(request.metadata)
     for began, messages in _groups(request):
         words = msgspec.json.encode((session_id, messages), order="sorted")
         made.append(
@@ -155,9 +156,27 @@ def session_turns(request: IngestSession) -> list[SessionTurn]:
                 classification=request.classification,
                 policy_tags=request.policy_tags,
                 session_metadata=request.metadata,
+                tags=header.tags,
+                origin_run_id=header.origin_run_id,
+                request_intent=header.request_intent,
             )
         )
     return made
+
+
+class _HeaderFields(msgspec.Struct, frozen=True, rename="camel"):
+    """What JIT's page header has beside the session's own fields; the session's metadata may give it."""
+
+    tags: list[str] = []
+    origin_run_id: str = ""
+    request_intent: str = ""
+
+
+def _header_fields(metadata: dict[str, Any]) -> _HeaderFields:
+    try:
+        return msgspec.convert(metadata, _HeaderFields)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"metadata does not fit JIT's page header: {error}") from error
 
 
 def _groups(request: IngestSession) -> Iterator[tuple[datetime | None, list[TurnMessage]]]:

@@ -162,7 +162,7 @@ class GenerateContext:
         if not library.llama_model_n_params(self._model):
             raise ModelFileError(f"{path}: has a vocabulary and no weights; choose a complete GGUF")
         if not library.llama_model_has_decoder(self._model) or library.llama_model_has_encoder(self._model):
-            raise ModelFileError(f"{path}: makes no text by itself; choose a GGUF of a decoder")
+            raise ModelFileError(f"{path}: does not generate text; choose the GGUF of a decoder")
         try:
             self._open(load)
             self._prove()

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 
 from msgspec import structs
 
 from gaiad.base.config import ModelConfig
 from gaiad.base.errors import BadInput, ConfigError, Unavailable
+from gaiad.base.journal import journalled_reply
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import RequestContext, Tokenizer
 from gaiad.models.pool.making import ModelDependencies, Need, Resident, ServedModel, make_model, size_of
@@ -192,8 +194,10 @@ class PooledModel:
         return self._served().tokenizer
 
     def generate(self, request: GenerateRequest, call: RequestContext) -> AsyncGenerator[TextDelta | Generated, None]:
-        """As Model.generate; wakes the model first."""
-        return self._generate(self.name, request, call)
+        """As Model.generate; wakes the model first, unless the reply is in the journal of the call."""
+        if call.journal is None:
+            return self._generate(self.name, request, call)
+        return journalled_reply(call.journal, self.name, request, partial(self._generate, self.name, request, call))
 
     def status(self) -> ModelStatus:
         return self._pooled.status("")

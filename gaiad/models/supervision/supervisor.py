@@ -161,7 +161,7 @@ class Supervisor:
         return pending.answer.result()
 
     async def pieces(self, pending: Pending, call: RequestContext) -> AsyncGenerator[Delta, None]:
-        """The text as it comes; when it ends `pending.answer` holds a reply that is no Failed. Raises as `result`."""
+        """The text as it comes; when it ends `pending.answer` holds a reply other than Failed. Raises as `result`."""
         try:
             while found := await pending.more(call, self._clock, self._policy.cancel_look_s):
                 for piece in found:

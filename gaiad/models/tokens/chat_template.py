@@ -103,7 +103,7 @@ class TookTooLong(TemplateProblem):
 class ChatTemplate:
     """A compiled template. `begin` and `end` are what it may write as bos_token and eos_token.
 
-    Raises TemplateProblem when the source is no Jinja.
+    Raises TemplateProblem when the source is not Jinja.
     """
 
     def __init__(self, source: str, begin: str, end: str, format_time: Callable[[str], str]) -> None:

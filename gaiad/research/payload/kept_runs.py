@@ -1,7 +1,7 @@
 """Where research runs are kept: the payload whole and compressed, a line for lists beside it.
 
-A run is written once, when it ends, and never changes; it goes when somebody forgets it, or with its age. What a source
-says beyond the payload's part of it is read from the archive by the packet id.
+A run is written once, when it ends; what changes is what a person says about its contradictions. It goes when somebody
+forgets it, or with its age. What a source says beyond the payload's part is read from the archive by the packet id.
 """
 
 import asyncio
@@ -19,13 +19,21 @@ from gaiad.base.ids import IdMaker, lowest
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import Archive, RequestContext
 from gaiad.research.payload.build import build_payload
+from gaiad.research.payload.changes import imported_row, settled
 from gaiad.research.payload.iterations import account_of
 from gaiad.research.payload.material import Packet, choose_packets, whole_text
 from gaiad.research.reflect import MEDIUM_FROM
 from gaiad.research.trail import Trail
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.jobs import Jobs, UnfinishedJob, end_job
-from gaiad.wire.research import ResearchAgentPayload, ResearchRun, RunAccount, RunRow, SourceText
+from gaiad.wire.research import (
+    ResearchAgentPayload,
+    ResearchRun,
+    RunAccount,
+    RunRow,
+    SettleContradiction,
+    SourceText,
+)
 from gaiad.wire.schemas import PacketSummary, ResearchRequest, ResearchResult
 
 KIND = "research"
@@ -196,6 +204,35 @@ class KeptRuns:
         mark = "UPDATE research_runs SET reviewed_at = ? WHERE research_id = ? AND (reviewed_at = '') = ?"
         values = (to_iso(self._clock.now()) if done else "", research_id, done)
         await self._databases.write(call.tenant, lambda connection: connection.execute(mark, values).rowcount)
+
+    async def settle(self, research_id: str, asked: SettleContradiction, call: RequestContext) -> None:
+        """Mark a contradiction of a kept run. Raises NotFound, BadInput, Conflict while it is under way."""
+        if (await self.run(research_id, call)).run.status == "in_progress":
+            raise Conflict(f"run {research_id} is under way; its contradictions are not known yet")
+
+        def change(connection: sqlite3.Connection) -> None:
+            found = connection.execute(
+                "SELECT body FROM research_runs WHERE research_id = ?", (research_id,)
+            ).fetchone()
+            if found is None:
+                raise _unknown(research_id)
+            body = msgspec.json.decode(zlib.decompress(found[0]), type=_Body)
+            body = msgspec.structs.replace(body, payload=settled(body.payload, asked))
+            written = zlib.compress(msgspec.json.encode(body), _FAST)
+            connection.execute("UPDATE research_runs SET body = ? WHERE research_id = ?", (written, research_id))
+
+        await self._databases.write(call.tenant, change)
+
+    async def take_in(self, payload: ResearchAgentPayload, call: RequestContext) -> str:
+        """Keep a run that another researcher made; its id, the same for the same run. Raises BadInput."""
+        row = imported_row(payload, ID_PREFIX, call.tenant)
+        error = f"imported: run {payload.metadata.research_id} of another researcher"
+        body = zlib.compress(msgspec.json.encode(_Body(None, error, payload)), _FAST)
+        line = (*(getattr(row, name) for name in _LINE.split(", ")), body)
+        marks = ", ".join("?" * len(line))
+        insert = f"INSERT OR IGNORE INTO research_runs ({_LINE}, body) VALUES ({marks})"
+        await self._databases.write(call.tenant, lambda connection: connection.execute(insert, line).rowcount)
+        return row.research_id
 
     async def prune(self, tenant: str, days: int, most: int) -> int:
         """Take out the runs that are older than `days`, and of the rest all but the newest `most`; how many.

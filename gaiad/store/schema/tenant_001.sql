@@ -377,12 +377,14 @@ CREATE TABLE research_sources (
 CREATE TABLE context_bodies (                          -- JSON by the hash of its bytes
     sha256 TEXT PRIMARY KEY,
     size   INTEGER NOT NULL,
-    place  TEXT NOT NULL CHECK (place IN ('row', 'file', 'pack')), -- file: bodies/ in the tenant's folder
-    body   BLOB,                                       -- when it is in this row
+    place  TEXT NOT NULL CHECK (place IN ('row', 'file', 'pack', 'part')), -- file: bodies/ in the tenant's folder
+    stored INTEGER NOT NULL,                           -- bytes that it takes by itself
+    body   BLOB,                                       -- zstd, when it is in this row
+    whole  TEXT,                                       -- the body that it is a part of
     pack   INTEGER REFERENCES context_packs (number),
-    start  INTEGER                                     -- in the pack, unpacked
+    start  INTEGER                                     -- in the whole or the pack
 );
-CREATE INDEX context_bodies_unpacked ON context_bodies (sha256) WHERE place <> 'pack';
+CREATE INDEX context_bodies_by_pack ON context_bodies (pack) WHERE pack IS NOT NULL;
 CREATE TABLE context_packs (                           -- bodies of older iterations, one after the other, zstd
     number INTEGER PRIMARY KEY,
     body   BLOB NOT NULL
@@ -392,12 +394,17 @@ CREATE TABLE context_usage (
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO context_usage VALUES ('json', 0), ('stored', 0);
-CREATE TRIGGER context_body_stored AFTER INSERT ON context_bodies BEGIN
-    UPDATE context_usage SET value = value + new.size;
+CREATE TRIGGER context_body_stored AFTER INSERT ON context_bodies WHEN new.place <> 'part' BEGIN
+    UPDATE context_usage SET value = value + CASE name WHEN 'json' THEN new.size ELSE new.stored END;
 END;
-CREATE TRIGGER context_body_packed AFTER UPDATE OF place ON context_bodies
-WHEN old.place <> 'pack' AND new.place = 'pack' BEGIN
-    UPDATE context_usage SET value = value - old.size WHERE name = 'stored';
+CREATE TRIGGER context_body_packed AFTER UPDATE OF stored ON context_bodies BEGIN
+    UPDATE context_usage SET value = value + new.stored - old.stored WHERE name = 'stored';
+END;
+CREATE TRIGGER context_body_deleted AFTER DELETE ON context_bodies WHEN old.place <> 'part' BEGIN
+    UPDATE context_usage SET value = value - CASE name WHEN 'json' THEN old.size ELSE old.stored END;
+END;
+CREATE TRIGGER context_pack_deleted AFTER DELETE ON context_packs BEGIN
+    UPDATE context_usage SET value = value - length(old.body) WHERE name = 'stored';
 END;
 CREATE TRIGGER context_pack_stored AFTER INSERT ON context_packs BEGIN
     UPDATE context_usage SET value = value + length(new.body) WHERE name = 'stored';
@@ -484,6 +491,24 @@ CREATE TABLE context_vectors (                         -- of the summaries of st
     PRIMARY KEY (fingerprint, record)
 ) WITHOUT ROWID;
 
+CREATE TABLE context_advice (                          -- what reviews advise an agent, and what came of it
+    number     INTEGER PRIMARY KEY,
+    agent      TEXT NOT NULL,
+    version    INTEGER NOT NULL,                       -- of the agent's advice, from 1
+    text       TEXT NOT NULL,
+    review     INTEGER NOT NULL REFERENCES context_records (number),
+    iteration  INTEGER NOT NULL,
+    state      TEXT NOT NULL CHECK (state IN ('active', 'retired', 'struck')),
+    why        TEXT NOT NULL DEFAULT '',               -- it is not active any longer
+    given_ms   INTEGER NOT NULL,
+    ended_ms   INTEGER NOT NULL DEFAULT 0,
+    counted    INTEGER NOT NULL,                       -- 1: outcomes are turns, counted at reflections; 0: confidence scores
+    before_n   INTEGER NOT NULL,                       -- outcomes before and since, and the sum of their values (0 to 1)
+    before_sum REAL NOT NULL,
+    after_n    INTEGER NOT NULL DEFAULT 0,
+    after_sum  REAL NOT NULL DEFAULT 0
+);
+CREATE INDEX context_advice_by_agent ON context_advice (agent, state);
 CREATE TABLE context_checkpoints (
     number INTEGER PRIMARY KEY,
     id     TEXT NOT NULL UNIQUE,
@@ -531,3 +556,15 @@ CREATE TABLE job_log (
     body   BLOB NOT NULL,
     PRIMARY KEY (job_id, number)
 ) WITHOUT ROWID;
+
+CREATE TABLE journal (                                 -- steps of runs that may be cut off; gone when the run has ended
+    run        TEXT NOT NULL,                          -- research_id or turn_id
+    key        TEXT NOT NULL,                          -- of what is asked, and for which time in the run
+    name       TEXT NOT NULL,
+    repeatable INTEGER NOT NULL,                       -- 0: when it was begun and has no result, it is not done again
+    begun_ms   INTEGER NOT NULL,
+    ended_ms   INTEGER,
+    result     BLOB,                                   -- JSON, zlib
+    PRIMARY KEY (run, key)
+);
+CREATE INDEX journal_by_time ON journal (begun_ms);

@@ -8,15 +8,18 @@ import pytest
 from gaiad.base.config import load_config
 from gaiad.base.errors import BadInput
 from gaiad.bench.answers import measure_answers, run_answers
-from gaiad.bench.answers_data import ADVERSARIAL, UNKNOWN, LabelledQuestion, strangers
 from gaiad.bench.answers_scores import (
+    ADVERSARIAL,
+    UNKNOWN,
     Answered,
+    LabelledQuestion,
     calibration,
     calibration_error,
     citing,
     citing_interval,
     miscalibration,
     rank_of,
+    strangers,
     summary,
 )
 from gaiad.cli.main import program, run

@@ -91,7 +91,7 @@ def test_following_goes_on_after_the_last_message(api: Any, capsys: pytest.Captu
     captured = capsys.readouterr()
     assert [json.loads(line)["full_id"] for line in captured.out.splitlines()] == ["msg_1", "msg_2", "msg_3"]
     assert [body["after"] for _, body in api.requests] == ["msg_0", "msg_2", "msg_2", "msg_3"]
-    assert "going on when it answers again" in captured.err
+    assert "continuing when it answers again" in captured.err
     assert "Traceback" not in captured.err
 
 
@@ -167,4 +167,4 @@ def test_the_log_is_followed_over_a_restart_of_a_real_daemon(tmp_path: Path) -> 
         daemon.stop()
     assert [one["full_id"] for one in before + after] == [one["full_id"] for one in stored][:12]
     assert reader.returncode == 130
-    assert errors.count("going on when it answers again") == 1
+    assert errors.count("continuing when it answers again") == 1

@@ -38,7 +38,7 @@ VERBS = [
     "restore",
 ]
 VERBS += ["doctor", "config", "completion", "models", "bench", "chat", "cognition", "audit", "identity", "rfc"]
-VERBS += ["list", "show", "logs", "help", "context"]
+VERBS += ["list", "show", "logs", "help", "context", "mcp", "capture", "service"]
 VERBS += ["council", "turns", "approvals", "approve", "deny", "web", "route", "research", "feedback", "forget"]
 
 
@@ -178,7 +178,7 @@ def test_completion_scripts_are_printed(shell: str, capsys: pytest.CaptureFixtur
 
 
 def test_a_shell_gets_verbs_and_options_completed() -> None:
-    for words, expected in (("gaiad se", {"serve", "search", "sessions"}), ("gaiad packets e", {"export"})):
+    for words, expected in (("gaiad se", {"serve", "search", "sessions", "service"}), ("gaiad packets e", {"export"})):
         environment = {**os.environ, "_GAIAD_COMPLETE": "bash_complete", "COMP_WORDS": words}
         environment["COMP_CWORD"] = str(len(words.split()) - 1)
         found = child([], environment)

@@ -13,7 +13,7 @@ from gaiad.client.connection import ServerEvent
     ("name", "data", "text"),
     [
         ("started", {"research_id": "res_1"}, ""),
-        ("resumed", {"research_id": "res_1"}, "Interrupted by the end of the daemon; begun again from its beginning"),
+        ("resumed", {"research_id": "res_1"}, "Interrupted by the end of the daemon; it goes on where it was"),
         ("interrupted", {"research_id": "res_1"}, "The daemon is stopping; the run continues at its next start"),
         ("searching", {"iteration": 1, "query": "float switch", "refinements": []}, "Searching: float switch"),
         (

@@ -221,7 +221,7 @@ def test_ask_prints_the_answer_its_sources_and_one_line(shell: Shell, api: Any) 
     assert shell("ask", "consent?")[:2] == (
         0,
         'Consent [Packet: tp-1].\n\nSOURCES:\n- [Packet: tp-1] "Law" (undated)\n'
-        "SUCCESS | confidence 0.90 (HIGH) | Engine: extractive (3 ms)\n",
+        "SUCCESS | confidence 0.90 (HIGH) | 3 ms | more: --why\n",
     )
 
 

@@ -12,18 +12,14 @@ from gaiad.context import checkpoints
 from gaiad.context.store import ContextStore
 from gaiad.service.context import ContextService
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import ContinuationRequest, ContinuationStorage, StateQuery
-from tests.makers.context import make_service, output, review, state
+from gaiad.wire.context import StateQuery
+from gaiad.wire.context_keeping import ContinuationRequest, ContinuationStorage
+from tests.makers.context import change_body, make_service, output, review, state
 
 
 @pytest.fixture
 def service(store: ContextStore, databases: HomeDatabases, clock: FrozenClock) -> ContextService:
     return make_service(store, databases, clock)
-
-
-async def change_body(databases: HomeDatabases, sha256: str) -> None:
-    query = "UPDATE context_bodies SET body = x'7b7d' WHERE sha256 = ?"
-    await databases.write("local", lambda c: c.execute(query, (sha256,)).rowcount)
 
 
 async def current(store: ContextStore, call: RequestContext) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from gaiad.context.bodies import MAX_BODY_BYTES, ROW_BYTES, DamagedBody, file_of
 from gaiad.context.store import ContextStore
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import AgentOutput, MetaReviewStorage, RecordQuery, StateQuery, StateUpdate
-from tests.makers.context import output, output_body, review, review_body, state, state_body
+from tests.makers.context import change_body, output, output_body, review, review_body, state, state_body
 
 
 async def test_each_kind_comes_back_as_it_was_sent_with_its_hash(store: ContextStore, call: RequestContext) -> None:
@@ -84,10 +84,7 @@ async def test_a_flipped_bit_in_the_database_is_named_and_the_rest_is_read(
     await store.add(output(own={"step": 1}), call)
     await store.add(output("t2", "ranking", own={"elo": 7}), call)
     (version,) = await store.versions("agent:ranking", 1, call)
-    await databases.write(
-        "local",
-        lambda c: c.execute("UPDATE context_bodies SET body = x'7b7d' WHERE sha256 = ?", (version.sha256,)).rowcount,
-    )
+    await change_body(databases, version.sha256)
     found = await store.state(StateQuery(request_type="partial"), call)
     assert found.content.agent_states == {"generation": {"step": 1}, "ranking": {}}
     assert found.content.system_state == state_body()

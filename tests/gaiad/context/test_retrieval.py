@@ -9,7 +9,8 @@ from gaiad.context.aggregates import direction, slope
 from gaiad.context.hypotheses import named_in
 from gaiad.context.store import ContextStore
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import ReviewQuery, SimilarQuery, StateQuery, TrendQuery
+from gaiad.wire.context import StateQuery
+from gaiad.wire.context_reviews import ReviewQuery, SimilarQuery, TrendQuery
 from tests.gaiad.archive.conftest import WordEmbedder
 from tests.makers.context import output, review, state, state_body
 

@@ -1,9 +1,11 @@
 """Packing loses nothing and shrinks; quotas refuse what is optional first; a tree is written whole and read back."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from gaiad.base.clock import FrozenClock
@@ -14,8 +16,10 @@ from gaiad.context.retention import QuotaReached
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.wire.context import RecordQuery, ReviewQuery, StateQuery
-from tests.makers.context import make_service, output, output_body, review, state
+from gaiad.wire.context import RecordQuery, StateQuery
+from gaiad.wire.context_keeping import ContinuationStorage
+from gaiad.wire.context_reviews import ReviewQuery
+from tests.makers.context import change_body, make_service, output, output_body, review, state
 
 OTHER = RequestContext("other")
 
@@ -72,10 +76,12 @@ async def test_a_dry_run_says_what_would_be_packed_and_packs_nothing(
 ) -> None:
     clock.advance(45 * 86_400)
     dry, used = await upkeep.clean_up(30, call, dry_run=True), await filled.used(call)
-    assert (dry.iterations, dry.bodies, used.stored_bytes) == (1, 63 + 60, used.json_bytes)
+    assert (dry.iterations, dry.bodies, used.stored_bytes < used.json_bytes) == (1, 63, True)
     done = await upkeep.clean_up(30, call, dry_run=False)
     assert (done.bodies, done.json_bytes, done.damaged) == (dry.bodies, dry.json_bytes, [])
-    assert (await filled.used(call)).stored_bytes == used.stored_bytes - done.json_bytes + done.stored_bytes
+    (new,) = await filled.find("output", RecordQuery(task_id="new"), call)
+    kept = (await filled.used(call)).stored_bytes - done.stored_bytes
+    assert 0 < kept <= new.bytes
 
 
 async def test_damage_is_left_and_named_when_packing_and_in_packs(
@@ -83,8 +89,7 @@ async def test_damage_is_left_and_named_when_packing_and_in_packs(
 ) -> None:
     clock.advance(45 * 86_400)
     (bad, *_) = await filled.find("output", RecordQuery(task_id="t5"), call)
-    query = "UPDATE context_bodies SET body = x'7b7d' WHERE sha256 = ?"
-    await databases.write("local", lambda c: c.execute(query, (bad.sha256,)).rowcount)
+    await change_body(databases, bad.sha256)
     done = await upkeep.clean_up(30, call, dry_run=False)
     assert done.damaged == [bad.sha256]
     (good,) = await filled.find("output", RecordQuery(task_id="t6"), call)
@@ -113,8 +118,24 @@ async def test_a_quota_warns_then_refuses_what_is_optional_first(
     store.quota_bytes = int((size + 600) / 1.05)
     await service.add(output("small"), call)
     with pytest.raises(QuotaReached, match="a record is refused"):
-        await service.add(output("big", primary="x" * 5000), call)
+        await service.add(output("big", primary=[sha256(str(n).encode()).hexdigest() for n in range(100)]), call)
+    partial = {"rows": [sha256(str(n).encode()).hexdigest() for n in range(100)]}
+    wanted = ContinuationStorage(agent_type="generation", task_id="t", partial_state=partial)
+    with pytest.raises(QuotaReached, match="a record is refused"):
+        await store.store_continuation(wanted, call)
     assert len(await everything(store, call)) == 2
+
+
+async def test_an_import_stops_at_the_quota_and_goes_on_later(
+    filled: ContextStore, databases: HomeDatabases, upkeep: ContextUpkeep, tmp_path: Path, call: RequestContext
+) -> None:
+    await upkeep.write_tree(tmp_path / "tree", {}, call)
+    upkeep.quota_bytes = 2000
+    with pytest.raises(QuotaReached):
+        await upkeep.read_tree(tmp_path / "tree", OTHER)
+    upkeep.quota_bytes = 0
+    report = await upkeep.read_tree(tmp_path / "tree", OTHER)
+    assert (report.outputs + report.states + report.reviews + report.known, report.known) == (64, 0)
 
 
 async def test_a_tree_is_read_back_as_it_was(
@@ -146,6 +167,34 @@ async def test_a_tree_is_read_back_as_it_was(
         await upkeep.write_tree(tmp_path / "tree", {}, call)
     with pytest.raises(NotFound):
         await upkeep.write_tree(tmp_path / "none", {}, RequestContext("third"))
+
+
+async def test_every_file_of_a_tree_fits_the_schema_that_is_exported_with_it(
+    filled: ContextStore, upkeep: ContextUpkeep, call: RequestContext, tmp_path: Path
+) -> None:
+    await filled.checkpoint("test", {}, call)
+    tree = tmp_path / "tree"
+    await upkeep.write_tree(tree, {"context": {}}, call)
+    kinds = {
+        "state_update": "iterations/*/system_state.json",
+        "agent_output": "iterations/*/agent_outputs/*.json",
+        "meta_review": "iterations/*/meta_review.json",
+        "checkpoint": "checkpoints/*.json",
+        "manifest": "manifest.json",
+        **{
+            name: f"aggregates/{name}.json"
+            for name in ("effectiveness_metrics", "pattern_history", "research_progress")
+        },
+    }
+    assert {path.stem for path in (tree / "configuration" / "schemas").iterdir()} == set(kinds)
+    for name, pattern in kinds.items():
+        schema = json.loads((tree / "configuration" / "schemas" / f"{name}.json").read_bytes())
+        files = [json.loads(path.read_bytes()) for path in tree.glob(pattern)]
+        assert files
+        for content in files:
+            jsonschema.validate(content, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"unknown": 1}, schema)
 
 
 async def test_a_tree_of_another_program_is_read_by_its_folders(

@@ -12,7 +12,7 @@ OF_THE_ARCHIVE = (
     "/chat", "/search", "/sessions/list", "/sessions/pages", "/sessions/rename", "/sessions/show",
     "/packets/export", "/packets/list", "/packets/show", "/packets/timeline", "/packets/verify", "/forget",
     "/memory/build_context", "/memory/ingest_session", "/feedback/given",
-    "/v1/chat/completions", "/v1/responses",
+    "/v1/chat/completions", "/v1/responses", "/mcp", "/mcp/call",
 )  # fmt: skip
 OF_NO_PACKET = (
     "/backup", "/config", "/config/reload", "/doctor", "/forget/undo", "/generate", "/healthz", "/import", "/ingest",

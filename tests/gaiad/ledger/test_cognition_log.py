@@ -5,7 +5,7 @@ import pytest
 
 from gaiad.base.clock import FrozenClock
 from gaiad.base.errors import BadInput, NotFound
-from gaiad.ledger.cognition_log import CallRecord, CognitionLog
+from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.store.home_databases import HomeDatabases
 
 

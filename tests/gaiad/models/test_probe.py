@@ -25,7 +25,7 @@ def test_the_exact_binomial_says_how_many_are_better_than_chance(case: tuple[int
 def test_one_that_finds_everything_right_has_no_vote_and_verifies_nothing() -> None:
     scores = {**FULL, "verify": Score(20, 40), "command": Score(10, 20)}
     assert probe.duties(scores) == {"answer", "plan", "refine"}
-    assert probe.in_words("verify", scores["verify"]) == "told 20 of 40 results right, 26 are needed"
+    assert probe.in_words("verify", scores["verify"]) == "judged 20 of 40 results correctly, 26 are needed"
 
 
 def test_who_can_do_all_has_every_duty_and_who_can_do_nothing_none() -> None:

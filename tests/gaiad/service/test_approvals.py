@@ -119,6 +119,26 @@ async def test_an_approved_command_is_run_once_and_verified_by_a_turn_of_the_sam
         assert await waiting(house) == []
 
 
+async def test_a_checkpoint_is_made_before_the_command_and_nothing_runs_without_it(open_house):
+    async with open_house() as house:
+        reasons = []
+
+        async def before(tenant, reason):
+            reasons.append((tenant, reason, len(house.shell.ran)))
+
+        house.approvals.before_command = before
+        made = await approve(house, await asked(house))
+        assert reasons == [("local", f"before command {short(made.id)}", 0)]
+
+        async def fails(_tenant, _reason):
+            raise Unavailable("the disk is full", 5.0)
+
+        house.approvals.before_command = fails
+        made = await approve(house, await asked(house, idempotency_key="again"))
+        assert (made.state, made.note) == ("failed", "nothing was run: the disk is full")
+        assert len(house.shell.ran) == 1
+
+
 @pytest.mark.parametrize(("status", "stopped"), [(1, ""), (127, ""), (0, "it ran too long")])
 async def test_a_command_that_failed_is_not_verified_because_a_model_says_so(open_house, status, stopped):
     async with open_house() as house:
@@ -128,6 +148,8 @@ async def test_a_command_that_failed_is_not_verified_because_a_model_says_so(ope
         made = await approve(house, found)
         turn = await house.turn_log.find("local", made.continuation)
         assert [(row.stage, row.verdict) for row in turn.stages] == [("verify", "fail")]
+        (interrupt,) = [block["text"] for block in turn.blocks if block["marker"] == "INTERRUPT"]
+        assert interrupt.startswith("`rm old.log` was stopped: it ran" if stopped else "`rm old.log` ended with status")
         assert (made.state, turn.status) == ("reverted", "REVERTED")
         assert "verification failed: it did not end with status 0, though" in made.note
         assert "the file is gone" in made.note, "what the model said"

@@ -97,7 +97,7 @@ async def test_a_reviewer_that_is_away_is_asked_again_and_the_others_are_not(hou
     first = await governing.review(name, RequestContext())
     assert first.state == "proposed"
     assert [(entry.by, entry.result) for entry in first.history[1:]] == [("lite", "failed"), ("prime", "approve")]
-    assert first.history[1].why == "lite is inactive; see `gaiad council status`, and ask again when it is there"
+    assert first.history[1].why == "lite is inactive; see `gaiad council status`, and ask again when it is active"
     with pytest.raises(Conflict, match="vote begins when it is reviewed"):
         await governing.vote(name, RequestContext())
     house.present = ["prime", "lite"]

@@ -98,6 +98,20 @@ async def test_a_session_becomes_pages_with_headers_and_a_memo(memory: Memory) -
     assert (summary.title, summary.agent_id, summary.metadata) == ("Harbour", "bot", {"a": 1})
 
 
+async def test_the_page_header_has_tags_run_intent_and_its_own_time(memory: Memory) -> None:
+    given = {"tags": ["harbour", "paint"], "originRunId": "run-7", "requestIntent": "plan the work"}
+    turns = [
+        {"role": "user", "content": "Paint it red.", "timestamp": "2025-11-27T09:30:00Z"},
+        {"role": "assistant", "content": "It is red.", "timestamp": "2025-11-27T10:45:00+01:00"},
+    ]
+    made = await memory.ingest(sessionId="s", turns=turns, metadata={**given, "a": 1})
+    headers = [msgspec.to_builtins(page.header) for page in made.pages]
+    assert [{name: header[name] for name in given} for header in headers] == [given, given]
+    assert [header["createdAt"] for header in headers] == ["2025-11-27T09:30:00Z", "2025-11-27T09:45:00Z"]
+    with pytest.raises(BadInput, match=r"\$\.tags"):
+        await memory.ingest(sessionId="t", metadata={"tags": "harbour"})
+
+
 async def test_the_same_session_again_is_known_and_more_of_it_goes_on(memory: Memory) -> None:
     first = await memory.ingest()
     assert await memory.ingest() == first

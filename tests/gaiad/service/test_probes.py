@@ -93,7 +93,7 @@ async def test_before_it_is_measured_a_file_has_no_duties_and_then_those_it_has_
     able = found.duties("wise")
     assert able is not None
     assert able >= {"answer", "plan", "refine", "review"}
-    assert not any("nobody can plan" in line for line in found.notes())
+    assert not any("no role can plan" in line for line in found.notes())
 
 
 async def test_one_that_says_yes_to_everything_has_no_vote_and_it_is_said(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_one_that_says_yes_to_everything_has_no_vote_and_it_is_said(tmp_pa
     report = await found.probe("yes", RequestContext())
     assert (report.scores["verify"].right, report.scores["command"].right) == (20, 10)
     assert found.duties("yes") == frozenset()
-    assert "nobody can verify: yes told 20 of 40 results right, 26 are needed" in found.notes()
+    assert "no role can verify: yes judged 20 of 40 results correctly, 26 are needed" in found.notes()
     assert report.lacks
 
 

@@ -151,7 +151,7 @@ async def test_a_run_of_another_tenant_cannot_be_broken_off(researching: Opened)
 
 async def test_more_than_so_many_at_once_are_refused_until_one_ends(researching: Opened) -> None:
     begun = await asyncio.gather(*(begin(researching, RequestContext("local")) for _ in range(AT_ONCE)))
-    with pytest.raises(Unavailable, match="research runs are under way"):
+    with pytest.raises(Unavailable, match="research runs are already running"):
         await begin(researching, RequestContext("local"))
     await researching.cancel(begun[0], RequestContext("local"))
     await until(lambda: researching.under_way < AT_ONCE)

@@ -3,7 +3,7 @@
 import pytest
 
 from gaiad.base.config import CognitionConfig
-from gaiad.ledger.cognition_log import CognitionLog
+from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
 from gaiad.research.loop import Researcher
 from gaiad.store.home_databases import HomeDatabases

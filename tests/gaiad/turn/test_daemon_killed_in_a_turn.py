@@ -113,4 +113,4 @@ def test_a_turn_in_which_the_daemon_was_killed_is_told_as_cut_off_and_nothing_sa
     finally:
         reader.send_signal(signal.SIGINT)
         _, errors = reader.communicate(timeout=60)
-    assert "going on when it answers again" in errors
+    assert "continuing when it answers again" in errors

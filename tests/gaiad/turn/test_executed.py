@@ -2,7 +2,7 @@
 
 import pytest
 
-from gaiad.turn.turn_state import command_line, how_it_ended, result_text, shortened
+from gaiad.turn.turn import command_line, how_it_ended, result_text, shortened
 from gaiad.wire.governance import Approval, Execution
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from gaiad.base.clock import SystemClock
 from gaiad.base.ports import RequestContext
-from gaiad.ledger.cognition_log import CallRecord, CognitionLog
+from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.turn_store import Sent, TurnStore

@@ -212,11 +212,21 @@ async def test_what_was_told_in_the_session_is_quoted_where_the_model_says_other
         assert answer.sources == []
 
 
-async def test_a_plan_within_the_answer_ends_it_there(open_house):
-    async with open_house(ScriptedReply(text="RESPONSE: It is Zephyrine.\nPLAN: 1. Ask", match=ACTS)) as house:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RESPONSE: It is Zephyrine.\nPLAN: 1. Ask",
+        "PLAN: 1. Ask\n\nRESPONSE: It is Zephyrine.",
+        "PLAN:\n1. Ask\n2. Wait\nRESPONSE: It is Zephyrine.\nTHOUGHT_SEED: Ask again later.",
+    ],
+)
+async def test_a_plan_beside_the_answer_goes_to_the_council_and_never_costs_the_answer(open_house, text):
+    async with open_house(ScriptedReply(text=text, match=ACTS)) as house:
         answer, turn = await house.say("hello", depth="fast")
         assert [row.verdict for row in turn.stages] == ["ok"]
         assert answer.answer.strip() == "It is Zephyrine."
+        (plan,) = [block["text"] for block in turn.blocks if block["marker"] == "PLAN"]
+        assert plan.startswith("1. Ask")
 
 
 async def test_a_parroted_answer_is_asked_for_again_with_another_seed(open_house):

@@ -33,7 +33,7 @@ async def test_an_answer_is_shown_while_it_is_written_with_the_council_at_work(o
         await expect(page.locator(".doing")).to_contain_text("Prime is writing the answer")
         await expect(page.locator(".answer")).to_contain_text("word3")
         assert "the end" not in await page.inner_text(".answer")
-        assert (await page.locator(".stage-mark").all_inner_texts())[:3] == ["plan", "refine", "act"]
+        assert (await page.locator(".stage-mark").all_inner_texts())[:3] == ["plan", "refine", "answer"]
         assert await answered(page) == f"{SLOW} That is the end."
         await page.click(".work > summary")
         steps = await page.inner_text(".steps")

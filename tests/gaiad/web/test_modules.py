@@ -39,7 +39,7 @@ async def test_words_are_found_through_marks_lines_and_quotes_and_each_citation_
     expression = (
         "(({ pages, said }) => { const one = it.findPassage(pages, { said }); return [one.start, one.end] })(given)"
     )
-    whole = [3, len(pages[0]["text"])]
+    whole = [len("## 1. **"), len(pages[0]["text"])]  # numbers of lists are not compared
     assert await run("passages", expression, {"pages": pages, "said": f"{said} "}) == whole
     cited = [{"quote": "Quite another."}, {"quote": pages[0]["text"]}, {"quote": "Two **lights**"}]
     choose = "given.said.map((said) => given.cited.indexOf(it.citationOf(said, given.cited)))"
@@ -65,6 +65,61 @@ async def test_a_passage_is_found_by_its_characters_its_words_or_its_nearest_sen
     headline = {"said": "First discussed in ", "instead": {"page_id": "p2", "start": 31, "end": 44}}
     assert await found(run, headline) == ["p2", "Naïve 😀 signs", True]
     assert await found(run, None) is None
+
+
+async def test_pages_of_a_message_are_read_as_one_and_what_they_share_once(run):
+    def page(name, text, start, speaker="assistant"):
+        return {
+            "page_id": name,
+            "text": text,
+            "start": start,
+            "end": start + len(text),
+            "speaker": speaker,
+            "section": "s",
+        }
+
+    pages = [
+        page("a", "One. Two.", 0),
+        page("b", "Two. Three.", 5),
+        page("c", "Two. Three.", 30),
+        page("d", "Three.", 35, "user"),
+    ]
+    expression = "it.joined(given).map(({ text, places }) => [text, [...places]])"
+    assert await run("passages", expression, pages) == [
+        ["One. Two. Three.", [["a", 0], ["b", 5]]],
+        ["Two. Three.", [["c", 0]]],
+        ["Three.", [["d", 0]]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "shown"),
+    [
+        (
+            "## 1. **Two** lights\n- on the `pier`\n- at dusk\n",
+            "## 1. **Two** lights\n- on the `pier`",
+            ["1. ", "Two", " lights", "on the ", "pier"],
+        ),
+        ("- a\n- **bold** words here", "**bold** words", ["bold", " words"]),
+        ("before\n```sh\nls -l\ncd x\n```\nafter", "```sh\nls -l\ncd x\n```", ["ls -l\ncd x"]),
+        ("| a | b |\n|---|---|\n| 12 | 34 |", "| 12 | 34 |", ["12", "34"]),
+        ("It took 12. May was cold - so cold.", "12. May was cold - so", ["12. May was cold - so"]),
+        ("See https://example.org/a, it is there", "https://example.org/a", ["https://example.org/a"]),
+        ("[a link](https://example.org/path) there", "example.org", []),
+    ],
+)
+async def test_a_quote_is_marked_in_what_is_drawn_of_it(run, text, quote, shown):
+    expression = """import('/web/rich_text.js').then(({ showText }) => {
+      const [node, plain] = [document.createElement('div'), document.createElement('div')];
+      const start = given.text.indexOf(given.quote);
+      const draw = (words) => showText(node, words, () => {});
+      const marked = it.drawMarked(node, given.text, { start, end: start + given.quote.length }, 'exact', draw);
+      showText(plain, given.text, () => {});
+      const words = [...node.querySelectorAll('mark')].map((mark) => mark.textContent);
+      return [marked, words, node.textContent === plain.textContent];
+    })"""
+    given = {"text": text, "quote": quote}
+    assert await run("marked_text", expression, given) == [bool(shown), shown, True]
 
 
 async def test_text_becomes_blocks_and_code_keeps_its_marks(run):

@@ -48,7 +48,7 @@ async def test_a_search_says_why_each_hit_stands_there_and_opens_it_where_it_sta
         page = window.page
         await page.fill("#query", "foundry bearings")
         await page.press("#query", "Enter")
-        await expect(page.locator(".told")).to_contain_text("pages in")
+        await expect(page.locator(".outcome")).to_contain_text("pages in")
         await expect(page.locator(".hit").first.locator("h2")).to_have_text(TOPIC)
         first = page.locator(".hit").filter(has=page.locator(".stored mark")).first  # beside it: hits by what is near
         await expect(first.locator("h2")).to_have_text(TOPIC)
@@ -103,7 +103,7 @@ async def test_what_is_refused_says_why_a_question_is_proposed_and_a_source_cite
 
 async def test_a_search_in_vain_says_so(opened):
     async with opened("#/archive?q=xylophonezzz&mode=bm25") as window:
-        await expect(window.page.locator(".told")).to_contain_text("Nothing was found for “xylophonezzz”")
+        await expect(window.page.locator(".outcome")).to_contain_text("Nothing was found for “xylophonezzz”")
 
 
 async def test_a_research_run_unfolds_and_its_quotes_open_at_their_characters(opened):
@@ -270,3 +270,62 @@ async def test_a_citation_in_what_a_person_said_is_text(served, opened):
     async with opened(f"#/packet/{made['turn_id']}") as window:
         await expect(window.page.locator("#packet .said-text").first).to_have_text(said)
         await expect(window.page.locator("#packet .cite")).to_have_count(0)
+
+
+async def test_the_archive_is_narrowed_by_keyboard_and_a_search_keeps_the_choice(opened):
+    async with opened("#/archive") as window:
+        page = window.page
+        bars = page.locator(".month:not(:disabled)")
+        await bars.last.focus()
+        await page.keyboard.press("ArrowLeft")
+        await expect(bars.nth(await bars.count() - 2)).to_be_focused()
+        facet = page.locator(".facets section").filter(has_text="Tag").locator(".facet").first
+        number = int(await facet.locator(".facet-count").inner_text())
+        await facet.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".chip")).to_contain_text("Tag: ")
+        await expect(page.locator(".browse-list li")).to_have_count(number)
+        await page.fill("#query", "the")
+        await page.press("#query", "Enter")
+        await expect(page.locator(".outcome")).to_contain_text("page")
+        narrowed = await page.locator("#view .hits > .hit").count()
+        assert narrowed <= number
+        await page.locator(".chip").press("Enter")
+        await expect(page.locator(".chip")).to_have_count(0)
+        await expect(page.locator("#view .hits > .hit").nth(narrowed)).to_be_visible()  # more than before
+
+
+async def test_ctrl_k_finds_packets_and_hands_what_is_not_found_to_the_archive(opened):
+    async with opened() as window:
+        page = window.page
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("irrigation")
+        option = page.locator("#palette-list li", has_text="Greenhouse irrigation controller")
+        await expect(option).to_be_visible()
+        for _ in range(await page.locator("#palette-list li").count()):
+            if await option.get_attribute("aria-selected") == "true":
+                break
+            await page.keyboard.press("ArrowDown")
+        await expect(page.locator(".palette input")).to_have_attribute(
+            "aria-activedescendant", await option.get_attribute("id")
+        )
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#packet h2")).to_have_text("Greenhouse irrigation controller")
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("zxqvbn")
+        await page.locator("#palette-list li", has_text="Search the archive").click()
+        await expect(page.locator(".outcome")).to_contain_text("Nothing was found for “zxqvbn”.")
+
+
+async def test_a_file_that_could_not_be_read_is_named_tried_again_and_dropped(opened, served, tmp_path):
+    broken = tmp_path / "broken.xml"
+    broken.write_text("<transmissionPacket><oops></transmissionPacket>")
+    served.client.post("/ingest", {"paths": [str(broken)]})
+    async with opened("#/archive") as window:
+        page = window.page
+        await page.click("text=1 file could not be read")
+        await expect(page.locator(".quarantine li")).to_contain_text("not well-formed")
+        await page.get_by_role("button", name="Read broken.xml again").click()
+        await expect(page.locator("#said")).to_contain_text("broken.xml still cannot be read")
+        await page.get_by_role("button", name="Drop broken.xml").click()
+        await expect(page.locator(".quarantine li")).to_have_count(0)

@@ -65,7 +65,7 @@ async def test_the_answer_so_far_stands_until_the_answer_is_there_also_over_a_re
         await expect(page.locator(".result-head .verdict")).to_have_text("answered", timeout=60_000)
         steps = await page.locator(".run-text").all_inner_texts()
         assert steps == [
-            "The daemon was restarted; begun again",
+            "The daemon was restarted; the run goes on where it was",
             "Searching: bearings",
             "3 new pages, 1 relevant packet",
         ]

@@ -52,6 +52,6 @@ async def test_a_run_that_was_lost_says_so_and_the_next_one_begins_anew(opened, 
 async def test_a_search_says_what_was_left_out_of_its_hits(opened, packet):
     async with opened("#/archive?q=lantern+mill") as window:
         page = window.page
-        await expect(page.locator(".told")).to_contain_text("Left out on this channel: ")
+        await expect(page.locator(".outcome")).to_contain_text("Left out on this channel: ")
         await expect(page.locator(".hit .stored").first).to_contain_text("[e-mail]")
         assert ADDRESS not in await page.content()

@@ -3,13 +3,14 @@
 An item counts only where it begins and ends as labelled. `pytest -s` prints precision and recall of every kind.
 """
 
+import random
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from router.redact import RedactionSettings, redact, redaction_rules
+from router.redact import RedactionSettings, Redactor, redact, redaction_rules
 
 Span = tuple[int, int, str]
 
@@ -89,3 +90,16 @@ def test_no_number_with_a_wrong_sum_is_taken_for_one_with_a_right_one(
     kind: str, counted: dict[str, Counter[str]]
 ) -> None:
     assert counted[kind]["wrong"] == 0
+
+
+def test_any_split_of_a_text_of_the_set_is_redacted_as_the_whole() -> None:
+    rules, choice = redaction_rules(LISTED), random.Random(1)
+    for marked in labelled():
+        text = f"Some words before it. {unmarked(marked)[0]} and some words after it, too."
+        whole = redact(text, rules).text
+        for longest in (1, 12):
+            redactor, shown, place = Redactor(rules), "", 0
+            while place < len(text):
+                end = place + choice.randint(1, longest)
+                shown, place = shown + redactor.feed(text[place:end]), end
+            assert shown + redactor.finish() == whole

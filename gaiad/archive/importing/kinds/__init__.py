@@ -6,7 +6,7 @@ from gaiad.archive.importing.kinds.claude_ai import CLAUDE_AI, CLAUDE_DESIGN, CL
 from gaiad.archive.importing.kinds.claude_code import CLAUDE_CODE
 from gaiad.archive.importing.kinds.codex import CODEX
 from gaiad.archive.importing.kinds.front_ends import AI_STUDIO, CHATBOT_UI, GROK, LIBRECHAT, OPEN_WEBUI
-from gaiad.archive.importing.kinds.gemini_cli import GEMINI_CLI
+from gaiad.archive.importing.kinds.gemini_cli import GEMINI_CHECKPOINT, GEMINI_CLI, GEMINI_PROMPTS
 from gaiad.archive.importing.kinds.llm_logs import LLM_LOGS
 from gaiad.archive.importing.kinds.notes import NOTE
 from gaiad.archive.importing.kinds.takeout import TAKEOUT
@@ -22,6 +22,8 @@ KINDS: tuple[Kind, ...] = (
     CLAUDE_CODE,
     CODEX,
     GEMINI_CLI,
+    GEMINI_CHECKPOINT,
+    GEMINI_PROMPTS,
     THOUGHTSTREAM,
     THOUGHT_SEED,
     OPEN_WEBUI,

@@ -27,6 +27,8 @@ def _matches(record: ExportRecord) -> bool:
     if record.key not in ("", "conversations") or not isinstance(value, dict):
         return False
     mapping = value.get("mapping")
+    if mapping is None and "mapping" in value and ("conversation_id" in value or "id" in value):
+        return True  # a conversation in which nothing was said
     if not isinstance(mapping, dict) or not ("title" in value or "create_time" in value or "current_node" in value):
         return False
     return all(
@@ -36,10 +38,12 @@ def _matches(record: ExportRecord) -> bool:
 
 def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
     value = record.value
-    nodes = {name: node for name, node in as_dict(value["mapping"]).items() if isinstance(node, dict)}
+    nodes = {name: node for name, node in as_dict(value.get("mapping")).items() if isinstance(node, dict)}
     parents = _parents(nodes)
-    times = {name: iso_time(_message(node).get("create_time")).rstrip("Z") for name, node in nodes.items()}
-    branch = active_branch(parents, times, as_text(value.get("current_node")))
+    current = as_text(value.get("current_node"))
+    untold = () if current in nodes else nodes.items()  # without it the newest leaf counts
+    times = {name: iso_time(_message(node).get("create_time")).rstrip("Z") for name, node in untold}
+    branch = active_branch(parents, times, current)
     on_branch = frozenset(branch.path)
     left_out: Counter[str] = Counter()
     model = as_text(value.get("default_model_slug"))
@@ -103,6 +107,8 @@ def _read(name: str, node: dict[str, Any], left_out: Counter[str]) -> Message | 
     if kind in _CONTEXT or metadata.get(_HIDDEN) or role == "system":
         reason = "hidden or system messages" if text else ""
         role = ""
+    elif kind == "system_error":
+        reason, role = "errors of the service", ""
     elif kind in _THOUGHTS or as_text(message.get("channel")) == "analysis":
         reason, role = "thoughts", ""
     elif role == "assistant" and (written := _canvas(text) if recipient.startswith("canmore.") else ""):

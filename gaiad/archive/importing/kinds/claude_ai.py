@@ -4,13 +4,23 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gaiad.archive.importing.kind import Kind, active_branch, as_dict, as_text, dicts, joined, named, of_records
+from gaiad.archive.importing.kind import (
+    Kind,
+    active_branch,
+    as_dict,
+    as_text,
+    dicts,
+    joined,
+    named,
+    of_records,
+    without_elements,
+)
 from gaiad.archive.importing.sample import ExportRecord, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
 _SPEAKERS = {"human": "user", "user": "user", "assistant": "assistant"}
-_THINKING = re.compile(r"<antThinking>.*?</antThinking>", re.DOTALL)
-_ARTIFACT = re.compile(r"<antArtifact\b([^>]{0,500})>(.*?)</antArtifact>", re.DOTALL)
+_THINKING = re.compile("<antThinking>")
+_ARTIFACT = re.compile(r"<antArtifact\b([^>]{0,500})>")
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 _PLACEHOLDER = re.compile(
     r"```\s*\n[^\n`]*(?:isn.t yet supported|not supported on your current device)[^\n`]*\n```", re.IGNORECASE
@@ -101,7 +111,12 @@ def _said(given: dict[str, Any]) -> str:
     if not any(text.strip() for text in texts) and flat.strip():
         texts = [flat]
     made = [_made(block) for block in blocks if block.get("type") == "tool_use"]
-    return joined(_ARTIFACT.sub(_fenced_artifact, _THINKING.sub("", text)) for text in (*texts, *made))
+    return joined(_shown(text) for text in (*texts, *made))
+
+
+def _shown(text: str) -> str:
+    said = without_elements(text, _THINKING, "</antThinking>")
+    return without_elements(said, _ARTIFACT, "</antArtifact>", _fenced_artifact)
 
 
 def _made(block: dict[str, Any]) -> str:
@@ -109,18 +124,18 @@ def _made(block: dict[str, Any]) -> str:
     given = as_dict(block.get("input"))
     if block.get("name") == "repl":
         return _fence(as_text(given.get("code")), "javascript", "")
-    if block.get("name") != "artifacts":
+    if block.get("name") not in ("artifacts", "create_file"):
         return ""
     return _fence(
-        as_text(given.get("content")) or as_text(given.get("new_str")),
+        next((text for key in ("content", "new_str", "file_text") if (text := as_text(given.get(key)))), ""),
         as_text(given.get("language")),
-        as_text(given.get("title")),
+        as_text(given.get("title")) or as_text(given.get("path")),
     )
 
 
-def _fenced_artifact(found: re.Match[str]) -> str:
-    attributes = dict(_ATTRIBUTE.findall(found[1]))
-    return _fence(found[2], attributes.get("language", ""), attributes.get("title", ""))
+def _fenced_artifact(opened: re.Match[str], inner: str) -> str:
+    attributes = dict(_ATTRIBUTE.findall(opened[1]))
+    return _fence(inner, attributes.get("language", ""), attributes.get("title", ""))
 
 
 def _fence(text: str, language: str, title: str) -> str:

@@ -6,20 +6,29 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from gaiad.archive.importing.kind import Item, Kind, as_dict, as_text, dicts, joined, named
+from gaiad.archive.importing.kind import (
+    Item,
+    Kind,
+    SourceLines,
+    as_dict,
+    as_text,
+    check_words,
+    dicts,
+    joined,
+    named,
+    without_elements,
+)
 from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
-_KEPT_RAW_BYTES = 16 * 1024 * 1024
 _SPOKEN = ("user", "assistant")
 _BLOCK = re.compile(
     r"<(system-reminder|ide_opened_file|ide_selection|local-command-caveat|post-tool-use-hook|user-prompt-submit-hook|"
-    r"task-notification)>"
-    r".*?</\1>",
-    re.DOTALL,
+    r"task-notification|teammate-message)\b[^>]{0,200}>"
 )
 _COMMAND = re.compile(
-    r"\s*<(?:command-(?:name|message|args)|local-command-(?:stdout|stderr|caveat)|bash-(?:input|stdout|stderr))>"
+    r"\s*<(?:command-(?:name|message|args)|local-command-(?:stdout|stderr|caveat)|bash-(?:input|stdout|stderr)|"
+    r"user-memory-input)>"
 )
 _NOT_TYPED = (
     "[Request interrupted by user",
@@ -28,6 +37,7 @@ _NOT_TYPED = (
 )
 _CALL_KEYS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "skill")
 _CALL_CHARS = 200
+_FILES = {"image": "image", "document": "file"}
 
 
 def _recognises(sample: Sample) -> bool:
@@ -51,20 +61,17 @@ def _is_spoken(value: Any) -> bool:
 
 def _read(sample: Sample) -> Iterator[Item]:
     lines: list[dict[str, Any]] = []
-    raw, size = bytearray(), 0
+    raw, words = SourceLines(), 0
     for record in _lines(sample):
         if isinstance(record, Problem):
             yield record
             continue
-        size += len(record.raw) + 1
-        if size <= _KEPT_RAW_BYTES:
-            raw += record.raw + b"\n"
+        raw.add(record.raw)
         if isinstance(record.value, dict):
             lines.append(_slim(record.value))
+            words += _words(lines[-1])
+            check_words(words)
     left_out: Counter[str] = Counter()
-    if size > _KEPT_RAW_BYTES:
-        raw.clear()
-        left_out["the source's raw record: too long to keep"] = 1
     if all(line.get("isSidechain") for line in lines if line.get("type") in _SPOKEN):
         yield Problem(
             "the file",
@@ -72,7 +79,7 @@ def _read(sample: Sample) -> Iterator[Item]:
             loses=False,
         )
         return
-    yield _conversation(sample, lines, bytes(raw), left_out)
+    yield _conversation(sample, lines, raw.record(left_out), left_out)
 
 
 def _lines(sample: Sample) -> Iterable[ExportRecord | Problem]:
@@ -107,6 +114,11 @@ def _slim(line: dict[str, Any]) -> dict[str, Any]:
         )
         slim["message"] = {**message, "content": kept}
     return slim
+
+
+def _words(line: dict[str, Any]) -> int:
+    content = as_dict(line.get("message")).get("content")
+    return len(content) if isinstance(content, str) else sum(len(as_text(each.get("text"))) for each in dicts(content))
 
 
 def _conversation(sample: Sample, lines: list[dict[str, Any]], raw: bytes, left_out: Counter[str]) -> Conversation:
@@ -181,18 +193,22 @@ def _said(line: dict[str, Any], number: int, left_out: Counter[str]) -> Iterator
         return
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else dicts(content)
     texts = [as_text(block.get("text")) for block in blocks if block.get("type") == "text"]
+    texts = [text for text in texts if text != "(no content)"]
     if role == "user":
         if texts and _COMMAND.match(texts[0]):
             texts = texts[:1]  # what follows is the text that the command stands for
-        texts = [_typed(text, left_out) for text in texts]
-    images = [
-        named("image", as_text(as_dict(block.get("source")).get("media_type")))
+        texts = [typed(text, left_out) for text in texts]
+    files = [
+        named(
+            _FILES[block["type"]],
+            as_text(block.get("title")) or as_text(as_dict(block.get("source")).get("media_type")),
+        )
         for block in blocks
-        if block.get("type") == "image"
+        if block.get("type") in _FILES
     ]
     name = as_text(message.get("id")) or as_text(line.get("uuid")) or f"line-{number}"
     time, parent = iso_time(line.get("timestamp")), as_text(line.get("parentUuid"))
-    text = joined((*texts, "\n".join(images)))
+    text = joined((*texts, "\n".join(files)))
     if text:
         model = as_text(message.get("model")) if role == "assistant" else ""
         yield Message(id=name, speaker=str(role), text=text, time=time, model=model, parent=parent)
@@ -203,9 +219,9 @@ def _said(line: dict[str, Any], number: int, left_out: Counter[str]) -> Iterator
         )
 
 
-def _typed(text: str, left_out: Counter[str]) -> str:
+def typed(text: str, left_out: Counter[str]) -> str:
     """What a person typed: without what the program put around it, "" for its commands and interruptions."""
-    text = _BLOCK.sub("", text)
+    text = without_elements(text, _BLOCK)
     if _COMMAND.match(text) or text.lstrip().startswith(_NOT_TYPED):
         left_out["commands and interruptions"] += 1
         return ""
@@ -275,15 +291,21 @@ def _is_prompt(line: dict[str, Any]) -> bool:
 
 
 def _title(lines: list[dict[str, Any]]) -> str:
-    """The person's title, the program's, or a summary of this very session: others' summaries stand here as well."""
+    """The person's title, the program's, or a summary: of this very session where the file has those of others too."""
     here = {as_text(line.get("uuid")) for line in lines}
+    summaries = [as_text(line.get("summary")) for line in lines if line.get("type") == "summary"]
     titles = {
         kind: as_text(line.get(key))
         for line in lines
         for kind, key in (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
         if line.get("type") == kind and as_text(line.get(key)) and line.get("leafUuid", "") in (*here, "")
     }
-    return titles.get("custom-title") or titles.get("ai-title") or titles.get("summary") or ""
+    return (
+        titles.get("custom-title")
+        or titles.get("ai-title")
+        or titles.get("summary")
+        or (summaries[0] if len(summaries) == 1 else "")
+    )
 
 
 CLAUDE_CODE = Kind("claude_code", "Claude Code session", _recognises, _read)

@@ -12,16 +12,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gaiad.archive.importing.json_stream import Unreadable, json_value
-from gaiad.archive.importing.kind import Item, Kind, as_dict, as_list, as_text, dicts, joined, named
+from gaiad.archive.importing.kind import (
+    Item,
+    Kind,
+    SourceLines,
+    as_dict,
+    as_list,
+    as_text,
+    check_words,
+    dicts,
+    joined,
+    named,
+)
 from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
-_KEPT_RAW_BYTES = 16 * 1024 * 1024
 _ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"))
 _ITEMS = frozenset(("message", "reasoning", "function_call", "function_call_output", "local_shell_call"))
 _PREAMBLE = re.compile(
     r"\s*(?:<(?:environment_context|user_instructions|permissions instructions|collaboration_mode|turn_aborted|skill|"
-    r"subagent_notification|INSTRUCTIONS|user_shell_command|model_switch)\b|# AGENTS\.md instructions)"
+    r"subagent_notification|INSTRUCTIONS|user_shell_command|model_switch|user_action)\b|# AGENTS\.md instructions|"
+    r"Another language model started to solve this problem and produced a summary|"
+    r"You were originally given instructions from a user over one or more turns)"
 )
 _ELEMENT = re.compile(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*</\1>\s*", re.DOTALL)
 _IMAGE_TAG = re.compile(r"\s*</?image\b[^>]*>\s*")
@@ -52,22 +64,17 @@ def _is_bare(value: Any) -> bool:
 
 def _read(sample: Sample) -> Iterator[Item]:
     session = _Rollout(sample)
-    raw, size = bytearray(), 0
+    raw = SourceLines()
     for record in _records(sample):
         if isinstance(record, Problem):
             yield record
             continue
-        size += len(record.raw) + 1
-        if size <= _KEPT_RAW_BYTES:
-            raw += record.raw + b"\n"
+        raw.add(record.raw)
         session.take(as_dict(record.value))
     if session.is_subagent:
         yield Problem("the file", "is a subagent's session without your words", loses=False)
         return
-    if size > _KEPT_RAW_BYTES:
-        raw.clear()
-        session.left_out["the source's raw record: too long to keep"] = 1
-    yield session.conversation(bytes(raw))
+    yield session.conversation(raw.record(session.left_out))
 
 
 def _records(sample: Sample) -> Iterable[ExportRecord | Problem]:
@@ -90,6 +97,7 @@ class _Rollout:
         self._told: dict[str, Counter[tuple[str, str]]] = {}
         self._taken: Counter[tuple[str, str]] = Counter()
         self._keys: dict[str, tuple[str, str]] = {}
+        self._words = 0
 
     @property
     def is_subagent(self) -> bool:
@@ -150,6 +158,8 @@ class _Rollout:
         if not (key[1] or images) or told[key] <= self._taken[key]:
             return
         self._taken[key] += 1
+        self._words += len(text)
+        check_words(self._words)
         number = len(self.messages)
         model = self.model if role == "assistant" else ""
         shown = joined((text, "\n".join(images)))

@@ -7,26 +7,41 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from gaiad.archive.importing.kind import active_branch, as_dict, as_list, as_text, dicts, joined, named, of_records
+from gaiad.archive.importing.kind import (
+    active_branch,
+    as_dict,
+    as_list,
+    as_text,
+    dicts,
+    joined,
+    named,
+    of_records,
+    without_elements,
+)
 from gaiad.archive.importing.sample import ExportRecord, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
 # Open WebUI's chat export: an array of chats, each with its tree in `chat.history`.
 
-_FOLDED = re.compile(
-    r"<details\b[^>]*\btype=\"(?:reasoning|tool_calls|code_interpreter)\"[^>]*>.*?</details>\s*", re.DOTALL
-)
+_FOLDED = re.compile(r"<(details)\b[^>]{0,200}\btype=\"(?:reasoning|tool_calls|code_interpreter)\"[^>]{0,200}>")
+
+
+def _chat(record: ExportRecord) -> dict[str, Any]:
+    """What holds the messages; exports of before it was Open WebUI have nothing around it."""
+    value = as_dict(record.value)
+    bare = isinstance(as_dict(value.get("history")).get("messages"), dict)
+    return value if bare else as_dict(value.get("chat"))
 
 
 def _matches(record: ExportRecord) -> bool:
-    chat = as_dict(as_dict(record.value).get("chat"))
+    chat = _chat(record)
     return isinstance(as_dict(chat.get("history")).get("messages"), dict) or (
         isinstance(chat.get("messages"), list) and "models" in chat
     )
 
 
 def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
-    value, chat = record.value, as_dict(record.value["chat"])
+    value, chat = record.value, _chat(record)
     history = as_dict(chat.get("history"))
     listed = {as_text(each.get("id")) or str(number): each for number, each in enumerate(dicts(chat.get("messages")))}
     messages = {
@@ -62,7 +77,7 @@ def _message(name: str, given: dict[str, Any]) -> Message | None:
         for each in dicts(given.get("files"))
     ]
     said = as_text(given.get("content")) or _parts(given.get("content"))
-    text = joined((_FOLDED.sub("", said), "\n".join(files)))
+    text = joined((without_elements(said, _FOLDED), "\n".join(files)))
     if role not in ("user", "assistant") or not text:
         return None
     model = as_text(given.get("model")) if role == "assistant" else ""
@@ -74,6 +89,9 @@ OPEN_WEBUI = of_records("open_webui", "Open WebUI export", _matches, _convert)
 
 
 # LibreChat's export of a conversation: messages flat with `parentMessageId`, or nested in `children`.
+
+
+_THINKING = re.compile(r"^:::thinking\n.*?^:::\s*", re.DOTALL | re.MULTILINE)
 
 
 def _matches_librechat(record: ExportRecord) -> bool:
@@ -128,7 +146,8 @@ def _flat(given: list[Any]) -> dict[str, dict[str, Any]]:
 def _message_librechat(name: str, given: dict[str, Any]) -> Message | None:
     mine = bool(given.get("isCreatedByUser")) or as_text(given.get("sender")).lower() == "user"
     files = [named("file", as_text(each.get("filename"))) for each in dicts(given.get("files"))]
-    text = joined((as_text(given.get("text")) or _parts(given.get("content")), "\n".join(files)))
+    said = _THINKING.sub("", as_text(given.get("text"))) or _parts(given.get("content"))
+    text = joined((said, "\n".join(files)))
     if not text or given.get("error"):
         return None
     return Message(
@@ -155,9 +174,8 @@ LIBRECHAT = of_records("librechat", "LibreChat export", _matches_librechat, _con
 def _matches_chatbot_ui(record: ExportRecord) -> bool:
     value = as_dict(record.value)
     messages = dicts(value.get("messages"))
-    return (
-        record.key == "history" and "name" in value and bool(messages) and all("role" in each for each in messages[:8])
-    )
+    said = isinstance(value.get("messages"), list) and all("role" in each for each in messages[:8])
+    return record.key == "history" and "name" in value and said
 
 
 def _convert_chatbot_ui(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
@@ -167,9 +185,10 @@ def _convert_chatbot_ui(record: ExportRecord, _sample: Sample) -> Iterator[Conve
         id=as_text(value.get("id")) or as_text(value.get("name")),
         title=as_text(value.get("name")),
         messages=[
-            Message(id=f"message-{number}", speaker=as_text(each["role"]), text=as_text(each.get("content")))
+            Message(id=f"message-{number}", speaker=as_text(each["role"]), text=text)
             for number, each in enumerate(dicts(value["messages"]))
-            if each.get("role") in ("user", "assistant") and as_text(each.get("content")).strip()
+            if each.get("role") in ("user", "assistant")
+            and (text := as_text(each.get("content")).strip() or _parts(each.get("content")))
         ],
         raw=record.raw,
         model=as_text(as_dict(value.get("model")).get("id")),
@@ -181,7 +200,8 @@ CHATBOT_UI = of_records("chatbot_ui", "Chatbot UI export", _matches_chatbot_ui, 
 
 # Grok's data export (prod-grok-backend.json): {"conversations": [{"conversation", "responses"}]}.
 
-_RENDERED = re.compile(r"[ \t]*<grok:render\b[^>]*>.*?</grok:render>|</?xaiArtifact\b[^>]*>", re.DOTALL)
+_RENDERED = re.compile(r"[ \t]?<(grok:render)\b[^>]{0,200}>")
+_ARTIFACT_TAG = re.compile(r"</?xaiArtifact\b[^>]{0,500}>")
 
 
 def _matches_grok(record: ExportRecord) -> bool:
@@ -194,9 +214,12 @@ def _matches_grok(record: ExportRecord) -> bool:
 
 
 def _convert_grok(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
-    about = record.value["conversation"]
-    given = [as_dict(each.get("response")) or each for each in dicts(record.value["responses"])]
-    messages = {as_text(each.get("_id")) or f"message-{number}": each for number, each in enumerate(given)}
+    about = _snake(record.value["conversation"])
+    given = [_snake(as_dict(each.get("response")) or each) for each in dicts(record.value["responses"])]
+    messages = {
+        as_text(each.get("_id")) or as_text(each.get("response_id")) or f"message-{number}": each
+        for number, each in enumerate(given)
+    }
     parents = {name: as_text(each.get("parent_response_id")) for name, each in messages.items()}
     times = {name: _time(each.get("create_time")).rstrip("Z") for name, each in messages.items()}
     path = sorted(messages, key=times.__getitem__) if all(times.values()) else list(messages)
@@ -220,13 +243,19 @@ def _convert_grok(record: ExportRecord, _sample: Sample) -> Iterator[Conversatio
     )
 
 
+def _snake(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields with names such as `create_time`: what the page itself loads has `createTime`."""
+    return {re.sub("(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", name): each for name, each in given.items()}
+
+
 def _message_grok(name: str, given: dict[str, Any]) -> Message | None:
     mine = as_text(given.get("sender")).lower() in ("human", "user")
     files = [
         named("file", each if isinstance(each, str) else as_text(as_dict(each).get("file_name")))
         for each in given.get("file_attachments") or []
     ]
-    text = joined((_RENDERED.sub("", as_text(given.get("message"))), "\n".join(files)))
+    said = _ARTIFACT_TAG.sub("", without_elements(as_text(given.get("message")), _RENDERED))
+    text = joined((said, "\n".join(files)))
     if not text:
         return None
     return Message(
@@ -311,6 +340,8 @@ def _message_ai_studio(name: str, chunk: dict[str, Any], model: str, left_out: C
     if not text:
         return None
     time = iso_time(chunk.get("createTime"))
+    if code and not words.strip():
+        return Message(id=name, speaker="tool", text=text, time=time, part="artifact")
     return Message(id=name, speaker="user" if mine else "assistant", text=text, time=time, model="" if mine else model)
 
 

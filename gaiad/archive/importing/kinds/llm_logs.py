@@ -14,13 +14,14 @@ from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
 Row = dict[str, Any]
+_UNPACKED_MAX_BYTES = 64 * 1024 * 1024
 
 
 def _recognises(sample: Sample) -> bool:
     if sample.form != "sqlite":
         return False
-    if sample.source.path is None:
-        return b"responses" in sample.head  # all that the first pages are sure to have
+    if sample.source.path is None and not (b"responses" in sample.head or b"threads" in sample.head):
+        return False  # not worth unpacking
     with closing(_open(sample)) as database:
         tables = _tables(database)
     return {"conversations", "responses"} <= tables or {"threads", "turns", "messages", "parts"} <= tables
@@ -28,10 +29,20 @@ def _recognises(sample: Sample) -> bool:
 
 def _open(sample: Sample) -> sqlite3.Connection:
     if sample.source.path is None:
-        raise Unreadable("is a database inside an archive; unpack it and import the file")
-    database = sqlite3.connect(f"file:{quote(str(sample.source.path))}?mode=ro", uri=True, check_same_thread=False)
+        database = _unpacked(sample)
+    else:
+        database = sqlite3.connect(f"file:{quote(str(sample.source.path))}?mode=ro", uri=True, check_same_thread=False)
     database.row_factory = lambda cursor, row: dict(zip((each[0] for each in cursor.description), row, strict=True))
     database.text_factory = lenient_text
+    return database
+
+
+def _unpacked(sample: Sample) -> sqlite3.Connection:
+    """A database inside an archive, in memory. Raises Unreadable for one that is too large for that."""
+    data = bytearray(sample.source.raw_bytes(_UNPACKED_MAX_BYTES))
+    data[18:20] = b"\1\1"  # not as a write-ahead log: there is no file beside it
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    database.deserialize(bytes(data))
     return database
 
 
@@ -131,7 +142,8 @@ def _of_responses(
     messages = [Message(id="instructions", speaker="user", text=system, part="instructions")] if system else []
     for row in rows:
         time, model = iso_time(row.get("datetime_utc")), as_text(row.get("resolved_model")) or as_text(row.get("model"))
-        prompt = joined((as_text(row.get("prompt")), "\n".join(_attachments(database, row["id"]))))
+        files = [*_fragments(database, row["id"]), *_attachments(database, row["id"])]
+        prompt = joined((as_text(row.get("prompt")), "\n".join(files)))
         for speaker, text in (("user", prompt), ("assistant", as_text(row.get("response")))):
             if text.strip():
                 said_by = model if speaker == "assistant" else ""
@@ -146,6 +158,19 @@ def _of_responses(
         raw=_raw({"conversation": about, "responses": rows}),
         model=as_text(about.get("model")) or as_text(rows[-1].get("model")),
     )
+
+
+def _fragments(database: sqlite3.Connection, response: str) -> list[str]:
+    """Files and pages given with a prompt, by name."""
+    try:
+        rows = database.execute(
+            "SELECT f.source FROM prompt_fragments p JOIN fragments f ON f.id = p.fragment_id"
+            ' WHERE p.response_id = ? ORDER BY p."order"',
+            (response,),
+        ).fetchall()
+    except sqlite3.OperationalError:  # a log from before fragments
+        return []
+    return [named("file", as_text(row["source"])) for row in rows]
 
 
 def _attachments(database: sqlite3.Connection, response: str) -> list[str]:

@@ -7,13 +7,16 @@ conversation of its own, for nothing in the file says which belong together.
 import hashlib
 import itertools
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
 
-from gaiad.archive.importing.json_stream import Unreadable, lenient_text
+import msgspec
+
+from gaiad.archive.importing.json_stream import RECORD_MAX_BYTES, Unreadable, lenient_text
 from gaiad.archive.importing.kind import Item, Kind, as_dict, as_list, as_text, dicts, joined, named
 from gaiad.archive.importing.local_times import shown_time
 from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
@@ -83,11 +86,14 @@ def html_text(markup: str) -> str:
 
 _THREAD = re.compile(r"gemini\.google\.com/(?:u/\d+/)?(?:app(?:/c)?|gem/[\w-]+)/([\w-]{8,})")
 _PREFIXES = (  # in files with too few entries to see what they share
-    "Prompted", "Asked", "Added chat from link:", "Eingegebener Prompt:", "送信したメッセージ:", "Gav instruktionen",
+    "Prompted", "Asked", "Said", "Submitted query", "Added chat from link:", "Eingegebener Prompt:",
+    "Gav instruktionen", "送信したメッセージ:", "プロンプト:", "已提示:", "Vous avez dit", "Has dicho:",
+    "Hiciste la petición", "Preguntado:", "Υποβλήθηκε το ερώτημα",
 )  # fmt: skip
 _SAMPLE_TITLES = 200
 _PREFIX_CHARS = 48
-_HELD_BYTES = 96 * 1024 * 1024
+_HELD_BYTES = 64 * 1024 * 1024
+_THREAD_ENTRIES = 20_000
 _CELL = b'<div class="outer-cell'
 _BODY = re.compile(
     r'<div class="content-cell[^"]*body-1">(.*?)</div>\s*(?:<div class="content-cell|</div>|\Z)', re.DOTALL
@@ -178,8 +184,9 @@ def _prefix(titles: list[str]) -> str:
 def _without_prefix(title: str, prefix: str) -> str:
     """The prompt with its line breaks, without what is before it; spaces may be U+00A0 or U+202F."""
     for known in (*_PREFIXES, prefix):
-        words = known.split()
-        found = re.match(r"\s*" + r"\s+".join(map(re.escape, words)) + r":?\s+", title) if words else None
+        words = known.rstrip(":").split()
+        colon = r"\s*[:：]\s*" if known.endswith(":") else r"(?:\s*[:：])?\s+"
+        found = re.match(r"\s*" + r"\s+".join(map(re.escape, words)) + colon, title) if words else None
         if found:
             return title[found.end() :].strip()
     return title.strip()
@@ -262,8 +269,30 @@ def _shown(body: str, cell: str, sample: Sample) -> _Shown | None:
 # ---------------------------------------------------------------------------------------------------- conversations
 
 
+class _Thread:
+    """The entries of one conversation, packed: all of a file's have to be held until its end."""
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+        self._size = 0
+        self.too_long = False
+
+    def take(self, entry: _Exchange) -> int:
+        """How many bytes it holds more."""
+        self._size += len(entry.raw)
+        self.too_long = self.too_long or self._size > RECORD_MAX_BYTES or len(self._packed) >= _THREAD_ENTRIES
+        if self.too_long:
+            self._packed.clear()
+            return 0
+        self._packed.append(zlib.compress(msgspec.msgpack.encode(entry), 1))
+        return len(self._packed[-1])
+
+    def entries(self) -> list[_Exchange]:
+        return [msgspec.msgpack.decode(zlib.decompress(each), type=_Exchange) for each in self._packed]
+
+
 def _read(sample: Sample) -> Iterator[Item]:
-    threads: dict[str, list[_Exchange]] = {}
+    threads: dict[str, _Thread] = {}
     held = 0
     for entry in _html_entries(sample) if sample.form == "html" else _entries(sample):
         if isinstance(entry, Problem):
@@ -271,12 +300,14 @@ def _read(sample: Sample) -> Iterator[Item]:
         elif not entry.thread:
             yield _conversation(_own_id(entry), [entry])
         else:
-            held += len(entry.raw)
+            held += threads.setdefault(entry.thread, _Thread()).take(entry)
             if held > _HELD_BYTES:
                 raise Unreadable("is too large to join its conversations; let Takeout split the archive")
-            threads.setdefault(entry.thread, []).append(entry)
-    for name, entries in threads.items():
-        yield _conversation(name, sorted(entries, key=lambda each: each.time.rstrip("Z")))
+    for name, thread in threads.items():
+        if thread.too_long:
+            yield Problem(f"conversation {name}", "is longer than one conversation may be")
+        else:
+            yield _conversation(name, sorted(thread.entries(), key=lambda each: each.time.rstrip("Z")))
 
 
 def _own_id(entry: _Exchange) -> str:

@@ -4,11 +4,13 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
+from datetime import tzinfo
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind, same_file
-from gaiad.archive.importing.local_times import local_time
+from gaiad.archive.importing.kind import Item, Kind, same_file, without_elements
+from gaiad.archive.importing.kinds.claude_code import typed
+from gaiad.archive.importing.local_times import local_time, shown_time
 from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
@@ -71,9 +73,9 @@ def _messages(body: str, model: str, left_out: Counter[str]) -> list[Message]:
             speaker, fenced = "user", False
             lines.append(line[5:].rstrip())
             continue
-        if speaker == "user" and line.strip():
-            close()
-            speaker = "assistant"
+        if speaker == "user":
+            close()  # the lines of one prompt follow each other
+            speaker = "assistant" if line.strip() else speaker
         if _FENCE.match(line) and speaker == "assistant":
             fenced = not fenced
         if speaker == "assistant" and (fenced or not line.startswith(">")):
@@ -88,11 +90,12 @@ AIDER = Kind("aider", "aider chat history", _recognises, _read)
 # SpecStory's Markdown of a coding session: turns under `_**User (time)**_` and `_**Agent (model time)**_`.
 
 
-_TURN = re.compile(r"^_\*\*(User|Agent|Assistant)(?: \(([^)\n]*)\))?\*\*_[ \t]*$", re.MULTILINE)
+_TURN = re.compile(r"^_\*\*(User|Agent|Assistant)( - Sidechain)?(?: \(([^)\n]*)\))?\*\*_[ \t]*$", re.MULTILINE)
+_H1 = re.compile(r"^# (\S.*?)(?: \(\d{4}-[^)\n]*\))?[ \t]*$", re.MULTILINE)
 _SESSION = re.compile(r"<!-- (?:[\w ]+ )?Session ([\w-]{8,})(?: \(([^)]*)\))? -->")
-_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
-_TOOL = re.compile(r"<tool-use\b[^>]*>.*?</tool-use>\s*", re.DOTALL)
-_TOOL_NAME = re.compile(r"<summary>(?:Tool use: )?(.*?)</summary>", re.DOTALL)
+_THOUGHT = re.compile("<(think)>")
+_TOOL = re.compile(r"<(tool-use)\b[^>]{0,500}>")
+_TOOL_NAME = re.compile(r"<summary>(?:Tool use: )?([^<]{0,500})")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?Z?")
 _NAME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-?\d*Z?-?")
 
@@ -111,31 +114,44 @@ def _read_specstory(sample: Sample) -> Iterator[Item]:
     turns = list(_TURN.finditer(text))
     ends = [*(turn.start() for turn in turns[1:]), len(text)]
     messages: list[Message] = []
+    left_out: Counter[str] = Counter()
     for number, (turn, end) in enumerate(zip(turns, ends, strict=True)):
-        messages += _said(f"turn-{number}", turn, text[turn.end() : end])
+        messages += _said(f"turn-{number}", turn, text[turn.end() : end], left_out)
     session = _SESSION.search(text[:4096])
     stem = PurePosixPath(sample.source.name).stem
+    told = _H1.search(text[: turns[0].start()])
+    title = told[1] if told and not told[1][:4].isdigit() else _NAME.sub("", stem, count=1).replace("-", " ").strip()
     models = [each.model for each in messages if each.model]
-    thoughts = len(_THOUGHT.findall(text))
+    left_out["thoughts"] += len(_THOUGHT.findall(text))
     yield Conversation(
         kind="specstory",
         id=session[1] if session else stem,
-        title=_NAME.sub("", stem, count=1).replace("-", " ").strip(),
+        title=title,
         messages=messages,
         raw=data,
         created=iso_time((session[2] or "").replace(" ", "T")) if session else "",
         model=models[-1] if models else "",
-        left_out={"thoughts": thoughts} if thoughts else {},
+        left_out=dict(+left_out),
     )
 
 
-def _said(name: str, turn: re.Match[str], body: str) -> Iterator[Message]:
-    about = turn[2] or ""
+def _said(name: str, turn: re.Match[str], body: str, left_out: Counter[str]) -> Iterator[Message]:
+    about = turn[3] or ""
     found = _TIME.search(about)
     time = iso_time(found[0].replace(" ", "T")) if found else ""
     model = about[: found.start() if found else len(about)].strip()
-    tools = [" ".join(summary.split()) for each in _TOOL.findall(body) for summary in _TOOL_NAME.findall(each)[:1]]
-    words = _TOOL.sub("", _THOUGHT.sub("", body)).strip().removesuffix("---").strip()
+    tools: list[str] = []
+
+    def tool(_opened: re.Match[str], inner: str) -> str:
+        tools.extend(" ".join(summary.split()) for summary in _TOOL_NAME.findall(inner)[:1])
+        return ""
+
+    if turn[2]:
+        left_out["subagents' own words"] += 1
+        return
+    words = without_elements(without_elements(body, _THOUGHT), _TOOL, replace=tool).strip().removesuffix("---").strip()
+    if turn[1] == "User":
+        words = typed(words, left_out)
     if words:
         speaker = "user" if turn[1] == "User" else "assistant"
         told_by = model if speaker == "assistant" else ""
@@ -198,22 +214,35 @@ LLM_MARKDOWN = Kind("llm", "output of llm logs", _recognises_llm_markdown, _read
 # A plain conversation written down: turns under `User:` and `Assistant:`, or under headings of those names.
 
 
-_MINE = frozenset(("user", "human", "me", "you", "you said", "prompt", "question", "q"))
-_THEIRS = frozenset(
-    ("assistant", "ai", "chatgpt", "chatgpt said", "claude", "gemini", "grok", "copilot", "model", "bot", "gpt", "llm",
-     "answer", "response", "a")
+_MINE = frozenset(
+    ("user", "human", "me", "you", "you said", "prompt", "question", "q", "du hast gesagt", "vous avez dit", "dijiste",
+     "has dicho", "hai detto", "você disse", "benutzer", "utilisateur", "usuario", "utente", "usuário", "用户", "你说",
+     "ユーザー", "пользователь")
 )  # fmt: skip
-_NAMES = "|".join(sorted(_MINE | _THEIRS, key=len, reverse=True))
+_THEIRS = (
+    "assistant", "ai", "model", "bot", "llm", "answer", "response", "a", "assistent", "asistente", "assistente", "助手",
+    "アシスタント", "ассистент",
+)  # fmt: skip
+_PROGRAM = (
+    r"(?:o )?(?:chatgpt|claude|gemini|grok|copilot|gpt|deepseek|perplexity|mistral|llama|qwen)"
+    r"(?:[ -][\w.]*\d[\w.]*(?: \w+)?| (?:said|hat gesagt|a dit|dijo|ha detto|disse|说))?"
+)
+_NAMES = "|".join((*sorted((*_MINE, *_THEIRS), key=len, reverse=True), _PROGRAM))
 _TRANSCRIPT_TURN = re.compile(
     r"^[ \t]*(?:(?:\[(?P<before>[^\]\n]{4,40})\]|(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?Z?))[ \t]*)?"
     r"(?P<mark>#{1,6}[ \t]+)?(?:[^\w\s\[*_#+•>-]{1,4}[ \t]+)?"
     rf"(?P<bold>\*\*|__)?(?P<name>{_NAMES})(?:\*\*|__)?"
     r"(?:[ \t]*[\[(](?P<time>[^\])\n]{4,40})[\])])?[ \t]*"
-    r"(?P<colon>:(?:\*\*|__)?|(?:\*\*|__):|(?:\*\*|__)?[ \t]*$)[ \t]*(?P<rest>.*)$",
+    r"(?P<colon>[:：](?:\*\*|__)?|(?:\*\*|__)[:：]|(?:\*\*|__)?[ \t]*$)[ \t]*(?P<rest>.*)$",
     re.MULTILINE | re.IGNORECASE,
 )
 
 
+_FOLDED = re.compile(  # what a model thought, as page savers fold it
+    r"<(details)>\s{0,9}<summary>[^<\n]{0,99}?(?:reasoning|thinking|thought)[^<\n]{0,99}</summary>", re.IGNORECASE
+)
+_STAMP = re.compile(r"\s*^\[Timestamp: (\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)\]\s*\Z", re.MULTILINE)
+_EITHER_ORDER = re.compile(r"\b(?:0?\d|1[0-2])/(?:0?\d|1[0-2])/(?!.*[ap]\.?m)", re.IGNORECASE)
 _FRONT_LINE = re.compile(r"^(title|date|created):[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
 
 
@@ -227,7 +256,7 @@ def _turns(text: str) -> list[tuple[str, str, int, int]]:
             line.start("rest"),
         )
         for line in _TRANSCRIPT_TURN.finditer(text)
-        if ":" in line["colon"] or line["mark"] or line["bold"]
+        if ":" in line["colon"] or "：" in line["colon"] or line["mark"] or line["bold"]
     ]
 
 
@@ -242,6 +271,11 @@ def _recognises_transcript(sample: Sample) -> bool:
     return len([line for line in lead.splitlines() if line.strip()]) <= 8 and len(lead) < 600
 
 
+def _sure_time(text: str, zone: tzinfo) -> str:
+    """A time as people write it, "" where day and month cannot be told apart."""
+    return "" if _EITHER_ORDER.search(text) else shown_time(text, zone)
+
+
 def _without_frontmatter(text: str) -> str:
     return re.sub(r"\A---\n.*?\n---\n", lambda found: "\n" * len(found[0]), text, count=1, flags=re.DOTALL)
 
@@ -253,9 +287,11 @@ def _read_transcript(sample: Sample) -> Iterator[Item]:
     ends = [*(start for _, _, start, _ in turns[1:]), len(text)]
     messages: list[Message] = []
     for (speaker, time, _, begin), end in zip(turns, ends, strict=True):
-        words = text[begin:end].strip().removesuffix("---").strip()
+        words = without_elements(text[begin:end], _FOLDED).strip().removesuffix("---").strip()
+        if stamped := _STAMP.search(words):  # as Obsidian's Copilot writes it below each message
+            words, time = words[: stamped.start()].strip(), stamped[1].replace("/", "-")
         if words:
-            moment = local_time(time, sample.zone)
+            moment = local_time(time, sample.zone) or _sure_time(time, sample.zone)
             messages.append(Message(id=f"message-{len(messages)}", speaker=speaker, text=words, time=moment))
     stem = PurePosixPath(sample.source.name).stem
     lead = [line.lstrip("# ").strip() for line in text[: turns[0][2]].splitlines() if line.startswith("# ")]

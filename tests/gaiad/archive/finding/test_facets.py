@@ -5,8 +5,8 @@ import random
 import pytest
 
 from gaiad.archive.finding import facets
-from gaiad.archive.finding.facets import FacetCache, load_facets
-from gaiad.wire.schemas import Facets
+from gaiad.archive.finding.facets import FacetCache, load_facets, timeline
+from gaiad.wire.schemas import Facets, Filters
 
 
 def plain(found: Facets) -> dict[str, object]:
@@ -64,3 +64,30 @@ def test_only_new_packets_are_counted_until_one_of_the_others_changes(shelf, mon
     shelf.tenant.file.write(lambda c: c.execute("UPDATE packets SET topic = 'new' WHERE id = 1").rowcount)
     assert shelf.tenant.file.read(cache.get).topics == {"new": 1}
     assert counted == [0, 1, 0, 0]
+
+
+def test_the_timeline_counts_names_and_shared_topics_and_each_count_is_what_its_filter_finds(shelf):
+    def person(packet, *names):
+        rows = [(packet, name) for name in names]
+        shelf.tenant.file.write(
+            lambda c: c.executemany(
+                "INSERT INTO metadata SELECT id, 'person', ?2, NULL FROM packets WHERE packet_id = ?1", rows
+            )
+        )
+
+    for name, topic, model in (("A", "Lamp", "gpt-4"), ("B", "Lamp", "gpt-4o"), ("C", "Lamplight", "gpt-4o")):
+        shelf.packet(name, ["words"], topic=topic, model=model, tags=["x"])
+    person("A", "Anna", "Assistant", "user")
+    person("B", "Anna", "Bob")
+
+    def counted(**filters):
+        return shelf.tenant.file.read(lambda c: timeline(c, Filters(**filters)))
+
+    found = counted()
+    assert (found.people, found.topics, found.tags) == ({"Anna": 2, "Bob": 1}, {"Lamp": 2}, {"x": 3})
+    for name, count in found.people.items():
+        assert counted(people=[name.upper()]).packets == count
+    for kind in ("topics", "models"):
+        for name, count in getattr(found, kind).items():
+            assert counted(**{kind: [f"={name}"]}).packets == count
+    assert counted(models=["gpt-4"]).packets == 3  # a part of the name

@@ -41,6 +41,21 @@ async def test_a_second_import_adds_what_is_new_revises_what_changed_and_doubles
     assert (await archive.counts())["packets"] == 3
 
 
+async def test_a_last_message_that_grew_is_a_newer_state_though_time_and_number_are_the_same(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    def line(text: str) -> dict[str, Any]:
+        message = {"id": "m", "role": "assistant", "content": [{"type": "text", "text": text}]}
+        return {"type": "assistant", "sessionId": "s", "timestamp": "2026-01-01T10:00:00Z", "message": message}
+
+    words = [line(f"Word {number}.") for number in range(6)]
+    for count, outcome in ((1, "accepted"), (4, "revised"), (2, "duplicate"), (6, "revised"), (5, "duplicate")):
+        (found,) = await run_import(put("s.jsonl", words[:count]), import_id=f"imp_{count}")
+        assert found.outcome == outcome
+    ((_, _, texts),) = await contents(archive)
+    assert texts[0].endswith("Word 5.")
+
+
 async def test_an_older_export_imported_later_takes_nothing_back(
     archive: LocalArchive, run_import: Any, put: Put
 ) -> None:

@@ -1,6 +1,7 @@
 """What is refused, with advice; and exports made to break a reader: one clear line each."""
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from gaiad.archive.archive import LocalArchive
-from gaiad.archive.importing import json_stream
+from gaiad.archive.importing import json_stream, kind, sample
+from gaiad.archive.importing.kind import without_elements
 from gaiad.base.ports import RequestContext
 from tests.makers.exports import chatgpt
 from tests.makers.exports import chatgpt_node as node
@@ -96,7 +98,7 @@ async def test_times_that_are_not_and_letters_that_are_not(archive: LocalArchive
     assert page.text == "Café \ufffd"
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "cp1252"])
 async def test_other_encodings_are_read(run_import: Any, put: Put, encoding: str) -> None:
     export = json.dumps([chatgpt(title="Größe – naïve")], ensure_ascii=False)
     (outcome,) = await run_import(put("conversations.json", export.encode(encoding)))
@@ -151,4 +153,33 @@ async def test_a_record_beyond_all_measure_is_told_with_its_size(
     monkeypatch.setattr(json_stream.elements, "__defaults__", (1000,))
     (outcome,) = await run_import(put("conversations.json", [chatgpt(title="x" * 2000)]))
     assert outcome.outcome == "failed"
-    assert outcome.reason.startswith("record 1 has ")
+    assert outcome.reason.startswith('record 1 ("xxx')
+    assert '") has ' in outcome.reason
+
+
+async def test_a_session_of_too_many_lines_or_words_is_refused_in_one_line(
+    run_import: Any, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"type": "message", "role": "user", "content": "word " * 9} for _ in range(40)]
+    monkeypatch.setattr(sample, "LINES_MAX", 30)
+    (outcome,) = await run_import(put("rollout-1.jsonl", lines))
+    assert (outcome.outcome, outcome.reason) == ("failed", "has more than 30 lines; one session may have that many")
+    monkeypatch.setattr(sample, "LINES_MAX", 300)
+    monkeypatch.setattr(kind, "RECORD_MAX_BYTES", 1024)
+    (outcome,) = await run_import(put("rollout-1.jsonl", lines))
+    assert (outcome.outcome, "of words in one conversation" in outcome.reason) == ("failed", True)
+
+
+async def test_an_export_without_an_entry_is_named(run_import: Any, put: Put) -> None:
+    page = '<html><div class="outer-cell mdl-cell">Gemini</div></html>'
+    (outcome,) = await run_import(put("MyActivity.html", page))
+    assert (outcome.outcome, outcome.reason) == ("ignored", "has no conversations in it")
+
+
+@pytest.mark.parametrize("closing", ["", "</details>"])
+def test_elements_that_never_end_cost_no_more_than_their_length(closing: str) -> None:
+    opening = re.compile("<(details)>")
+    text = f"Row.{closing}" + "<details>" * 200_000
+    assert without_elements(text, opening) == text
+    assert without_elements(f"<details>x</details>{text}", opening) == text
+    assert without_elements("a<details>b</details>c", opening, replace=lambda _found, inner: inner.upper()) == "aBc"

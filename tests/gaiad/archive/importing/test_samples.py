@@ -123,6 +123,8 @@ SEEN = {  # (kind, first second, user messages, assistant messages), counted by 
     "codex/codex-log-viewer/interaction-detail.jsonl": [("codex", "2026-04-29T12:00:03", 2, 2)],
     "codex/codex-log-viewer/sample-session.jsonl": [("codex", "2026-04-27T19:01:00", 1, 1)],
     "gemini/agent-sessions/jsonl_v040.jsonl": [("gemini_cli", "2026-04-29T21:39:33", 1, 1)],
+    "gemini/agent-sessions/large.json": [("gemini_cli", "2025-12-16T23:47:01", 2, 2)],
+    "notes/specstory/2026-01-16_16-48-38Z-the-code-in-specstory.md": [("specstory", "2026-01-16T16:48:38", 8, 20)],
     "gemini/agtrace/session-gemini_session.json": [("gemini_cli", "2025-12-09T19:51:29", 2, 7)],
     "gemini/takeout/OpenArchive/MyActivity.json": [("gemini_takeout", "2026-03-14T19:50:59", 1, 1)],
     "other/LibreChat/librechat-export.json": [("librechat", "2024-04-09T14:32:05", 3, 3)],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.importing.kinds import takeout
 from gaiad.archive.importing.local_times import shown_time
 from gaiad.base.ports import RequestContext
 
@@ -50,6 +51,19 @@ async def test_an_entry_is_a_conversation_and_a_thread_is_joined_from_its_oldest
     assert pages[2].timestamp == "2026-03-14T19:09:00Z"
     tea = (await archive.packet_detail(outcomes[0].packet_id, RequestContext())).pages
     assert [page.text for page in tea] == ["Tea?\n\n[file: tea.txt]", "Black & strong."]
+
+
+async def test_a_thread_beyond_all_measure_is_named_and_the_rest_is_read(
+    run_import: Any, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(takeout, "_THREAD_ENTRIES", 3)
+    long, short = ([{"name": "Chat", "url": f"https://gemini.google.com/app/{name * 12}"}] for name in "ab")
+    activity = [entry(f"Prompted {number}?", "<p>Yes.</p>", number, details=long) for number in range(5)]
+    outcomes = await run_import(
+        put("MyActivity.json", [*activity, entry("Prompted Why?", "<p>So.</p>", 1, details=short)])
+    )
+    assert [(each.outcome, each.conversation_id) for each in outcomes] == [("failed", ""), ("accepted", "b" * 12)]
+    assert outcomes[0].reason == "conversation aaaaaaaaaaaa is longer than one conversation may be"
 
 
 async def test_what_a_language_puts_before_every_prompt_is_taken_off(run_import: Any, put: Put) -> None:

@@ -80,6 +80,19 @@ async def test_forgotten_at_once_no_byte_of_it_is_left_in_the_home(
     assert holding(tmp_path, b"xylocarp") == []
 
 
+async def test_what_was_deleted_with_undo_goes_for_good_when_it_is_named_again(
+    filled: LocalArchive, call: RequestContext, tmp_path: Path
+) -> None:
+    await filled.deletion.forget(ForgetRequest(packet_ids=["TP-1"]), "fgt_1", call)
+    await filled.deletion.forget(ForgetRequest(packet_ids=["TP-2"]), "fgt_2", call)
+    report = await filled.deletion.forget(ForgetRequest(packet_ids=["TP-1"], now=True), "fgt_3", call)
+    assert report.packets == 1
+    assert [one.forget_id for one in await filled.deletion.undoable(call)] == ["fgt_2"]
+    assert holding(tmp_path, b"xylocarp") == []
+    with pytest.raises(NotFound):
+        await filled.deletion.forget(ForgetRequest(packet_ids=["TP-2"]), "fgt_4", call)
+
+
 async def test_a_day_later_the_sweep_wipes_what_was_kept_for_undo(
     filled: LocalArchive, call: RequestContext, clock: FrozenClock, tmp_path: Path
 ) -> None:

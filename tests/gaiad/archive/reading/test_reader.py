@@ -328,3 +328,21 @@ def test_real_behavioural_metrics_are_read_by_name() -> None:
 def test_the_real_malformed_packet_names_its_line() -> None:
     with pytest.raises(PacketRejected, match="line 59"):
         real("OHP-20251024-103900-SYM-UPDATE.xml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<transmission_packet><header><id>tp-l</id><classification>secret</classification></header>"
+        "<body><content>Words.</content></body></transmission_packet>",
+        '{"packet_id": "tp-l", "classification": ["secret"], "content": "Words."}',
+        '{"notes": "Words of some length.", "meta": {"classification": "secret"}}',
+    ],
+)
+def test_every_dialect_has_the_classification_that_memory_exclude_goes_by(text: str) -> None:
+    assert read_text(text).labels["classification"] == ("secret",)
+
+
+def test_policy_tags_are_labels_in_every_dialect() -> None:
+    packet = read_text('{"packet_id": "tp-l", "header": {"policyTags": ["hr", "eu only"]}, "content": "Words."}')
+    assert packet.labels == {"policy_tag": ("hr", "eu only")}

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gaiad.archive.reading.derive import metadata_rows
@@ -140,6 +140,7 @@ def test_a_file_that_claims_to_be_a_turn_is_refused() -> None:
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=400), min_size=1, max_size=4))
+@example(["null"])
 @settings(max_examples=100)
 def test_no_word_is_lost_between_a_turn_and_its_pages(contents: list[str]) -> None:
     packet, _ = read(messages=[TurnMessage(role=f"r{n}", content=text) for n, text in enumerate(contents)])

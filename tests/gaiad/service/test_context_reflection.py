@@ -1,0 +1,82 @@
+"""Thirty turns with a fault that advice can cure: cured after the first reflection, and the measured effect says so."""
+
+import json
+
+from gaiad.base.clock import SystemClock
+from gaiad.base.ports import RequestContext
+from gaiad.context.store import ContextStore
+from gaiad.models.plain.scripted import ScriptedReply
+from gaiad.service.context_reflection import EVERY, ContextReflection, look_at, review_of
+from gaiad.wire.context_reviews import ReviewQuery, StrikeRequest
+from gaiad.wire.council import StageRecord, TurnRecord
+from tests.makers.context import make_service
+from tests.makers.council_house import House
+
+ADVISED = "Write a numbered list"
+SAYS = {
+    "lite": [
+        ScriptedReply(text='PLAN: {"steps": ["Look up the keeper"]}', match=ADVISED),
+        ScriptedReply(text="I would rather talk about the weather."),
+    ],
+    "prime": [
+        ScriptedReply(text='PLAN: {"confidence": 0.8, "steps": ["Name her"]}', match="errors, gaps and risks"),
+        ScriptedReply(text="RESPONSE: The keeper is Zephyrine."),
+    ],
+    "codemind": 'VERIFY: {"outcome": "success", "summary": "it names the keeper"}',
+}
+CALL = RequestContext()
+
+
+async def test_a_fault_that_feedback_can_cure_is_cured_and_measured(tmp_path, open_archive, config):
+    (tmp_path / "house").mkdir()
+    clock = SystemClock("UTC")
+    house = await House(tmp_path / "house", await open_archive(), clock, config, SAYS).open()
+    try:
+        context = make_service(ContextStore(house.databases, clock, None), house.databases, clock)
+        reflection = ContextReflection(context, house.turn_log, clock)
+        house.assembler.factory.feedback_of = context.advice_for
+        planned = []
+        for number in range(3 * EVERY):
+            _, turn = await house.say(f"Who keeps lantern {number}?")
+            rows = [row for row in turn.stages if (row.stage, row.role) == ("plan", "lite")]
+            planned.append(rows[0].verdict)
+            reflection.turn_ended("local")
+            await reflection.wait()
+        assert planned == ["missing"] * EVERY + ["ok"] * 2 * EVERY
+        found = await context.feedback(ReviewQuery(agent_type="lite"), CALL)
+        (one,) = found.advice
+        assert (one.state, one.outcomes_before, one.mean_before) == ("active", EVERY, 0.0)
+        assert (one.outcomes_after, one.mean_after, one.effect) == (2 * EVERY, 1.0, 1.0)
+        assert one.interval[0] > 0.5
+        packet = json.loads((await house.cognition.find("local", rows[0].packet_id)).body)
+        assert packet["packet"]["feedback"].startswith(ADVISED)
+        assert packet["packet"]["feedback_from"] == f"v1 {one.review_id}"
+        (row,) = [field for field in packet["manifest"]["fields"] if field["field"] == "feedback"]
+        assert 0 < row["tokens"] <= row["limit"]
+        assert sum(field["tokens"] for field in packet["manifest"]["fields"]) == packet["manifest"]["total_tokens"]
+        await context.strike(StrikeRequest(number=one.number), CALL)
+        _, turn = await house.say("And without advice?")
+        assert next(row.verdict for row in turn.stages if row.role == "lite") == "missing"
+        await context.close()
+    finally:
+        await house.close()
+
+
+def turn(*stages: tuple[str, str, str]) -> TurnRecord:
+    rows = [
+        StageRecord(stage=stage, role=role, packet_id="", tokens=1, cached_tokens=0, ms=1.0, verdict=verdict)
+        for stage, role, verdict in stages
+    ]
+    return TurnRecord(turn_id="t", session_id="s", depth="full", stages=rows, votes=[], status="SUCCESS")
+
+
+def test_a_failed_verification_is_about_the_answer_and_rare_faults_are_left():
+    good = turn(("plan", "lite", "ok"), ("act", "prime", "ok"), ("verify", "codemind", "success"))
+    bad = turn(("plan", "lite", "lost"), ("act", "prime", "ok"), ("verify", "codemind", "fail"))
+    found = look_at([good] * 3 + [bad] * 2)
+    assert {role: (one.number, one.total) for role, one in found.outcomes.items()} == {
+        "lite": (5, 3), "prime": (5, 3), "codemind": (5, 5),
+    }  # fmt: skip
+    review = review_of(found, 5, 1, "2025-12-01T10:00:00Z")
+    assert sorted(review.critique.agent_feedback) == ["lite", "prime"]
+    assert review_of(look_at([good] * 9 + [bad]), 10, 1, "2025-12-01T10:00:00Z") is None
