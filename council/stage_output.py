@@ -64,10 +64,9 @@ Outcome = Literal[
 Value = Plan | RefinedPlan | Observation | Response | Verification
 T = TypeVar("T", bound=Value)
 _STEP = re.compile(r"\s*(?:\d{1,3}\s*[.):]|[-*•+]|step\s+\d{1,3}\s*[.):-])\s+(\S.*)", re.IGNORECASE)
+_STEP_WORD = re.compile(r"\w+")
 _JSON_STRING = r'"(?:[^"\\]|\\.)*"'
 _CUT_STEPS = re.compile(rf'"steps"\s*:\s*\[((?:\s*{_JSON_STRING}(?:\s*,)?)*)')
-_CUT_STEP = re.compile(r'"steps"\s*:\s*\[\s*"((?:[^"\\]|\\.)*)\Z')
-_SHORTEST_CUT_STEP = 8
 _STRINGS = re.compile(_JSON_STRING)
 _CONFIDENCE = re.compile(
     r"confidence(?:\s+(?:is|of))?[\s=:*_\"]{0,6}(\d{1,3}(?:[.,]\d{1,20})?|\.\d{1,20})\s*(%|/\s*100?\b|/\s*1\b)?",
@@ -95,10 +94,33 @@ class ParsedReply(msgspec.Struct, frozen=True, kw_only=True):
 def read_output(stage: CouncilStage, text: str, confidence_below: float) -> ParsedReply:
     """Read a finished reply; a refined plan below `confidence_below` is `low_confidence`. Never raises.
 
-    What shows a secret is withheld: of a plan the step, of a verification or an observation its words.
+    What shows a secret is withheld: of a plan the step, of a verification or an observation its words. A plan whose
+    steps mostly repeat one another is none.
     """
     reading = _read(stage, text, confidence_below)
-    return msgspec.structs.replace(reading, value=_withheld(reading.value))
+    value = _withheld(reading.value)
+    if isinstance(value, Plan | RefinedPlan):
+        return _without_repeats(reading, value)
+    return msgspec.structs.replace(reading, value=value)
+
+
+def _without_repeats(reading: ParsedReply, plan: Plan | RefinedPlan) -> ParsedReply:
+    """Each step once and without a number of its own."""
+    plain = [_unnumbered(step) for step in plan.steps]
+    steps: dict[str, str] = {}
+    for step in plain:
+        steps.setdefault(" ".join(_STEP_WORD.findall(step.lower())) or step, step)
+    if len(steps) * 2 <= len(plain) and len(plain) > 1:
+        notes = (*reading.notes, "its steps repeat one another")
+        return ParsedReply(stage=reading.stage, outcome="missing", notes=notes)
+    return msgspec.structs.replace(reading, value=msgspec.structs.replace(plan, steps=tuple(steps.values())))
+
+
+def _unnumbered(step: str) -> str:
+    """A step without the numbers and dashes before it; unless there is nothing else."""
+    while found := _STEP.fullmatch(step):
+        step = found[1]
+    return step
 
 
 def without_success(reading: ParsedReply) -> ParsedReply:
@@ -225,8 +247,7 @@ def _steps(body: str, notes: list[str]) -> tuple[str, ...]:
     """The whole steps of JSON that is cut, or the items of a list. At most MOST_STEPS, each cut to its length."""
     if found := _CUT_STEPS.search(body):
         notes.append("its JSON is incomplete")
-        whole = [str(msgspec.json.decode(text)) for text in _STRINGS.findall(found[1]) if _decodes(text)]
-        steps = whole or _cut_step(body, notes)
+        steps = [str(msgspec.json.decode(text)) for text in _STRINGS.findall(found[1]) if _decodes(text)]
     else:
         steps = [found[1] for line in body.splitlines() if (found := _STEP.fullmatch(line.strip()))]
         steps = [step for step in steps if not _CONFIDENCE.match(step)]
@@ -235,16 +256,6 @@ def _steps(body: str, notes: list[str]) -> tuple[str, ...]:
     if len(steps) > MOST_STEPS or any(len(step) > STEP_CHARACTERS for step in steps):
         notes.append(f"the plan was shortened to {MOST_STEPS} steps of {STEP_CHARACTERS} characters")
     return tuple(step[:STEP_CHARACTERS] for step in steps[:MOST_STEPS])
-
-
-def _cut_step(body: str, notes: list[str]) -> list[str]:
-    """The one step that a reply was cut in, when there are words in it."""
-    found = _CUT_STEP.search(body)
-    text = f'"{found[1]}"' if found else ""
-    if not _decodes(text) or len(step := str(msgspec.json.decode(text)).strip()) < _SHORTEST_CUT_STEP:
-        return []
-    notes.append("its only step is cut")
-    return [step]
 
 
 def _confidence(body: str, notes: list[str]) -> float | None:

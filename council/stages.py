@@ -18,19 +18,20 @@ from gaiad.wire.generation import Block, Contract
 
 SHARE_STEPS = tuple(step / 20 for step in range(21))
 _CHARACTERS_PER_TOKEN = 2  # what a JSON body may count on
-_TOKENS_PER_ITEM = 24
+_TOKENS_PER_ITEM, _TOKENS_PER_STEP = 24, 64  # of a step, so that fewer are written rather than cut ones
+_SHORTEST_ITEM = 24
 _FRAME_CHARACTERS = 40
 
 
-def fitted_schema(body: type[Any], max_tokens: int) -> dict[str, Any]:
+def fitted_schema(body: type[Any], max_tokens: int, item_tokens: int = _TOKENS_PER_ITEM) -> dict[str, Any]:
     """The struct's JSON Schema with lists and texts made shorter where `max_tokens` ask for it."""
     schema = struct_schema(body)
     room = max(_FRAME_CHARACTERS, max_tokens * _CHARACTERS_PER_TOKEN - _FRAME_CHARACTERS)
     for name, field in schema["properties"].items():
         if field.get("type") == "array":
-            most = max(2, min(field["maxItems"], max_tokens // _TOKENS_PER_ITEM))
+            most = max(2, min(field["maxItems"], max_tokens // item_tokens))
             field["maxItems"] = most
-            field["items"]["maxLength"] = min(field["items"]["maxLength"], max(_TOKENS_PER_ITEM, room // most))
+            field["items"]["maxLength"] = min(field["items"]["maxLength"], max(_SHORTEST_ITEM, room // most))
         elif field.get("type") == "string" and "maxLength" in field:
             field["maxLength"] = min(field["maxLength"], room)
         elif field.get("type") == "number" and (field.get("minimum"), field.get("maximum")) == (0, 1):
@@ -141,7 +142,9 @@ def stage_form(stage: CouncilStage, max_tokens: int, *, may_execute: bool = Fals
         command = Block(marker="EXECUTE", schema=fitted_schema(Command, max_tokens))
         return Form(contract=Contract(blocks=[command, Block(marker="RESPONSE")]))
     body, marker = _BODIES[stage]
-    return Form(contract=Contract(blocks=[Block(marker=marker, schema=fitted_schema(body, max_tokens))]))
+    return Form(
+        contract=Contract(blocks=[Block(marker=marker, schema=fitted_schema(body, max_tokens, _TOKENS_PER_STEP))])
+    )
 
 
 def plan_text(plan: Plan | RefinedPlan) -> str:

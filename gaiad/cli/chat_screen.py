@@ -121,7 +121,7 @@ def _block(data: dict[str, Any]) -> str:
         case "PLAN":
             return f"{role} planned: {text}"
         case "VERIFY":
-            return f"{role} verified: {text}"
+            return f"{role}: {text}" if text.startswith("unverified") else f"{role} verified: {text}"
         case "INTERRUPT":
             return f"{role} stopped the answer: {text}"
         case "THOUGHT_SEED":

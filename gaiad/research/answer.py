@@ -216,7 +216,7 @@ def listing_answer(
     verified: Sequence[Citation],
     zone: tzinfo,
 ) -> Answer:
-    """A list is complete unless it says otherwise; packets without quotable words stand in it without a quote."""
+    """A list is complete unless it says otherwise; packets without quotable words are listed without a quote."""
     leads = {citation.packet_id: citation for citation in verified}
     removed = len(listing.leads) - len(verified)
     unknown = no_such_models(parameters)

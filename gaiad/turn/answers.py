@@ -134,8 +134,10 @@ def is_quoting(stage: StageCall, gathered: Gathered, duties: Collection[str] | N
         return False
     if _said_here(message, gathered):
         return True
-    if found is None or not found.source_packets:
+    if found is None:
         return False
+    if not found.source_packets:
+        return bool(asks_back(message)) and not gathered.turns
     if found.status == "NOT_FOUND":
         return gathered.needed and not gathered.turns
     return gathered.needed or (found.status == "SUCCESS" and asks(message))
@@ -244,7 +246,10 @@ def _outcome(end: End, turn: Turn, executed: Executed, undone: str) -> str:
     ran = f"{command_line(executed.approval)} {how_it_ended(executed.approval)}"
     match end.ending:
         case "answered":
-            return f"{ran}, and it was verified: {turn.last('VERIFY').removeprefix('success: ').rstrip('.')}."
+            said = turn.last("VERIFY").rstrip(".")
+            if not said.startswith("success: "):
+                return f"{ran}; {said}."
+            return f"{ran}, and it was verified: {said.removeprefix('success: ')}."
         case "reverted":
             return f"{ran}, and verification failed: {_verdict(turn) or end.why}. {undone}"
         case _:

@@ -23,7 +23,6 @@ from council.stages import (
     RefinedPlan,
     Verification,
     plan_text,
-    verification_text,
 )
 from council.state_machine import End, StageTask, TurnStateMachine
 from gaiad.base.clock import Clock
@@ -50,6 +49,7 @@ from gaiad.turn.beside import STATUSES
 from gaiad.turn.cognition import StagePackets, StageStart
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
 from gaiad.turn.stage_call import CUT, ENDED, StageCall, observed
+from gaiad.turn.stage_check import of_request, step_characters, verdict_text
 from gaiad.turn.turn import FAILED, Turn, command_line, how_it_ended, succeeded
 from gaiad.turn.turn_record import chat_answer, close_turn, log_running, packet_sizes, stage_ended
 from prompts.messages import own_texts
@@ -232,18 +232,26 @@ class CouncilTurn:
         if executed is not None and not succeeded(executed.approval):
             reading = without_success(reading)
         stage.notes += reading.notes
-        value, confidence = reading.value, None
+        value, outcome, confidence = reading.value, reading.outcome, None
         if value is None:
             _refuse_unended(stage)
+        if isinstance(value, Plan | RefinedPlan):
+            value, note = of_request(value, stage.built.packet.user_prompt, step_characters(stage.asked.contract))
+            stage.notes += [note] if note else []
+            outcome = outcome if value else "ok"  # the turn goes on without a plan
         if isinstance(value, RefinedPlan):
             confidence = self._turn.confidence = value.confidence
-        self._done = Done(reading.outcome, stage.tokens, confidence)
-        self._turn.stages.append(stage.record(reading.outcome, confidence))
+        self._done = Done(outcome, stage.tokens, confidence)
+        self._turn.stages.append(stage.record(outcome, confidence))
+        wrote = ""
         if isinstance(value, Plan | RefinedPlan):
-            await self._block("PLAN", plan_text(value), task.role)
+            wrote = plan_text(value)
+            await self._block("PLAN", wrote, task.role)
         elif isinstance(value, Verification):
-            await self._block("VERIFY", verification_text(value), task.role)
-        await self._turn.thought(stage, reading)
+            proven = "verify" in (self._services.room.duties(stage.model.name) or ())
+            wrote = verdict_text(value, stage.model.name, proven=proven)
+            await self._block("VERIFY", wrote, task.role)
+        await self._turn.thought(stage, reading, wrote)
 
     async def _act(self, stage: StageCall) -> None:
         """The answer, as it is written; one that was shown before is retracted when it is written again."""

@@ -17,7 +17,7 @@ from council.execute_review import Considered
 from council.quorum import Seat
 from council.roles import voters
 from council.stage_output import ParsedReply
-from council.stages import Command, Plan, RefinedPlan, Verification, plan_text, verification_text
+from council.stages import Command, RefinedPlan, Verification
 from council.state_machine import End, Escalation, Rulebook, StageTask, TurnStateMachine
 from gaiad.base.errors import Cancelled, GaiadError
 from gaiad.base.ids import short
@@ -235,15 +235,12 @@ class Turn:
 
     # -- its stages, as the council and the audit hear of them
 
-    async def thought(self, stage: StageCall, reading: ParsedReply) -> None:
-        """A stage that only the council reads has ended."""
+    async def thought(self, stage: StageCall, reading: ParsedReply, wrote: str) -> None:
+        """A stage that only the council reads has ended; `wrote` is its block's text, "" for none."""
         value = reading.value
-        if isinstance(value, Plan | RefinedPlan):
-            content = f"PLAN:\n{plan_text(value)}"
-        elif isinstance(value, Verification):
-            content = f"VERIFY: {verification_text(value)}"
-        else:
-            content = f"{stage.task.stage}: {reading.outcome} ({'; '.join(reading.notes)})"
+        content = f"VERIFY: {wrote}" if isinstance(value, Verification) else f"PLAN:\n{wrote}"
+        if not wrote:
+            content = f"{stage.task.stage}: {reading.outcome} ({'; '.join(stage.notes)})"
         confidence = value.confidence if isinstance(value, RefinedPlan) else None
         await self._say(stage.task.role, stage.task.duty, content, confidence=confidence)
         self._reflect(stage.task, reading.outcome, confidence)

@@ -49,7 +49,7 @@ def test_a_full_turn_goes_all_stages_by_their_roles() -> None:
     machine, tasks, end = take()
     assert went(tasks) == "plan:lite refine:prime act:prime verify:codemind"
     assert [task.task_instruction for task in tasks] == ["initial_planning", "refinement", "act", "verification"]
-    assert end == End(ending="answered", why="the result was verified", reduced_quorum=False)
+    assert end == End(ending="answered", why="the verifying role found no fault", reduced_quorum=False)
     assert [entry.outcome for entry in machine.log] == ["ok", "ok", "ok", "success"]
 
 
@@ -63,7 +63,7 @@ def test_a_fast_turn_acts_once() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "path", "ending", "said"),
     [
-        (["missing"], "plan:lite plan:lite refine:prime act:prime verify:codemind", "answered", "verified"),
+        (["missing"], "plan:lite plan:lite refine:prime act:prime verify:codemind", "answered", "no fault"),
         (["missing"] * 2, "plan:lite plan:lite plan:prime refine:prime act:prime verify:codemind", "answered", ""),
         (["missing"] * 3, "plan:lite plan:lite plan:prime", "asks_person", "there is still no plan"),
         (["ok", "low_confidence"], "plan:lite refine:prime", "asks_person", "confidence 0.2 is below 0.3"),
@@ -71,7 +71,7 @@ def test_a_fast_turn_acts_once() -> None:
             ["ok", "ok", "interrupted", "interrupted"],
             "plan:lite refine:prime act:prime act:prime act:prime verify:codemind",
             "answered",
-            "verified",
+            "no fault",
         ),
         (
             ["ok", "ok", "interrupted", "exec_error", "interrupted"],
@@ -89,9 +89,9 @@ def test_a_fast_turn_acts_once() -> None:
             ["ok", "ok", "ok", "missing", "missing"],
             "plan:lite refine:prime act:prime verify:codemind verify:codemind verify:prime",
             "answered",
-            "verified",
+            "no fault",
         ),
-        (["lost"], "plan:lite plan:prime refine:prime act:prime verify:codemind", "answered", "verified"),
+        (["lost"], "plan:lite plan:prime refine:prime act:prime verify:codemind", "answered", "no fault"),
         (["lost", "lost", "lost"], "plan:lite plan:prime plan:codemind", "refused", "no role could write a plan"),
     ],
 )

@@ -199,10 +199,22 @@ def test_commands_are_exact_arguments_or_left_out() -> None:
 
 
 def test_a_plan_is_cut_to_its_bounds() -> None:
-    reading = read_output("plan", "PLAN:\n" + "\n".join(f"{n}. {'long ' * 60}" for n in range(1, 15)), 0.3)
+    reading = read_output("plan", "PLAN:\n" + "\n".join(f"{n}. number {n}, {'long ' * 60}" for n in range(1, 15)), 0.3)
     assert isinstance(reading.value, Plan)
     assert len(reading.value.steps) == 10
     assert all(len(step) <= 200 for step in reading.value.steps)
+
+
+def test_steps_are_read_once_and_without_a_number_of_their_own() -> None:
+    reading = read_output("plan", '{"steps": ["1. Find the log", "2. Read it", "3) find the log!"]}', 0.3)
+    assert reading.value == Plan(steps=("Find the log", "Read it"))
+
+
+def test_a_plan_that_goes_round_in_circles_is_none() -> None:
+    steps = [f'"{number}. Check the list"' for number in range(1, 4)]
+    reading = read_output("plan", f'{{"steps": [{", ".join(steps)}]}}', 0.3)
+    assert (reading.outcome, reading.value) == ("missing", None)
+    assert "its steps repeat one another" in reading.notes
 
 
 PIECES = ["PLAN:", "RESPONSE:", "VERIFY:", "Plan", "\n", " ", "```", '{"steps":["a', '"]}', "1. a", "success", "- b",
@@ -258,3 +270,17 @@ def test_what_shows_a_secret_is_withheld(stage, text) -> None:
     assert key not in str(reading)
     assert "withheld: it shows an AWS access key" in str(reading.value)
     assert reading.outcome == read_output(stage, text, 0.3).outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'PLAN: {"confidence": 0.8, "steps": ["Look", "Write"]}\nEXECUTE: {"argv": ["ls"], "why": "x"}\nRESPONSE: Here.',
+        "RESPONSE: Here.\nPLAN:\n1. Look\n2. Write\nconfidence=0.8\nEXECUTE: ls",
+    ],
+)
+def test_a_refine_with_a_command_and_an_answer_beside_is_read_for_its_plan(text: str) -> None:
+    """GCP 7.4's example; the command and the answer are Act's to give."""
+    reading = read_output("refine", text, 0.3)
+    assert reading.outcome == "ok"
+    assert reading.value == RefinedPlan(confidence=0.8, steps=("Look", "Write"))

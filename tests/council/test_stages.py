@@ -99,9 +99,9 @@ def test_a_reply_cut_anywhere_is_read_without_a_fault(stage: CouncilStage) -> No
     ("stage", "text", "outcome"),
     [
         ("plan", 'PLAN: {"steps":["find the log", "read its la', "ok"),
-        ("plan", 'PLAN: {"steps":["find the l', "ok"),
+        ("plan", 'PLAN: {"steps":["find the l', "missing"),
         ("plan", 'PLAN: {"steps":["find', "missing"),
-        ("refine", 'PLAN: {"confidence":0.9,"steps":["find the l', "ok"),
+        ("refine", 'PLAN: {"confidence":0.9,"steps":["find the l', "missing"),
         ("refine", 'PLAN: {"confidence":0.9', "missing"),
         ("refine", 'PLAN: {"confidence":0.9,"steps":["find the log","rea', "ok"),
         ("refine", 'PLAN: {"confidence":0.2,"steps":["find the log","rea', "low_confidence"),

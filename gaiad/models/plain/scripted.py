@@ -63,6 +63,9 @@ class _Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reply: list[ScriptedReply]
 
 
+msgspec.json.Decoder(_Script)  # builds what msgspec knows of it: two threads that do so at once crash (0.22)
+
+
 def read_script(path: Path) -> list[ScriptedReply]:
     """Raises BadInput that names the file and the key."""
     try:

@@ -21,8 +21,11 @@ CLEAR = "\r\x1b[2K"
 KEY = "AKIAIOSFODNN7EXAMPLE"
 ROLES = {
     "prime": [
-        ("(?s)errors, gaps and risks.*half sure", 'PLAN: {"confidence": 0.1, "steps": ["Guess", "Guess again"]}'),
-        ("errors, gaps and risks", 'PLAN: {"confidence": 0.8, "steps": ["Look it up", "Name her"]}'),
+        ("(?s)errors, gaps and risks.*half sure", 'PLAN: {"confidence": 0.1, "steps": ["Guess half", "Be sure"]}'),
+        (
+            "errors, gaps and risks",
+            'PLAN: {"confidence": 0.8, "steps": ["Look up the lantern", "Name its keeper"]}',
+        ),
         ("Vote yes, no or abstain", '{"vote": "yes", "reason": "it only lists", "confidence": 0.9}'),
         ("die (young|out)", "RESPONSE: It began well and"),
         ("time and again", f"RESPONSE: The first words are fine, then comes {KEY} and more of it for a while."),
@@ -36,7 +39,7 @@ ROLES = {
     ],
     "lite": [
         ("(?s)think step by step.*no plan", "I would rather not."),
-        ("think step by step", 'PLAN: {"steps": ["Look it up"]}'),
+        ("think step by step", 'PLAN: {"steps": ["Look up the lantern", "Ask why some die young"]}'),
         ("Vote yes, no or abstain", '{"vote": "yes", "reason": "asked for", "confidence": 0.7}'),
         ("die out", "RESPONSE: Nor did"),
         ("(?s)Answer the user now.*die young", "RESPONSE: Lite says it."),
@@ -133,10 +136,11 @@ def test_a_terminal_shows_the_council_at_work_and_the_answer_as_it_is_written(te
     lines = left_on_screen(seen)
     assert lines[:5] == [
         "Depth full: full was asked for",
-        "Lite planned: 1. Look it up",
-        "Prime refined the plan (confidence 0.8): 1. Look it up 2. Name her",
+        "Lite planned: 1. Look up the lantern",
+        "Prime refined the plan (confidence 0.8): 1. Look up the lantern 2. Name its keeper",
         "Zephyrine keeps the lantern.",
-        "CodeMind verified: success: it names the keeper",
+        "CodeMind: unverified: c says success (it names the keeper), but has not shown that it can tell; "
+        "gaiad models probe c measures it",
     ]
     assert re.fullmatch(r"Engine: p \(scripted\) \([\d.]+ m?s(, \d+ tokens/s)?\) \| Session: term", lines[5])
     for words in ("Stage 1 of 4: Lite is planning...", "Prime is refining the plan...", "CodeMind is verifying..."):
@@ -249,7 +253,7 @@ def test_a_terminal_exits_with_1_too(terminal: Any) -> None:
 
 def test_who_is_asked_about_a_plan_is_shown_it(terminal: Any, pipe: Any) -> None:
     asked = "The council asks you: it is not sure of its plan (confidence 0.1 is below 0.3). Say how to continue."
-    plan = "Plan: 1. Guess 2. Guess again confidence=0.1"
+    plan = "Plan: 1. Guess half 2. Be sure confidence=0.1"
     _, seen = terminal("--depth", "full", "half sure")
     lines = left_on_screen(seen)
     at = lines.index(asked)

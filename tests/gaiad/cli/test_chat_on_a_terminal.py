@@ -20,7 +20,7 @@ from tests.makers.terminal import Terminal
 KEY = "AKIAIOSFODNN7EXAMPLE"
 SLOW = "RESPONSE: " + " ".join(f"word{number}" for number in range(400))
 PRIME = [
-    ("errors, gaps and risks", 'PLAN: {"confidence": 0.8, "steps": ["Look it up", "Name her"]}', 0.0),
+    ("errors, gaps and risks", 'PLAN: {"confidence": 0.8, "steps": ["Look up the lantern", "Name her"]}', 0.0),
     ("Vote yes, no or abstain", '{"vote": "yes", "reason": "it only lists", "confidence": 0.9}', 0.0),
     ("(?s)take your time(?!.*Who keeps)", SLOW, 20.0),
     ("(?s)a little time(?!.*And then)", "RESPONSE: " + " ".join(f"piece{number}" for number in range(30)), 40.0),
@@ -37,7 +37,7 @@ PRIME = [
     ("", "RESPONSE: Zephyrine keeps the lantern.", 0.0),
 ]
 OTHERS = [
-    ("think step by step", 'PLAN: {"steps": ["Look it up"]}', 0.0),
+    ("think step by step", 'PLAN: {"steps": ["Look up the lantern"]}', 0.0),
     ("Review the proposed command", '{"verdict": "accept", "reason": "it reads a folder only"}', 0.0),
     ("Vote yes, no or abstain", '{"vote": "yes", "reason": "asked for", "confidence": 0.7}', 0.0),
     ("the plan, step by step", 'VERIFY: {"outcome": "success", "summary": "it names the keeper"}', 0.0),
@@ -210,7 +210,7 @@ def test_a_window_made_narrow_in_mid_answer_and_at_the_prompt_is_kept_to(talk: A
     here.wait("wide now")
     here.resize(20, 120)
     here.press(" and here\r")
-    assert "CodeMind verified: success: it names the keeper\n" in here.wait("Session: narrow")
+    assert "CodeMind: unverified: c says success (it names the keeper), but has not" in here.wait("Session: narrow")
     assert here.leave() == 0
     assert said(client, "narrow")[-1] == "a line that is longer than the window is wide now and here"
 

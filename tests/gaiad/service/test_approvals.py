@@ -114,7 +114,7 @@ async def test_an_approved_command_is_run_once_and_verified_by_a_turn_of_the_sam
         turn = await house.turn_log.find("local", made.continuation)
         assert [(row.stage, row.role, row.verdict) for row in turn.stages] == [("verify", "codemind", "success")]
         assert (turn.session_id, turn.status) == ("s", "SUCCESS")
-        assert "`rm old.log` ended with status 0, and it was verified: the file is gone." in made.note
+        assert "`rm old.log` ended with status 0; unverified: codemind says success (the file is gone)" in made.note
         assert await kinds(house) == ["approval.asked", "approval.approved", "shell.ran", "shell.verified"]
         assert await waiting(house) == []
 

@@ -23,7 +23,7 @@ PLANS, REFINES, ACTS = (
 REPAIRS, VERIFIES = "was interrupted for", "the plan, step by step"
 REVIEWS, VOTES = "Review the proposed command", "Vote yes, no or abstain"
 PLAN = 'PLAN: {"steps": ["Look up the keeper", "Say who it is"]}'
-REFINED = 'PLAN: {"confidence": 0.8, "steps": ["Look up the keeper", "Name her"]}'
+REFINED = 'PLAN: {"confidence": 0.8, "steps": ["Look up the keeper", "Name the keeper"]}'
 ANSWER = "RESPONSE: The keeper is Zephyrine."
 GOOD = 'VERIFY: {"outcome": "success", "summary": "it names the keeper"}'
 BAD = 'VERIFY: {"outcome": "fail", "summary": "it names nobody"}'
@@ -84,7 +84,7 @@ async def test_a_full_turn_plans_refines_acts_and_verifies(open_house):
         ]  # fmt: skip
         assert (answer.answer, answer.status, answer.depth) == ("The keeper is Zephyrine.", "SUCCESS", "full")
         assert [block.marker for block in answer.blocks] == ["PLAN", "RESPONSE", "VERIFY"]
-        assert answer.blocks[0].text == "1. Look up the keeper\n2. Name her\nconfidence=0.8"
+        assert answer.blocks[0].text == "1. Look up the keeper\n2. Name the keeper\nconfidence=0.8"
         assert (turn.status, turn.depth, turn.depth_why) == ("SUCCESS", "full", "full was asked for")
         assert house.reflected == [("refine", "ok", 0.8), ("verify", "success", None)]
         remembered = (await house.archive.session_turns("s", RequestContext()))[0]
@@ -96,11 +96,11 @@ async def test_each_stage_reads_what_the_ones_before_it_wrote_and_shares_their_b
     async with open_house() as house:
         _, turn = await house.say(MESSAGE)
         sent = {row.stage: await _prompt(house, row.packet_id) for row in turn.stages}
-        assert "Name her" not in sent["plan"]
+        assert "Name the keeper" not in sent["plan"]
         assert "Look up the keeper" in sent["refine"]
-        assert "Name her" in sent["act"]
+        assert "Name the keeper" in sent["act"]
         assert "Zephyrine" not in sent["act"]
-        assert "Name her" in sent["verify"]
+        assert "Name the keeper" in sent["verify"]
         assert "The keeper is Zephyrine." in sent["verify"]
         parents = [await _packet(house, row.packet_id) for row in turn.stages]
         shared, found, _ = sent["plan"].partition(parents[0].role_text)
@@ -141,7 +141,7 @@ async def test_the_councils_log_has_plan_confidence_and_verdict_and_not_the_answ
         by_role = {(one.sender, one.role): one for one in said if one.role != "steward"}
         assert by_role["lite", "planner"].content.startswith("PLAN:\n1. Look up")
         assert by_role["prime", "refiner"].confidence == 0.8
-        assert by_role["codemind", "verifier"].content == "VERIFY: success: it names the keeper"
+        assert by_role["codemind", "verifier"].content.startswith("VERIFY: unverified: codemind says success")
         assert all("Zephyrine" not in one.content for one in said)
 
 
@@ -200,7 +200,7 @@ async def test_a_plan_that_prime_cannot_write_either_is_the_persons(open_house):
 
 
 async def test_low_confidence_of_prime_asks_the_person(open_house):
-    says = roles(refined='PLAN: {"confidence": 0.1, "steps": ["Guess"]}')
+    says = roles(refined='PLAN: {"confidence": 0.1, "steps": ["Guess the keeper"]}')
     async with open_house(says) as house:
         answer, turn = await house.say(MESSAGE)
         assert stages(turn)[-1] == ("refine", "prime", "low_confidence")
@@ -275,8 +275,11 @@ async def test_an_answer_that_nobody_can_verify_says_so(open_house):
 
 async def test_a_model_that_ignores_the_format_is_read_as_it_writes(open_house):
     says = {
-        "lite": [reply("Sure!\n1. Look around\n2. Tell the story", PLANS)],
-        "prime": [reply("**Plan:**\n- Look around\nConfidence: 70%", REFINES), reply("It is Zephyrine, of course.")],
+        "lite": [reply("Sure!\n1. Look for the keeper\n2. Tell the story", PLANS)],
+        "prime": [
+            reply("**Plan:**\n- Look for the keeper\nConfidence: 70%", REFINES),
+            reply("It is Zephyrine, of course."),
+        ],
         "codemind": [reply("Success: all steps are done.")],
     }
     async with open_house(says) as house:

@@ -38,3 +38,11 @@ def test_what_the_person_told_in_the_session_is_quoted_at_once_where_the_model_c
     assert not is_quoting(stage, gathered, {"answer"})
     assert not is_quoting(stage, gathered_of("What is my name?", "It rains."), frozenset())
     assert quote(stage, SimpleNamespace(gathered=gathered)) == "You said: “My name is Oskar.”"  # type: ignore[arg-type]
+
+
+def test_a_question_about_ones_own_affairs_is_not_guessed_where_nothing_was_told() -> None:
+    stage, found = stage_of("gguf"), SimpleNamespace(status="NOT_FOUND", source_packets=[])
+    for message, quoted in (("What is my sister's name?", True), ("What is a prime number?", False)):
+        gathered = gathered_of(message)
+        gathered.found = found
+        assert is_quoting(stage, gathered, frozenset()) is quoted

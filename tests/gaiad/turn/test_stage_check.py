@@ -1,0 +1,22 @@
+from council.stages import Plan, RefinedPlan, stage_form
+from gaiad.turn.stage_check import of_request, step_characters
+
+
+def test_a_step_that_names_nothing_of_the_request_is_left_out() -> None:
+    plan = RefinedPlan(confidence=0.8, steps=("Ask the keeper", "Consider the options", "Light the lantern"))
+    kept, note = of_request(plan, "Who keeps the lantern?", 200)
+    assert kept == RefinedPlan(confidence=0.8, steps=("Ask the keeper", "Light the lantern"))
+    assert note == "1 of 3 steps are cut or name nothing of the request; they were left out"
+
+
+def test_a_step_that_was_cut_at_its_limit_is_left_out() -> None:
+    longest = step_characters(stage_form("plan", 320).contract)
+    cut = f"Fill the lantern {'x' * longest}"[:longest]
+    assert of_request(Plan(steps=(cut,)), "Fill the lantern", longest)[0] is None
+    assert of_request(Plan(steps=(cut[:-1],)), "Fill the lantern", longest) == (Plan(steps=(cut[:-1],)), "")
+
+
+def test_a_request_without_words_of_its_own_says_nothing_of_the_steps() -> None:
+    plan = Plan(steps=("Say hello",))
+    for request in ("And then?", "我姐姐叫什么名字"):
+        assert of_request(plan, request, 200) == (plan, "")
