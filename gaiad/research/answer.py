@@ -79,7 +79,7 @@ def clarify_answer(parameters: SearchParameters, topics: Mapping[str, int]) -> A
     offered = sorted(filter(None, topics), key=lambda topic: -topics[topic])[:TOPICS_OFFERED]
     if offered:
         text = "\n".join([text, responses.offer(), *(f"- {shown(topic)}" for topic in offered)])
-    return Answer(parameters=parameters, status="CLARIFY", text=text, notes=(parameters.ambiguous,))
+    return Answer(parameters=parameters, status="CLARIFY", text=text)
 
 
 def not_found_answer(
