@@ -33,6 +33,13 @@ class Outcomes(NamedTuple):
         return self.total / self.number if self.number else 0.0
 
 
+def agent_at(role: str, stage: str) -> str:
+    """The name under which a role of the council is advised at one stage only: a planner's advice is no good for its
+    answers.
+    """
+    return f"{role}/{stage}"
+
+
 def wilson(found: Outcomes) -> tuple[float, float]:
     """Where the mean of values between 0 and 1 is, with 95 % confidence: Wilson's interval, exact for 0 and 1 alone and
     wider than need be for values between.

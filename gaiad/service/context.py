@@ -13,7 +13,7 @@ import gaiad
 from gaiad.base.config import Config
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Priority, RequestContext
-from gaiad.context.advice import Outcomes
+from gaiad.context.advice import Outcomes, agent_at
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
 from gaiad.service.context_answers import EVERYTHING, REVIEWS, ContextAnswers, changed_by, component_changed
@@ -94,12 +94,15 @@ class ContextService:
         if what is EVERYTHING or REVIEWS in what:
             self._advice.pop(tenant, None)
 
-    async def advice_for(self, tenant: str, agent: str) -> tuple[str, str]:
-        """What reviews advise an agent, a line each, and their versions; "" for nothing."""
+    async def advice_for(self, tenant: str, role: str, stage: str) -> tuple[str, str]:
+        """What reviews advise a role of the council, at all its stages and at this one: a line each, and their
+        versions; "" for nothing.
+        """
         if (known := self._advice.get(tenant)) is None:
             known = await self.store.active_advice(RequestContext(tenant))
             self._advice[tenant] = known
-        return known.get(agent, ("", ""))
+        found = [known[agent] for agent in (role, agent_at(role, stage)) if agent in known]
+        return "\n".join(text for text, _ in found), ", ".join(source for _, source in found)
 
     async def judge_advice(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
         """Count what came of active advice, and retire what does not help."""

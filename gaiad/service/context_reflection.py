@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gaiad.base.clock import Clock, moment_of, to_epoch_ms, to_iso
 from gaiad.base.ports import Priority, RequestContext
 from gaiad.base.tasks import TaskGroup
-from gaiad.context.advice import Outcomes
+from gaiad.context.advice import Outcomes, agent_at
 from gaiad.ledger.turn_log import RUNNING, TurnLog
 from gaiad.service.context import ContextService
 from gaiad.wire.context import Critique, MetaReviewStorage, ResearchOverview
@@ -33,41 +33,44 @@ _ADVICE: Mapping[tuple[str, str], str] = {
 
 
 class Found(NamedTuple):
-    """For each role its outcomes, 1 for a turn without a fault, and how many turns had which."""
+    """For each role at each of its stages (`agent_at`) its outcomes, 1 for a turn without a fault, and how many turns
+    had which.
+    """
 
     outcomes: dict[str, Outcomes]
     faults: dict[str, Counter[tuple[str, str]]]
 
 
 def look_at(turns: Sequence[TurnRecord]) -> Found:
-    """What went wrong in these turns, by the role that can better it. Pure."""
+    """What went wrong in these turns, by the role and stage that can better it. Pure."""
     counts, good = Counter[str](), Counter[str]()
     faults: dict[str, Counter[tuple[str, str]]] = {}
     for turn in turns:
-        actor = next((row.role for row in turn.stages if row.stage == "act"), "")
-        bad: dict[str, set[tuple[str, str]]] = {row.role: set() for row in turn.stages}
+        actor = next((agent_at(row.role, row.stage) for row in turn.stages if row.stage == "act"), "")
+        bad: dict[str, set[tuple[str, str]]] = {agent_at(row.role, row.stage): set() for row in turn.stages}
         for row in turn.stages:
             fault = ("any", "lost") if row.verdict == "lost" else (row.stage, row.verdict)
             if fault in _ADVICE:
-                bad.setdefault(actor if fault == ("verify", "fail") and actor else row.role, set()).add(fault)
-        for role, found in bad.items():
-            counts[role] += 1
-            good[role] += not found
-            faults.setdefault(role, Counter()).update(found)
-    return Found({role: Outcomes(counts[role], good[role]) for role in counts}, faults)
+                mine = agent_at(row.role, row.stage)
+                bad[actor if fault == ("verify", "fail") and actor else mine].add(fault)
+        for agent, found in bad.items():
+            counts[agent] += 1
+            good[agent] += not found
+            faults.setdefault(agent, Counter()).update(found)
+    return Found({agent: Outcomes(counts[agent], good[agent]) for agent in counts}, faults)
 
 
 def review_of(found: Found, turns: int, iteration: int, at: str) -> MetaReviewStorage | None:
     """The review of faults that are frequent; None when there are none. Pure."""
     often = {
-        role: [fault for fault, count in faults.most_common() if count >= _OFTEN * found.outcomes[role].number]
-        for role, faults in found.faults.items()
+        agent: [fault for fault, count in faults.most_common() if count >= _OFTEN * found.outcomes[agent].number]
+        for agent, faults in found.faults.items()
     }
     if not any(often.values()):
         return None
     patterns: list[str | dict[str, Any]] = [
-        {"pattern": f"{role}: {stage} {verdict}", "frequency": found.faults[role][stage, verdict], "type": "fault"}
-        for role, faults in often.items()
+        {"pattern": f"{agent}: {stage} {verdict}", "frequency": found.faults[agent][stage, verdict], "type": "fault"}
+        for agent, faults in often.items()
         for stage, verdict in faults
     ]
     return MetaReviewStorage(
@@ -75,7 +78,7 @@ def review_of(found: Found, turns: int, iteration: int, at: str) -> MetaReviewSt
         timestamp=at,
         critique=Critique(
             common_patterns=patterns,
-            agent_feedback={role: [_ADVICE[fault] for fault in faults] for role, faults in often.items() if faults},
+            agent_feedback={agent: [_ADVICE[fault] for fault in faults] for agent, faults in often.items() if faults},
             iteration_improvements={},
         ),
         research_overview=ResearchOverview(

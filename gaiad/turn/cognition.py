@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from council.roles import assign_stage
+from council.roles import CouncilStage, assign_stage
 from council.stages import Form, StageTable, stage_form
 from council.state_machine import StageTask
 from gaiad.base.clock import Clock
@@ -90,10 +90,11 @@ class Assembler:
         previous: CognitionPacket | None,
         call: RequestContext,
         *,
+        stage: CouncilStage = "act",
         instruction: str = ACT,
         work_tokens: int = 0,
     ) -> Prepared:
-        """The turn's packet for a role. `work_tokens` of the MTU are kept for what its stages write for each other.
+        """The turn's packet for a role at a stage. `work_tokens` of the MTU are for what stages write each other.
 
         Raises BadInput, NotFound, TokenBudgetError, Unavailable.
         """
@@ -113,7 +114,7 @@ class Assembler:
             reserve_tokens=reserve,
         )
         stays = gathered.found is None and not gathered.context
-        feedback, feedback_from = await factory.feedback_of(call.tenant, role)
+        feedback, feedback_from = await factory.feedback_of(call.tenant, role, stage)
         wanted = structs.replace(
             wanted,
             feedback=feedback,
@@ -185,6 +186,7 @@ class StagePackets:
             names.full_id if not self._bases else self._factory.ids.make("cog"),
             await self._factory.turn_store.last_packet(names.session_id, call, model.fingerprint),
             call,
+            stage=task.stage,
             instruction=task.task_instruction,
             work_tokens=self._work_tokens,
         )
@@ -225,7 +227,7 @@ class StagePackets:
         call: RequestContext,
     ) -> Built:
         said = directions(self._gathered.registry, task.role, task.task_instruction, alone=not work)
-        feedback, feedback_from = await self._factory.feedback_of(call.tenant, task.role)
+        feedback, feedback_from = await self._factory.feedback_of(call.tenant, task.role, task.stage)
         return await retarget(
             prepared.built,
             full_id=self._factory.ids.make("cog"),

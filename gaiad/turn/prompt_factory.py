@@ -32,8 +32,8 @@ from prompts.load import load_prompt
 from prompts.registry import DEFAULT_PERSONA, Registry, RegistryWatch
 
 ACT = "act"
-FeedbackOf = Callable[[str, str], Awaitable[tuple[str, str]]]
-"""By tenant and role what reviews advise, one line each, and their versions; "" for nothing."""
+FeedbackOf = Callable[[str, str, str], Awaitable[tuple[str, str]]]
+"""By tenant, role and stage what reviews advise, one line each, and their versions; "" for nothing."""
 _COMPRESSOR = "compressor"  # the directive
 _WIDE = 1_000_000  # tokens: no limit of ours where the model's context is not known
 _log = get_logger("gaiad.cognition")
@@ -69,7 +69,7 @@ def role_text(role: str) -> str:
     return load_prompt(f"role_{role}").body.rstrip("\n")
 
 
-async def _no_feedback(_tenant: str, _role: str) -> tuple[str, str]:
+async def _no_feedback(_tenant: str, _role: str, _stage: str) -> tuple[str, str]:
     return "", ""
 
 

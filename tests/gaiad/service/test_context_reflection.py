@@ -43,7 +43,7 @@ async def test_a_fault_that_feedback_can_cure_is_cured_and_measured(tmp_path, op
             reflection.turn_ended("local")
             await reflection.wait()
         assert planned == ["missing"] * EVERY + ["ok"] * 2 * EVERY
-        found = await context.feedback(ReviewQuery(agent_type="lite"), CALL)
+        found = await context.feedback(ReviewQuery(agent_type="lite/plan"), CALL)
         (one,) = found.advice
         assert (one.state, one.outcomes_before, one.mean_before) == ("active", EVERY, 0.0)
         assert (one.outcomes_after, one.mean_after, one.effect) == (2 * EVERY, 1.0, 1.0)
@@ -54,6 +54,8 @@ async def test_a_fault_that_feedback_can_cure_is_cured_and_measured(tmp_path, op
         (row,) = [field for field in packet["manifest"]["fields"] if field["field"] == "feedback"]
         assert 0 < row["tokens"] <= row["limit"]
         assert sum(field["tokens"] for field in packet["manifest"]["fields"]) == packet["manifest"]["total_tokens"]
+        acted = next(row.packet_id for row in turn.stages if row.stage == "act")
+        assert "feedback" not in json.loads((await house.cognition.find("local", acted)).body)["packet"]
         await context.strike(StrikeRequest(number=one.number), CALL)
         _, turn = await house.say("And without advice?")
         assert next(row.verdict for row in turn.stages if row.role == "lite") == "missing"
@@ -75,8 +77,8 @@ def test_a_failed_verification_is_about_the_answer_and_rare_faults_are_left():
     bad = turn(("plan", "lite", "lost"), ("act", "prime", "ok"), ("verify", "codemind", "fail"))
     found = look_at([good] * 3 + [bad] * 2)
     assert {role: (one.number, one.total) for role, one in found.outcomes.items()} == {
-        "lite": (5, 3), "prime": (5, 3), "codemind": (5, 5),
+        "lite/plan": (5, 3), "prime/act": (5, 3), "codemind/verify": (5, 5),
     }  # fmt: skip
     review = review_of(found, 5, 1, "2025-12-01T10:00:00Z")
-    assert sorted(review.critique.agent_feedback) == ["lite", "prime"]
+    assert sorted(review.critique.agent_feedback) == ["lite/plan", "prime/act"]
     assert review_of(look_at([good] * 9 + [bad]), 10, 1, "2025-12-01T10:00:00Z") is None
