@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from gaiad.base.channel_ports import Deliveries, OutsideChannel
 from gaiad.base.errors import BadInput, Forbidden, GaiadError, NotFound, Unavailable
 from gaiad.base.logs import get_logger
-from gaiad.base.ports import Deliveries, OutsideChannel
 from gaiad.base.tasks import TaskGroup
 from gaiad.wire.council import Open, Parcel
 

@@ -14,12 +14,12 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
+from gaiad.base.channel_ports import ChatBot
 from gaiad.base.channels import Channel, DeliveryMode, Stage, channel_sections, channel_table, chats
 from gaiad.base.config import Config
 from gaiad.base.errors import ConfigError
 from gaiad.base.marker_forms import MARKERS
 from gaiad.base.marker_forms import Marker as Marker
-from gaiad.base.ports import ChatBot
 from router.redact import RedactionRules, RedactionSettings, channel_stages, redaction_rules
 
 _LONGEST_S = 3600.0

@@ -30,7 +30,8 @@ from gaiad.cli.output import (
 if TYPE_CHECKING:
     from gaiad.wire.schemas import PacketDetail, PacketSummary, VerifyReport
 
-_LONGEST = 60
+_LONGEST = 40
+_OWN_CHAT = "session_turn"
 
 
 @click.group(
@@ -74,19 +75,21 @@ def list_packets(tenant: str, **given: Any) -> None:
 
 
 def list_text(found: "list[PacketSummary]", zone: tzinfo) -> str:
-    """A line a packet, of a turn what was said in it; days are those of `zone`. Broken integrity is named."""
+    """A line a packet, a chat turn by its message; days are those of `zone`. Broken integrity is named."""
     rows = [
         (
-            packet.packet_id,
             date_of(packet.timestamp, zone),
-            packet.dialect,
+            cut_line(
+                ("(integrity broken) " if packet.integrity == "broken" else "") + (packet.topic or packet.summary),
+                _LONGEST,
+            ),
+            "chat" if packet.dialect == _OWN_CHAT else packet.dialect,
             str(packet.pages),
-            ("(integrity broken) " if packet.integrity == "broken" else "")
-            + (packet.topic or cut_line(packet.summary, _LONGEST)),
+            packet.packet_id,
         )
         for packet in found
     ]
-    return table(rows, ("packet", "date", "kind", "pages", "title")) if rows else "no packets"
+    return table(rows, ("date", "title", "kind", "pages", "packet")) if rows else "no packets"
 
 
 @packets.command("show", cls=Verb, example="gaiad packets show tp-20251130-154500 --original | xmllint --format -")

@@ -34,6 +34,7 @@ class _Whole(NamedTuple):
     manifest: CheckpointManifest
     states: dict[str, bytes]
     passed_over: list[PassedOver]
+    damaged: list[str]
 
 
 def make_manifest(
@@ -131,7 +132,7 @@ def recover(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) ->
 
     Raises NotFound without one, Conflict when none is whole.
     """
-    manifest, states, passed_over = _whole(connection, folder, checkpoint_id)
+    manifest, states, passed_over, damaged = _whole(connection, folder, checkpoint_id)
     finished, active = [], []
     for name, task in zip(task_ids(manifest.in_flight_tasks), manifest.in_flight_tasks, strict=True):
         query = "SELECT 1 FROM context_records WHERE kind = 'output' AND task_id = ?"
@@ -148,10 +149,11 @@ def recover(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) ->
         resume_points={name: msgspec.Raw(content) for name, content in states.items()},
         recovery_metadata=manifest.recovery_metadata,
         data_integrity=VerificationResult(
-            verified=True,
+            verified=not damaged,
             bodies=len(states),
             bytes=sum(map(len, states.values())),
             passed_over=passed_over,
+            damaged=[*manifest.damaged, *damaged],
         ),
     )
 
@@ -163,7 +165,7 @@ def restore(
 
     The checkpoint used, the version each changed component is at now, and what was passed over. Raises as `recover`.
     """
-    manifest, _, passed_over = _whole(connection, folder, checkpoint_id)
+    manifest, _, passed_over, _ = _whole(connection, folder, checkpoint_id)
     now = dict(connection.execute("SELECT component, version FROM context_components").fetchall())
     restored = {}
     for entry in manifest.entries:
@@ -177,7 +179,9 @@ def restore(
 
 
 def _whole(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) -> _Whole:
-    """The checkpoint named, or the newest, or the next one before it that is whole."""
+    """The checkpoint named, or the newest, or the next one before it that is whole. Where none is, the newest whose
+    manifest can be read, with an earlier version of each component that is damaged.
+    """
     below = 1 << 53
     if checkpoint_id:
         row = connection.execute("SELECT number FROM context_checkpoints WHERE id = ?", (checkpoint_id,)).fetchone()
@@ -185,18 +189,47 @@ def _whole(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) -> 
             raise NotFound(f"no checkpoint is called {checkpoint_id!r}; `gaiad context checkpoints` lists them")
         below = row[0] + 1
     passed_over: list[PassedOver] = []
+    in_part: CheckpointManifest | None = None
     query = "SELECT id, sha256, body FROM context_checkpoints WHERE number < ? ORDER BY number DESC"
     for name, sha256, body in connection.execute(query, (below,)).fetchall():
         try:
             manifest = _manifest(name, sha256, body)
+            in_part = in_part or manifest
             states = {entry.component: read_body(connection, folder, entry.sha256) for entry in manifest.entries}
-            return _Whole(manifest, states, passed_over)
+            return _Whole(manifest, states, passed_over, [])
         except DamagedBody as error:
             passed_over.append(PassedOver(checkpoint_id=name, problem=error.message))
     if not passed_over:
         raise NotFound("no checkpoint has been made yet; `gaiad context checkpoints --make` makes one")
+    if in_part is not None and (found := _in_part(connection, folder, in_part, passed_over)).states:
+        return found
     problems = "; ".join(f"{one.checkpoint_id}: {one.problem}" for one in passed_over[:3])
     raise Conflict(f"no checkpoint is whole ({problems}); restore the last backup (gaiad restore DIR)")
+
+
+def _in_part(
+    connection: sqlite3.Connection, folder: Path, manifest: CheckpointManifest, passed_over: list[PassedOver]
+) -> _Whole:
+    """What can be recovered of a checkpoint that is not whole: one damaged component does not stop the others."""
+    states: dict[str, bytes] = {}
+    entries, damaged = [], []
+    query = "SELECT version, sha256 FROM context_versions WHERE component = ? AND version <= ? ORDER BY version DESC"
+    for entry in manifest.entries:
+        name = entry.component
+        for version, sha256 in connection.execute(query, (name, entry.version)).fetchall():
+            try:
+                states[name] = read_body(connection, folder, sha256)
+            except DamagedBody:
+                continue
+            entries.append(CheckpointEntry(component=name, version=version, sha256=sha256, bytes=len(states[name])))
+            break
+        if name not in states:
+            damaged.append(f"{name}: no version up to {entry.version} is whole")
+        elif entries[-1].version != entry.version:
+            damaged.append(
+                f"{name}: version {entry.version} is damaged; version {entries[-1].version} stands in for it"
+            )
+    return _Whole(msgspec.structs.replace(manifest, entries=entries), states, passed_over, damaged)
 
 
 def _manifest(name: str, sha256: str, body: bytes) -> CheckpointManifest:

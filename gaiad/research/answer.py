@@ -79,7 +79,7 @@ def clarify_answer(parameters: SearchParameters, topics: Mapping[str, int]) -> A
     offered = sorted(filter(None, topics), key=lambda topic: -topics[topic])[:TOPICS_OFFERED]
     if offered:
         text = "\n".join([text, responses.offer(), *(f"- {shown(topic)}" for topic in offered)])
-    return Answer(parameters=parameters, status="CLARIFY", text=text, notes=(parameters.ambiguous,))
+    return Answer(parameters=parameters, status="CLARIFY", text=text)
 
 
 def not_found_answer(
@@ -216,7 +216,7 @@ def listing_answer(
     verified: Sequence[Citation],
     zone: tzinfo,
 ) -> Answer:
-    """A list is complete unless it says otherwise; packets without quotable words stand in it without a quote."""
+    """A list is complete unless it says otherwise; packets without quotable words are listed without a quote."""
     leads = {citation.packet_id: citation for citation in verified}
     removed = len(listing.leads) - len(verified)
     unknown = no_such_models(parameters)

@@ -26,6 +26,8 @@ NEAR_BEST = 3.0
 """How far below the best unit's score (log odds) another one may be that is told beside it."""
 OTHER_PACKET = 0.8
 """How likely another packet must be against the best one for its units to be told beside it."""
+PACKET_DOUBT = 0.2
+"""What an answer loses of its confidence where other packets are as likely to hold it."""
 LEXICAL_COSINE = 0.6
 """Of a page found by its words alone, against its cover of the question: what its cosine usually is."""
 
@@ -165,7 +167,7 @@ def quotes_of(scored: Sequence[Scored]) -> list[Quote]:
 
 
 def _overlap(unit: Unit, other: Unit) -> bool:
-    """Whether half of the shorter one stands in the other."""
+    """Whether half of the shorter one occurs in the other."""
     shared = sum(
         max(0, min(a.end, b.end) - max(a.start, b.start))
         for a in unit.pieces
@@ -193,8 +195,7 @@ def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of
         "head_unknown": float(any(not question.terms[at].known and at in lost for at in question.head)),
         "uncounted": float(question.wants == "number" and not counts(question, chosen[0].unit)),
         "cosine": max(one.cosine for one in chosen),
-        "share": share,
         "lost": len(lost) / parts if parts else 0.0,
     }
     odds = sum(weights().confidence[name] * value for name, value in values.items())
-    return float(1 / (1 + np.exp(-odds)))
+    return float((1 - PACKET_DOUBT * (1 - share)) / (1 + np.exp(-odds)))

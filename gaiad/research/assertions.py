@@ -133,7 +133,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 class Assertion(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence read, without what stands in square brackets. `subject` are stems without numbers, dates and
+    """One sentence read, without what is in square brackets. `subject` are stems without numbers, dates and
     negations; `names` are those of its words that name one thing among others (capitalised in the sentence, numbered,
     or the speaker of an "I"). `change` is what it gives up, `condition` what it holds under; `parts` are those of its
     clauses that hold a date or a number, where it has several."""
@@ -169,7 +169,7 @@ def read_assertion(text: str, said_at: str = "", speaker: str = "", zone: tzinfo
 
 
 def one_line(text: str) -> str:
-    """The sentence without what stands in square brackets, its words one space apart."""
+    """The sentence without what is in square brackets, its words one space apart."""
     return " ".join(_ASIDE.sub(" ", text).split())
 
 

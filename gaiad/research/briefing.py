@@ -40,7 +40,7 @@ from gaiad.wire.schemas import (
 NEAR = 0.36
 MOST = 3
 """Pages that a request is given beside its answer, or instead of one."""
-_WORDS = 2  # "Noted." bears on nothing, however near the talk it stands in
+_WORDS = 2  # "Noted." bears on nothing, however near the talk it occurs in
 
 
 def near_request(evidence: Sequence[Evidence], names: Collection[str]) -> list[Evidence]:

@@ -93,7 +93,7 @@ def _same_clause(mine: Clause, its: Clause, one: Assertion, other: Assertion) ->
 
 
 def _holds(denial: Clause, beside: Clause) -> bool:
-    """Whether what is denied, and not the names alone, stands in the other clause."""
+    """Whether what is denied, and not the names alone, occurs in the other clause."""
     return not denial.own or len(denial.own & beside.words) >= 0.5 * len(denial.own)
 
 

@@ -317,7 +317,7 @@ FORMS: list[tuple[bool, str, Callable[[re.Match[str], date], Days]]] = [
 
 
 def anonymous(pattern: str) -> str:
-    """The pattern without its names, to stand in another."""
+    """The pattern without its names, for use inside another."""
     return re.sub(r"\(\?P=sign\)", "[./]", re.sub(r"\?P<\w+>", "?:", pattern))
 
 

@@ -28,7 +28,7 @@ from gaiad.research.date_forms import (
 class Period(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of time a question names. UTC, `since` inclusive, `until` exclusive; None is open.
 
-    `start` and `end` are where its words stand in the question, in characters.
+    `start` and `end` are where its words occur in the question, in characters.
     """
 
     since: datetime | None

@@ -26,7 +26,7 @@ class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Entities(msgspec.Struct, frozen=True, kw_only=True):
     """`models` and `people` as the archive spells them, keyed by the word the question used; `names` are other
-    capitalised words of the question, normalised: things that, when they stand nowhere, were never spoken of."""
+    capitalised words of the question, normalised: things that, when they occur nowhere, were never spoken of."""
 
     models: dict[str, tuple[str, ...]]
     unknown_models: tuple[str, ...]
@@ -178,7 +178,7 @@ _ASKS = r"(?:what|who|whom|whose|when|where|why|how|did|does|do|is|was|were|are|
 
 
 class MetricWords(msgspec.Struct, frozen=True, kw_only=True):
-    """A range and where its words stand in the question, in characters."""
+    """A range and where its words occur in the question, in characters."""
 
     range: MetricRange
     start: int

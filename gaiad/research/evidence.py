@@ -1,6 +1,6 @@
 """What a found page says of the question: which of its terms it covers, how near it is in meaning, how relevant in all.
 
-Pure: takes hits and the pages behind them. A term counts in full where it or a form of it (met, of meet) stands in the
+Pure: takes hits and the pages behind them. A term counts in full where it or a form of it (met, of meet) occurs in the
 page, less in the page's topic, in a neighbouring page, or by a synonym.
 """
 
@@ -78,7 +78,7 @@ CHAT_TURN = "turn_"  # how the ids of turns begin that gaiad took itself
 
 
 def only_quotes(page: Page) -> bool:
-    """An answer of the model without weights: every word of it stands in the pages it quotes."""
+    """An answer of the model without weights: every word of it occurs in the pages it quotes."""
     return page.model == QUOTES_ONLY and page.speaker == "assistant"
 
 
@@ -173,7 +173,7 @@ THIN_SECTIONS = {"header": 0.7, "integrity": 0.4, "behavior": 0.6, "closure": 0.
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword of the question. `frequency` counts the pages it stands in."""
+    """A keyword of the question. `frequency` counts the pages it occurs in."""
 
     word: str
     stem: str

@@ -85,7 +85,7 @@ class _Everyday(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MessageTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message can be known by: `words` normalised, once each; `least` of them have to stand in one page, which
+    """What a message can be known by: `words` normalised, once each; `least` of them have to occur in one page, which
     is `share` of them at least, one of `rare` among them unless it is empty."""
 
     words: tuple[str, ...]
@@ -94,11 +94,11 @@ class MessageTerms(msgspec.Struct, frozen=True, kw_only=True):
     rare: tuple[str, ...] = ()
 
     def shown_by(self, page: Page) -> list[str]:
-        """The words that stand in the page, [] when they are too few."""
+        """The words that occur in the page, [] when they are too few."""
         return self.shown_in(f"{page.text} {page.topic} {page.model}")
 
     def shown_in(self, text: str) -> list[str]:
-        """The words that stand in the text, [] when they are too few."""
+        """The words that occur in the text, [] when they are too few."""
         standing = stems(text)
         found = [word for word in self.words if not standing.isdisjoint(map(stem, (word, *forms(word))))]
         enough = len(found) >= max(self.least, self.share * len(self.words))

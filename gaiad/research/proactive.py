@@ -78,7 +78,7 @@ async def bearing_on(
 
 
 def weigh(frequencies: Mapping[str, int], pages: int) -> Weighed:
-    """`frequencies` counts, for each word of the message, the pages it stands in, of `pages` in all."""
+    """`frequencies` counts, for each word of the message, the pages it occurs in, of `pages` in all."""
     rare = rarity(frequencies, pages)
     weights: dict[str, float] = {}
     for word, weight in rare.items():

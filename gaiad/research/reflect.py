@@ -128,7 +128,7 @@ def _speaks_of(text: str, person: str) -> bool:
 
 # Strength of the evidence from which a question counts as answered, and below which what was found is about something
 # else. Chosen on conversations with labelled evidence: 3 % of answerable questions fall below RELEVANT, and 97 % of
-# those about people and things that stand nowhere (`strangers` left aside).
+# those about people and things that occur nowhere (`strangers` left aside).
 SUFFICIENT, RELEVANT = 0.65, 0.43
 # A page this near in meaning (see evidence.semantic_score) is a paraphrase although hardly a word is shared.
 SAME_MEANING, NO_WORDS = 0.64, 0.2
@@ -245,7 +245,7 @@ def near_miss(parameters: SearchParameters, terms: Sequence[Term], confidence: f
 
 
 def _left_out(terms: Sequence[Term], selected: Sequence[Evidence], near: float) -> float:
-    """The share of the question's weight in words that stand in no page selected, 0 where the meaning is the same."""
+    """The share of the question's weight in words that occur in no page selected, 0 where the meaning is the same."""
     total, earned = sum(term.weight for term in terms), union(selected)
     lost = sum(term.weight for term in terms if not earned.get(term.word))
     return lost / total if total and near < SAME_MEANING else 0.0
@@ -275,7 +275,7 @@ def _lead(selected: Sequence[Evidence], found: Sequence[Evidence]) -> float:
 
 
 def foreign_share(terms: Sequence[Term]) -> float:
-    """The share of the question's weight in words that stand nowhere in the archive, 0 to 1."""
+    """The share of the question's weight in words that occur nowhere in the archive, 0 to 1."""
     total = sum(term.weight for term in terms)
     return sum(term.weight for term in terms if term.unknown) / total if total else 0.0
 

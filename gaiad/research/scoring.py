@@ -89,7 +89,7 @@ class _Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 class AskedTerm(msgspec.Struct, frozen=True):
     """A content word of the question and its stem; `weight` is its rarity, 0 to 1.
 
-    `known` says whether it stands anywhere in the archive.
+    `known` says whether it occurs anywhere in the archive.
     """
 
     word: str

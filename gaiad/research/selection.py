@@ -58,7 +58,7 @@ def _as_many_words(then: Sequence[Evidence], usable: Sequence[Evidence]) -> bool
 
 
 def _named(parameters: SearchParameters, evidence: Sequence[Evidence]) -> set[str]:
-    """Which of the question's names stand in the evidence: what is told of something else then is no answer."""
+    """Which of the question's names occur in the evidence: what is told of something else then is no answer."""
     return {name for name in parameters.names if any(item.credits.get(name) for item in evidence)}
 
 

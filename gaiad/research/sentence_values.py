@@ -55,7 +55,7 @@ _TIGHT_UNIT = re.compile(r"(?<=\d)(?=(?:ms|km|kg|mm|cm|mb|gb|kb|mib|gib|ml|min|h
 
 
 class Quantity(msgspec.Struct, frozen=True):
-    """`low` to `high` of `unit` ("" when it counts nothing that is named); `text` is how it stands in the sentence.
+    """`low` to `high` of `unit` ("" when it counts nothing that is named); `text` is how it occurs in the sentence.
 
     `step` is what its last digit counts, 0.0 for an interval or a rough number: "12.4 ms" has 0.0001 seconds.
     """
@@ -68,7 +68,7 @@ class Quantity(msgspec.Struct, frozen=True):
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """What stands in a sentence; `rest` is the sentence, in lower case, without them and their units."""
+    """What occurs in a sentence; `rest` is the sentence, in lower case, without them and their units."""
 
     quantities: tuple[Quantity, ...]
     labels: tuple[str, ...]

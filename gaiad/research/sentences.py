@@ -124,7 +124,7 @@ async def confirmed(archive: Archive, citations: Sequence[Citation], call: Reque
 
 
 def shown(text: str) -> str:
-    """Stored text as it may stand in an answer: one line, no control characters, nothing that passes for a citation."""
+    """Stored text as it may occur in an answer: one line, no control characters, nothing that passes for a citation."""
     return as_text(_CONTROL.sub("", " ".join(text.split())))
 
 

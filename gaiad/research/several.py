@@ -146,7 +146,7 @@ def each_once(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _within(quote: Quote, other: Quote, *, first: bool) -> bool:
-    """Whether all of a quote stands in the other one; of two that are the same the `first` is kept."""
+    """Whether all of a quote occurs in the other one; of two that are the same the `first` is kept."""
     if quote.page.page_id != other.page.page_id or not other.start <= quote.start <= quote.end <= other.end:
         return False
     return not (first and (quote.start, quote.end) == (other.start, other.end))

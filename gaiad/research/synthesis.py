@@ -161,7 +161,10 @@ def _unmarked(line: str) -> str:
 
 
 def _dated(quote: Quote, zone: tzinfo, *, who: bool = False) -> str:
-    return f"{show_day(quote.page.timestamp, zone)}: {_said(quote, who=who)}"
+    """The quote below or beside its day: a list or a table begins on a line of its own."""
+    said = _said(quote, who=who)
+    gap = "\n" if said.startswith(("- ", "|")) else " "
+    return f"{show_day(quote.page.timestamp, zone)}:{gap}{said}"
 
 
 def _compare(subjects: Sequence[str], statements: Sequence[Statement], zone: tzinfo) -> str:

@@ -43,7 +43,7 @@ class _Ragged:
 
 
 class PacketUnits:
-    """The units of one packet's pages, what stands in each, and what of their features no question changes."""
+    """The units of one packet's pages, what occurs in each, and what of their features no question changes."""
 
     def __init__(self, pages: Sequence[Page]) -> None:
         self.units = units_of(pages)

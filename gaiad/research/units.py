@@ -92,9 +92,9 @@ class _Reader:
         self._sections()
 
     def _add(self, kind: Kind, start: int, end: int, label: str = "", size: int = 1, path: str | None = None) -> None:
+        text = " ".join(self.stream.text[start:end].split())
         pieces = self.stream.pieces(start, end)
-        if pieces:
-            text = " ".join(self.stream.text[start:end].split())
+        if pieces and any(map(str.isalnum, text)):  # a fence or a rule by itself says nothing
             self.units.append(Unit(kind, self.path if path is None else path, text, pieces, label, size))
 
     def _take(self, at: int) -> int:

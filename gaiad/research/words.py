@@ -88,7 +88,7 @@ def stem(word: str) -> str:
 
 @functools.lru_cache(maxsize=_TEXTS_KEPT)
 def stems(text: str) -> frozenset[str]:
-    """Every stem that stands in `text`, hyphenated words in their parts."""
+    """Every stem that occurs in `text`, hyphenated words in their parts."""
     words = _ASCII_WORD if text.isascii() else _WORD
     return frozenset(map(_stem_as_written, words.findall(text)))
 
@@ -133,7 +133,7 @@ def forms(word: str) -> tuple[str, ...]:
 def rarity(frequencies: Mapping[str, int], pages: int) -> dict[str, float]:
     """A weight for each word, 1.0 for one in a single page or in none, falling to 0.05 for one in every page.
 
-    `frequencies` counts the pages a word stands in, `pages` all pages. Inverse document frequency over its maximum.
+    `frequencies` counts the pages a word occurs in, `pages` all pages. Inverse document frequency over its maximum.
     """
     total = max(pages, *frequencies.values(), 2) if frequencies else 2
     ceiling = math.log(1 + (total - 0.5) / 1.5)

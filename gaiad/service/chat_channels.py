@@ -13,12 +13,13 @@ from functools import partial
 
 from msgspec import structs
 
+from gaiad.base.channel_ports import ChatBot, IncomingMessage
 from gaiad.base.clock import Clock
 from gaiad.base.config import Config
 from gaiad.base.errors import BadInput, ConfigError, DeadlineExceeded, GaiadError, TokenBudgetError
 from gaiad.base.ids import IdMaker
 from gaiad.base.logs import get_logger
-from gaiad.base.ports import ChatBot, IncomingMessage, RequestContext
+from gaiad.base.ports import RequestContext
 from gaiad.base.tasks import Stopping, TaskGroup
 from gaiad.ledger.delivery_log import DeliveryLog
 from gaiad.service.turn_runs import Turns

@@ -72,12 +72,17 @@ class PassedOver(Output, frozen=True):
 
 
 class VerificationResult(Output, frozen=True):
-    """How many bodies and bytes matched their hashes, and which newer checkpoints did not."""
+    """How many bodies and bytes matched their hashes, and which newer checkpoints did not.
+
+    `damaged` says what was not whole when the checkpoint was made. Where no checkpoint is whole, `verified` is false,
+    and it says of each damaged component what stands in for it.
+    """
 
     verified: bool
     bodies: int
     bytes: int
     passed_over: list[PassedOver]
+    damaged: list[str] = msgspec.field(default_factory=list)
 
 
 class CompletedWork(Output, frozen=True):

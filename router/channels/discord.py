@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gaiad.base.channel_ports import IncomingMessage
 from gaiad.base.errors import ConfigError, GaiadError, Unavailable
 from gaiad.base.logs import get_logger
-from gaiad.base.ports import IncomingMessage
 from gaiad.wire.chat import ChatAnswer
 from gaiad.wire.council import Parcel
 from router.channels.discord_text import LIMIT, block_messages, with_also, with_sources

@@ -102,28 +102,30 @@ def resident_mib(root: int) -> list[int]:
 def run_import(home: Path, export: Path, kills: int) -> None:
     """Import, killing the daemon `kills` times on the way, and print what became of it."""
     daemon, peak = BenchDaemon(home, ()), [0, 0]
-    started = time.perf_counter()
-    job = daemon.client.import_paths(ImportRequest(paths=[str(export)], idempotency_key="bench"))
-    marks = [(number + 1) / (kills + 1) for number in range(kills)]
-    while job.state in ("queued", "running"):
-        time.sleep(0.5)
-        own, *others = resident_mib(daemon.process_id)
-        peak = [max(peak[0], own), max(peak[1], *others, 0)]
-        if marks and job.total and job.done / job.total >= marks[0]:
-            del marks[0]
-            os.kill(daemon.process_id, signal.SIGKILL)
-            daemon.stop()
-            daemon = BenchDaemon(home, ())
-        job = daemon.client.job(job.job_id)
-    took = time.perf_counter() - started
-    print(json.dumps({"seconds": round(took), "daemon MiB": peak[0], "largest child MiB": peak[1], "kills": kills}))
-    print(json.dumps({"state": job.state, "result": job.result}))
-    again = daemon.client.import_paths(ImportRequest(paths=[str(export)], dry_run=True))
-    while again.state in ("queued", "running"):
-        time.sleep(0.5)
-        again = daemon.client.job(again.job_id)
-    print(json.dumps({"a second time": again.result["outcomes"], "packets": daemon.status()["packets"]}))
-    daemon.stop()
+    try:
+        started = time.perf_counter()
+        job = daemon.client.import_paths(ImportRequest(paths=[str(export)]))
+        marks = [(number + 1) / (kills + 1) for number in range(kills)]
+        while job.state in ("queued", "running"):
+            time.sleep(0.5)
+            own, *others = resident_mib(daemon.process_id)
+            peak = [max(peak[0], own), max(peak[1], *others, 0)]
+            if marks and job.total and job.done / job.total >= marks[0]:
+                del marks[0]
+                os.kill(daemon.process_id, signal.SIGKILL)
+                daemon.stop()
+                daemon = BenchDaemon(home, ())
+            job = daemon.client.job(job.job_id)
+        took = round(time.perf_counter() - started)
+        print(json.dumps({"seconds": took, "daemon MiB": peak[0], "largest child MiB": peak[1], "kills": kills}))
+        print(json.dumps({"state": job.state, "outcomes": job.result["outcomes"]}))
+        again = daemon.client.import_paths(ImportRequest(paths=[str(export)], dry_run=True))
+        while again.state in ("queued", "running"):
+            time.sleep(0.5)
+            again = daemon.client.job(again.job_id)
+        print(json.dumps({"a second time": again.result["outcomes"], "packets": daemon.status()["packets"]}))
+    finally:
+        daemon.stop()
 
 
 if __name__ == "__main__":

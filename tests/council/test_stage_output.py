@@ -270,3 +270,17 @@ def test_what_shows_a_secret_is_withheld(stage, text) -> None:
     assert key not in str(reading)
     assert "withheld: it shows an AWS access key" in str(reading.value)
     assert reading.outcome == read_output(stage, text, 0.3).outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'PLAN: {"confidence": 0.8, "steps": ["Look", "Write"]}\nEXECUTE: {"argv": ["ls"], "why": "x"}\nRESPONSE: Here.',
+        "RESPONSE: Here.\nPLAN:\n1. Look\n2. Write\nconfidence=0.8\nEXECUTE: ls",
+    ],
+)
+def test_a_refine_with_a_command_and_an_answer_beside_is_read_for_its_plan(text: str) -> None:
+    """GCP 7.4's example; the command and the answer are Act's to give."""
+    reading = read_output("refine", text, 0.3)
+    assert reading.outcome == "ok"
+    assert reading.value == RefinedPlan(confidence=0.8, steps=("Look", "Write"))

@@ -33,7 +33,7 @@ MODULE = """
 import asyncio
 from pathlib import Path
 
-from gaiad.base.ports import IncomingMessage
+from gaiad.base.channel_ports import IncomingMessage
 from router.routing import ChatSettings, convert_settings
 
 

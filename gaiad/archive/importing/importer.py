@@ -178,13 +178,18 @@ class Importer:
             return str(error)
 
     def remember(self, paths: Sequence[Path], import_id: str) -> None:
-        """Note files as handed to an import, so that the next scan of their folder passes over them."""
+        """Note files as handed to an import: the next scan passes over them, and they are no longer in quarantine."""
         rows = [
             (path_text(path), stamp, "", "ignored", "", f"brought in by {import_id}")
             for path in paths
             if (stamp := stamp_of(path)) is not None
         ]
-        self._tenant.file.write(lambda connection: arrivals.remember(connection, rows))
+
+        def write(connection: sqlite3.Connection) -> WriteResult:
+            arrivals.remember(connection, rows)
+            return WriteResult(quarantined=-sum(quarantine.resolve(connection, row[0], "") for row in rows))
+
+        self._changed(self._tenant.file.write(write))
 
     def refuse(self, refused: Mapping[Path, str]) -> list[IngestOutcome]:
         """Put files that nobody reads in quarantine, without their bytes, and note them."""

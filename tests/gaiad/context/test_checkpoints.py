@@ -1,5 +1,6 @@
 """Recovery points are verified, fall back by name, and lose nothing; tokens are good for their task alone."""
 
+import json
 from typing import Any
 
 import pytest
@@ -90,6 +91,27 @@ async def test_when_none_is_whole_it_says_so(
     assert made.components == 1
     assert made.damaged[0].startswith("agent:generation: ")
     assert list((await service.store.recovery("", call)).resume_points) == ["agent:ranking"]
+
+
+async def test_one_damaged_component_does_not_stop_the_others(
+    service: ContextService, databases: HomeDatabases, call: RequestContext
+) -> None:
+    for step in range(2):
+        await service.add(output(f"t{step}", own={"step": step}), call)
+    await service.add(output("r", "ranking", own={"elo": 1}), call)
+    await service.checkpoint("test", call)
+    newest, before = await service.store.versions("agent:generation", 2, call)
+    await change_body(databases, newest.sha256)
+    found = await service.store.recovery("", call)
+    assert [json.loads(bytes(state)) for state in found.resume_points.values()] == [{"step": 0}, {"elo": 1}]
+    assert found.data_integrity.damaged == ["agent:generation: version 2 is damaged; version 1 stands in for it"]
+    assert not found.data_integrity.verified
+    restored = await service.restore("", call)
+    assert restored.restored == {"agent:generation": 3}
+    await change_body(databases, before.sha256)
+    found = await service.store.recovery("", call)
+    assert list(found.resume_points) == ["agent:ranking"]
+    assert found.data_integrity.damaged[0].startswith("agent:generation: ")
 
 
 async def test_a_restore_goes_back_and_can_be_undone(service: ContextService, call: RequestContext) -> None:

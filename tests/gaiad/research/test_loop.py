@@ -35,7 +35,7 @@ async def test_an_empty_archive_finds_nothing(memory: Any) -> None:
     result = await research(memory([]), "Where is the float switch wired?")
     assert result.status == "NOT_FOUND"
     assert result.missing_aspects == ["any packet: the archive is empty"]
-    assert result.suggestions == ["Nothing is remembered yet: hand packets over first, gaiad ingest FILE_OR_FOLDER"]
+    assert result.suggestions == ["Nothing is remembered yet: bring in your records with `gaiad import FILE_OR_FOLDER`"]
     assert result.answer.endswith(f"Suggestions:\n- {result.suggestions[0]}")
     listed = await research(memory([]), "Show me all Gemini conversations from November")
     assert listed.suggestions == result.suggestions

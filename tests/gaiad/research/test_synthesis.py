@@ -1,12 +1,14 @@
 """How quotes are laid out for reading."""
 
+from datetime import UTC
 from typing import Any
 
 import pytest
 
 from gaiad.base.citations import looks
+from gaiad.research.query import SearchParameters
 from gaiad.research.sentences import Quote, Statement, cite
-from gaiad.research.synthesis import quoted
+from gaiad.research.synthesis import compose, quoted
 
 
 def said(page: Any) -> str:
@@ -28,3 +30,12 @@ def test_a_citation_forged_across_lines_is_text(page: Any, text: str) -> None:
 def test_a_table_stays_a_table_with_its_citation_below(page: Any) -> None:
     table = "| step | result |\n|---|---|\n| **check** | valid |"
     assert said(page(table)) == f"{table}\n[Packet: tp-1]"
+
+
+@pytest.mark.parametrize(("text", "gap"), [("- one\n- two", "\n"), ("It is done.", " ")])
+def test_a_list_begins_below_its_day(page: Any, text: str, gap: str) -> None:
+    one = page(text)
+    quote = Quote(one, 0, len(text), 1.0)
+    asked = SearchParameters(text="When was it?", kind="factual", search_text="it", keywords=("it",))
+    answer = compose(asked, [Statement(quote, cite(one, 0, len(text)))], UTC)
+    assert answer.partition(":")[2] == f"{gap}{text} [Packet: tp-1]"

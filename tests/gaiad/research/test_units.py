@@ -50,6 +50,11 @@ def test_a_table_row_has_its_header_in_its_path(page: Any) -> None:
     assert all(row.path.endswith("wood price") for row in rows)
 
 
+def test_a_line_without_a_letter_or_digit_is_no_unit(page: Any) -> None:
+    text = "```\ntotal = 3\n```\n\n***\n\nThat is all."
+    assert all(any(map(str.isalnum, unit)) for units in kinds(page, text, section="content").values() for unit in units)
+
+
 def test_a_section_has_its_heading_and_ends_at_the_next(page: Any) -> None:
     text = "# Boat\n\n## Hull\nOak planks.\nTarred twice.\n\n## Mast\nSpruce."
     assert "## Hull Oak planks. Tarred twice." in kinds(page, text, section="content")["section"]

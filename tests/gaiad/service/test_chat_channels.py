@@ -7,11 +7,11 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from gaiad.base.channel_ports import IncomingMessage
 from gaiad.base.clock import SystemClock
 from gaiad.base.config import load_config
 from gaiad.base.errors import DeadlineExceeded, Unavailable
 from gaiad.base.ids import IdMaker
-from gaiad.base.ports import IncomingMessage
 from gaiad.ledger.delivery_log import DeliveryLog
 from gaiad.service.chat_channels import ChatChannel
 from gaiad.store.home_databases import HomeDatabases

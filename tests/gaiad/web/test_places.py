@@ -255,8 +255,8 @@ async def test_another_tenant_is_another_memory(opened, served):
     async with opened() as window:
         page = window.page
         await expect(page.locator(".session-list")).to_contain_text("Only here.")
-        await page.select_option("select[aria-label=Tenant]", "work")
-        await expect(page.locator("select[aria-label=Tenant]")).to_have_value("work")
+        await page.select_option("select[aria-label=Memory]", "work")
+        await expect(page.locator("select[aria-label=Memory]")).to_have_value("work")
         await page.wait_for_selector('body[data-link="open"]')
         await expect(page.locator(".session-list a")).to_have_count(0)
         await expect(page.locator(".welcome .try").first).to_be_visible()

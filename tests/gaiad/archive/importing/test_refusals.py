@@ -183,3 +183,13 @@ def test_elements_that_never_end_cost_no_more_than_their_length(closing: str) ->
     assert without_elements(text, opening) == text
     assert without_elements(f"<details>x</details>{text}", opening) == text
     assert without_elements("a<details>b</details>c", opening, replace=lambda _found, inner: inner.upper()) == "aBc"
+
+
+async def test_a_file_in_quarantine_that_is_read_after_all_leaves_it(
+    archive: LocalArchive, put: Put, call: RequestContext
+) -> None:
+    path = put("inbox/chats.jsonl", "not JSON")
+    await archive.refuse_files({path: "is not JSON"}, call)
+    assert [each["path"] for each in await archive.quarantined(call)] == [str(path)]
+    await archive.handed_to_import([path], "imp_1", call)
+    assert await archive.quarantined(call) == []
