@@ -20,6 +20,7 @@ from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
 
 _MEMORY = 2**34
 _ONLY: dict[str, list[Any]] = {"confidence": [0.8], "interrupt": [False], "outcome": ["success"]}
+_STEPS, _STEP_CHARACTERS = 10, 12
 _REASON_CHARACTERS = 60  # a look has to end before the text does
 
 
@@ -75,7 +76,9 @@ def narrowed(request: GenerateRequest, tokens: int) -> GenerateRequest:
 
 
 def _decided(schema: dict[str, Any]) -> dict[str, Any]:
-    """With the one choice; texts are as long and lists as full as they may be, so that a stage reaches its limit."""
+    """With the one choice; texts are as long as they may be and lists have many short steps, so that a stage reaches
+    its limit and its first step is whole.
+    """
     fields: dict[str, Any] = {}
     for name, field in schema["properties"].items():
         if name in _ONLY:
@@ -83,8 +86,8 @@ def _decided(schema: dict[str, Any]) -> dict[str, Any]:
         elif name == "reason":
             fields[name] = {**field, "maxLength": min(_REASON_CHARACTERS, field["maxLength"])}
         elif field.get("type") == "array":
-            items = field["items"]
-            fields[name] = {**field, "minItems": field["maxItems"], "items": {**items, "minLength": items["maxLength"]}}
+            items = {**field["items"], "minLength": _STEP_CHARACTERS, "maxLength": _STEP_CHARACTERS}
+            fields[name] = {**field, "minItems": _STEPS, "maxItems": _STEPS, "items": items}
         else:
             fields[name] = {**field, "minLength": field["maxLength"]}
     return {**schema, "properties": fields}
