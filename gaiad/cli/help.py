@@ -92,7 +92,7 @@ _LINES = 50
 @tenant_option
 @click.pass_context
 def show(context: click.Context, name: str, tenant: str) -> None:
-    """Show what an id names: a packet, session, turn, run or job."""
+    """Show what an id names: a packet with its words, a session, turn, run or job."""
     from gaiad.cli import cognition, jobs, packets, research, rfc, sessions
 
     of_prefix: dict[str, tuple[click.Command, dict[str, Any]]] = {
@@ -108,7 +108,7 @@ def show(context: click.Context, name: str, tenant: str) -> None:
     elif _is_session(name, tenant):
         tries = [(sessions.show, {"session_id": name, "tenant": tenant})]
     else:
-        tries = [(packets.show, {"packet_id": name, "tenant": tenant}), of_prefix["turn"]]
+        tries = [(packets.show, {"packet_id": name, "pages": True, "tenant": tenant}), of_prefix["turn"]]
     for command, values in tries:
         with suppress(NotFound):
             context.invoke(command, **values)
