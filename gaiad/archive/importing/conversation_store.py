@@ -84,6 +84,7 @@ class ImportDecision:
     reason: str = ""
 
 
+EMPTY = ImportDecision("ignored", "nothing in it that a person sees")
 DELETED = ImportDecision("ignored", "deleted here before; `gaiad import --again` takes such conversations too")
 
 

@@ -149,7 +149,7 @@ class SourceLines:
         """The bytes, or none, with a note in `left_out`."""
         if self._size <= KEPT_RAW_BYTES:
             return bytes(self._data)
-        left_out["the source's raw record: too long to keep"] = 1
+        left_out["raw records too long to keep"] = 1
         return b""
 
 
