@@ -203,8 +203,10 @@ def prepare(
 ) -> PreparedConversation:
     """Read and cut like any packet. Raises PacketRejected."""
     data = write_conversation(new.conversation, new.packet_id, new.state, {"import": (import_id,)})
+    body = records.compress(data)
     derived = derive(data, source, modified_ms, config.packets, config.archive, zone)
-    return PreparedConversation(derived, records.compress(data), source, modified_ms)
+    derived = replace(derived, packet=msgspec.structs.replace(derived.packet, sections=()))  # the pages have the words
+    return PreparedConversation(derived, body, source, modified_ms)
 
 
 def store(

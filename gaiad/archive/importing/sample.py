@@ -133,6 +133,18 @@ class Sample:
         except Unreadable:
             return None
 
+    def take_whole(self) -> Iterator[ExportRecord]:
+        """`whole`, not kept here."""
+        taken = [self.whole] if self.whole is not None else []
+        self._forget_records()
+        while taken:
+            yield taken.pop()
+
+    def _forget_records(self) -> None:
+        """Let go of what was decoded to recognise the source: a record may be large."""
+        for name in ("first", "whole"):
+            self.__dict__.pop(name, None)
+
     @overload
     def records(self) -> Iterator[ExportRecord | Problem]: ...
 
@@ -144,6 +156,8 @@ class Sample:
         if self.form == "lines":
             yield from self._lines()
             return
+        if keys is not None:
+            self._forget_records()
         left = self.skip if keys is not None else 0
         for number, element in enumerate(elements(self.source.chunks()), start=1):
             if keys is not None and (element.key not in keys or element.raw in _EMPTY):
