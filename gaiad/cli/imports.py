@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NOT_KEPT = ("refused", "failed")
 _SHOWN_CONVERSATIONS = 12
+_SHOWN_LINES = 5
 
 
 @click.command(
@@ -80,16 +81,18 @@ def import_(
 def _follow(client: "Client", job: "Job") -> tuple[list["ImportOutcome"], Followed]:
     """What is worth a line at the end; with --json each conversation is printed as it comes."""
     told: list[ImportOutcome] = []
-    seen = 0
+    seen = lines = 0
 
     def read_fresh(_job: "Job") -> None:
-        nonlocal seen
+        nonlocal seen, lines
         while fresh := client.imported(job.job_id, seen, job.tenant):
             seen += len(fresh)
             for outcome in fresh:
                 if invocation().as_json and (outcome.conversation_id or outcome.outcome in _NOT_KEPT):
                     write_json(outcome)
-                if outcome.outcome in _NOT_KEPT or len(told) < _SHOWN_CONVERSATIONS * 2:
+                lines += outcome.line > 0
+                first = lines <= _SHOWN_LINES if outcome.line else len(told) < _SHOWN_CONVERSATIONS * 2
+                if outcome.outcome in _NOT_KEPT or first:
                     told.append(outcome)
 
     return told, follow_job(client, job, "import", read_fresh)
@@ -117,11 +120,14 @@ def _finish(outcomes: list["ImportOutcome"], followed: Followed, *, dry_run: boo
 
 
 def outcomes_text(outcomes: list["ImportOutcome"], summary: "ImportSummary") -> str:
-    """A line for each conversation when they are few, one for all that was refused, and the closing sentence."""
+    """A line for each conversation when they are few, one for all that was refused and for the first broken lines of
+    files, and the closing sentence.
+    """
     few = sum(summary.outcomes.values()) <= _SHOWN_CONVERSATIONS
-    told = [each for each in outcomes if each.outcome in _NOT_KEPT or few]
+    told = [each for each in outcomes if each.outcome in _NOT_KEPT or (few and not each.line)]
+    told += [each for each in outcomes if each.line][:_SHOWN_LINES]
     lines = [*(_outcome_line(each) for each in told), _sentence(summary)]
-    left = [f"{number:,} {reason}" for reason, number in summary.left_out.items()]
+    left = [f"{reason} ({number:,})" for reason, number in summary.left_out.items()]
     if left:
         lines.append(f"Left out: {plain('; '.join(left))}.")
     if summary.questions and not summary.dry_run:

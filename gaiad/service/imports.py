@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.importing.conversation_store import DELETED, EMPTY
 from gaiad.archive.importing.importer import ImportOptions
 from gaiad.base.errors import BadInput
 from gaiad.base.ports import RequestContext
@@ -29,6 +30,10 @@ from gaiad.wire.status import Job
 
 UPLOADS = "uploads"
 """The folder of a home where files that are sent lie until they are imported."""
+_LEFT_OUT = {
+    EMPTY.reason: "empty conversations",
+    DELETED.reason: "conversations deleted here before, which --again takes",
+}
 _CANDIDATES = 8
 _TITLE_CHARS = 60
 _NO_TITLE = re.compile(r"…$|[\[\]{}<>/\\_]|^\W*\w*\W*$")
@@ -103,7 +108,8 @@ class ImportTally(msgspec.Struct):
         if outcome.outcome in ("refused", "failed"):
             return  # reported by name
         if outcome.outcome == "ignored":
-            self._count(self.left_out, outcome.reason if outcome.conversation_id else "other files or lines")
+            other = "lines that cannot be read" if outcome.line else "other files"
+            self._count(self.left_out, _LEFT_OUT.get(outcome.reason, other))
             return
         for reason, number in outcome.left_out.items():
             self._count(self.left_out, reason, number)

@@ -63,6 +63,7 @@ class ImportOutcome(Output, frozen=True):
 
     `first_message` and `last_message` are UTC ISO 8601, "" when the source has no times. The counts are what a person
     sees in the source: no hidden messages, thoughts or tool calls. `reason` says why when the outcome is not accepted.
+    `line` is set when only that line of `path` could not be read.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class ImportOutcome(Output, frozen=True):
     path: str = ""
     reason: str = ""
     left_out: dict[str, int] = field(default_factory=dict)
+    line: int = 0
 
 
 class ImportSummary(Output, frozen=True):

@@ -84,6 +84,7 @@ class ImportDecision:
     reason: str = ""
 
 
+EMPTY = ImportDecision("ignored", "nothing in it that a person sees")
 DELETED = ImportDecision("ignored", "deleted here before; `gaiad import --again` takes such conversations too")
 
 
@@ -168,12 +169,17 @@ def message_ids_of(conversation: Conversation) -> frozenset[str]:
     return frozenset(each.id for each in (*conversation.messages, *conversation.alternatives))
 
 
+def own_ids(conversation: Conversation) -> list[str]:
+    """Ids of what was said in it: instructions have one id in all conversations."""
+    return [each.id for each in (*conversation.messages, *conversation.alternatives) if each.part != "instructions"]
+
+
 def apart(new: Identified, others: frozenset[str]) -> Identified:
     """The conversation, with an id of its own when no message of it is in the one that has its id.
 
     Hand-made and merged exports give one id to several conversations; none of them may take another's place.
     """
-    ids = [each.id for each in (*new.conversation.messages, *new.conversation.alternatives)]
+    ids = own_ids(new.conversation)
     if not ids or not others or not others.isdisjoint(ids):
         return new
     mark = hashlib.sha256(ids[0].encode()).hexdigest()[:8]
@@ -202,8 +208,10 @@ def prepare(
 ) -> PreparedConversation:
     """Read and cut like any packet. Raises PacketRejected."""
     data = write_conversation(new.conversation, new.packet_id, new.state, {"import": (import_id,)})
+    body = records.compress(data)
     derived = derive(data, source, modified_ms, config.packets, config.archive, zone)
-    return PreparedConversation(derived, records.compress(data), source, modified_ms)
+    derived = replace(derived, packet=msgspec.structs.replace(derived.packet, sections=()))  # the pages have the words
+    return PreparedConversation(derived, body, source, modified_ms)
 
 
 def store(
@@ -232,18 +240,21 @@ class KnownStates:
         self._begun: dict[str, str] = {}
 
     def load(self, identified: Sequence[Identified]) -> list[Identified]:
-        """The group, each conversation with an id that is not another conversation's."""
+        """The group, each conversation with an id that is not another conversation's.
+
+        Of several under one id, the plain id goes to the one whose first message's id is least, not to the first read.
+        """
         self._read([each.packet_id for each in identified])
-        found = []
-        for new in identified:
+        found: dict[int, Identified] = {}
+        for number, new in sorted(enumerate(identified), key=lambda each: own_ids(each[1].conversation)[:1]):
             own = self._apart(self._continued(new))
             if own.packet_id != new.packet_id and own.packet_id not in self.known:
                 self._read([own.packet_id])
             ids = message_ids_of(own.conversation)
             self._ids[own.packet_id] = self._ids.get(own.packet_id, frozenset()) | ids
             self._begun |= dict.fromkeys(own.conversation.labels.get("begins", ()), own.packet_id)
-            found.append(own)
-        return found
+            found[number] = own
+        return [found[number] for number in range(len(found))]
 
     def deleted(self, packet_ids: Sequence[str]) -> set[str]:
         """Those that the person deleted."""

@@ -233,7 +233,7 @@ class Importer:
                     yield None
                 elif isinstance(item, Problem):
                     outcome: ImportOutcomeKind = "failed" if item.loses else "ignored"
-                    yield _file_outcome(source.label, outcome, f"{item.where} {item.reason}", kind.name)
+                    yield _file_outcome(source.label, outcome, f"{item.where} {item.reason}", kind.name, item.line)
                 else:
                     yield with_id(said_by_others(item)), source
             if empty:
@@ -257,7 +257,7 @@ class Importer:
                 outcomes.append(entry)
                 continue
             new, source = identified.pop(0), entry[1]
-            verdict = conversation_store.ImportDecision("ignored", "nothing in it that a person sees")
+            verdict = conversation_store.EMPTY
             if any(each.text.strip() for each in new.conversation.messages):
                 verdict = conversation_store.judge(new, states.known.get(new.packet_id), untold)
             if verdict.outcome == "accepted" and new.packet_id in deleted and not options.again:
@@ -373,7 +373,7 @@ def _times(messages: Sequence[Message]) -> list[str]:
     return sorted((each.time for each in messages if each.time), key=lambda time: time.rstrip("Z"))
 
 
-def _file_outcome(label: str, outcome: ImportOutcomeKind, reason: str, kind: str = "") -> ImportOutcome:
+def _file_outcome(label: str, outcome: ImportOutcomeKind, reason: str, kind: str = "", line: int = 0) -> ImportOutcome:
     return ImportOutcome(
         kind=kind,
         conversation_id="",
@@ -386,4 +386,5 @@ def _file_outcome(label: str, outcome: ImportOutcomeKind, reason: str, kind: str
         outcome=outcome,
         path=label,
         reason=reason,
+        line=line,
     )

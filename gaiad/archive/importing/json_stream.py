@@ -17,6 +17,7 @@ RECORD_MAX_BYTES = 24 * 1024 * 1024
 _MAX_CONTAINERS = 300_000
 _MAX_COMMAS = 2_000_000
 _KEPT_BYTES = 1024  # before the place looked at: a key may stand there
+_KEPT_BUFFER_BYTES = 2 * 1024 * 1024  # a longer record leaves the buffer at once, and is not there twice
 _OUTSIDE = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _INSIDE = re.compile(  # as _OUTSIDE, and over whole objects and arrays that hold no others
     rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|[{\[](?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+[}\]])*+', re.DOTALL
@@ -108,6 +109,8 @@ class _Splitter:
             size, self.skipped = self.skipped, 0
             return Element(self.key, None, size, self.opening)
         raw = self.buffer[start : self.at]
+        if len(raw) > _KEPT_BUFFER_BYTES:
+            self.buffer, self.at = self.buffer[self.at :], 0
         if len(raw) > self.limit:
             return Element(self.key, None, len(raw), raw[:_KEPT_BYTES])
         return Element(self.key, raw, len(raw))

@@ -40,20 +40,22 @@ def of_records(name: str, title: str, matches: Callable[[ExportRecord], bool], c
     `convert` yields exactly one conversation.
     """
 
-    def alone(sample: Sample) -> ExportRecord | None:
-        return sample.whole if sample.whole is not None and matches(sample.whole) else None
+    def alone(sample: Sample) -> bool:
+        return sample.whole is not None and matches(sample.whole)
 
     def recognises(sample: Sample) -> bool:
-        return any(matches(record) for record in sample.first) or alone(sample) is not None
+        return any(matches(record) for record in sample.first) or alone(sample)
 
     def read(sample: Sample) -> Iterator[Item | None]:
-        single = alone(sample)
         keys = {record.key for record in sample.first if matches(record)}
-        for record in [single] if single else sample.records(keys):
+        for record in sample.take_whole() if alone(sample) else sample.records(keys):
             if record is None or isinstance(record, Problem):
                 yield record
             elif matches(record):
-                yield from converted(convert, record, sample)
+                found = list(converted(convert, record, sample))
+                del record  # what was decoded of a large conversation is not kept while it is stored
+                while found:
+                    yield found.pop(0)
             elif record.value:
                 yield Problem(record.where, f"is not what a {title} holds")
 
@@ -149,7 +151,7 @@ class SourceLines:
         """The bytes, or none, with a note in `left_out`."""
         if self._size <= KEPT_RAW_BYTES:
             return bytes(self._data)
-        left_out["the source's raw record: too long to keep"] = 1
+        left_out["raw records too long to keep"] = 1
         return b""
 
 

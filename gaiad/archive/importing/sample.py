@@ -42,11 +42,15 @@ class ExportRecord:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a source that cannot be read; the rest is read on. `loses` when a conversation is lost with it."""
+    """Something in a source that cannot be read; the rest is read on. `loses` when a conversation is lost with it.
+
+    `line` is its number when it is a line of a session's file.
+    """
 
     where: str
     reason: str
     loses: bool = True
+    line: int = 0
 
 
 class Sample:
@@ -129,6 +133,18 @@ class Sample:
         except Unreadable:
             return None
 
+    def take_whole(self) -> Iterator[ExportRecord]:
+        """`whole`, not kept here."""
+        taken = [self.whole] if self.whole is not None else []
+        self._forget_records()
+        while taken:
+            yield taken.pop()
+
+    def _forget_records(self) -> None:
+        """Let go of what was decoded to recognise the source: a record may be large."""
+        for name in ("first", "whole"):
+            self.__dict__.pop(name, None)
+
     @overload
     def records(self) -> Iterator[ExportRecord | Problem]: ...
 
@@ -140,6 +156,8 @@ class Sample:
         if self.form == "lines":
             yield from self._lines()
             return
+        if keys is not None:
+            self._forget_records()
         left = self.skip if keys is not None else 0
         for number, element in enumerate(elements(self.source.chunks()), start=1):
             if keys is not None and (element.key not in keys or element.raw in _EMPTY):
@@ -152,10 +170,11 @@ class Sample:
             if number > LINES_MAX:
                 raise Unreadable(f"has more than {LINES_MAX:,} lines; one session may have that many")
             if line is None:
-                yield Problem(f"line {number:,}", f"is longer than {LINE_MAX_BYTES // (1024 * 1024)} MiB", loses=False)
+                reason = f"is longer than {LINE_MAX_BYTES // (1024 * 1024)} MiB"
+                yield Problem(f"line {number:,}", reason, loses=False, line=number)
             elif line.strip():
                 found = _decoded(Element("", line, len(line)), f"line {number:,}")
-                yield replace(found, loses=False) if isinstance(found, Problem) else found
+                yield replace(found, loses=False, line=number) if isinstance(found, Problem) else found
 
 
 def _decoded(element: Element, where: str) -> ExportRecord | Problem:
@@ -217,6 +236,14 @@ def is_companion(name: str) -> bool:
     return name.lower().rpartition("/")[2] in _COMPANIONS
 
 
+def _sessions_of_prompts(line: Any) -> str:
+    """Where the sessions lie whose prompts a `history.jsonl` repeats; "" for any other line."""
+    keys = line.keys() if isinstance(line, dict) else set()
+    if {"display", "timestamp"} <= keys:
+        return "~/.claude/projects"
+    return "~/.codex/sessions" if {"session_id", "ts", "text"} == keys else ""
+
+
 def advice(sample: Sample) -> str:
     """One sentence for a file nobody recognised."""
     form = sample.form
@@ -224,6 +251,8 @@ def advice(sample: Sample) -> str:
         return "is empty"
     if form == "lines" and not sample.first:
         return "is not JSON that can be read; export it again"
+    if form == "lines" and (sessions := _sessions_of_prompts(sample.first[0].value)):
+        return f"has your prompts without the answers; import the sessions: gaiad import {sessions}"
     if sample.source.suffix in SCHEMA_SUFFIXES:
         return "is a schema, not a conversation or packet"
     if form in ("object", "array", "xml"):

@@ -113,7 +113,7 @@ def write_conversation(given: Conversation, packet_id: str, state: str, labels: 
         left_out=given.left_out,
         record_bytes=len(given.raw),
     )
-    return b"\n".join((msgspec.json.encode(header), bytes(body) + given.raw))
+    return b"".join((msgspec.json.encode(header), b"\n", body, given.raw))
 
 
 def _written(messages: Sequence[Message], body: bytearray) -> tuple[_MessageEntry, ...]:
@@ -136,18 +136,24 @@ def is_conversation(data: bytes) -> bool:
 
 def message_ids(data: bytes) -> frozenset[str]:
     """The source's ids of all messages of a stored conversation, those of other branches too."""
-    header = _decode(data.partition(b"\n")[0])
+    header = _decode(_header_line(data))
     return frozenset(each.id for each in (*header.messages, *header.alternatives))
+
+
+def _header_line(data: bytes) -> bytes:
+    """The first line without its end, and without a copy of the rest, which may be large; all when it has no end."""
+    end = data.find(b"\n")
+    return data[:end] if end >= 0 else data
 
 
 def read_conversation(data: bytes, digest: str, modified: datetime) -> Packet:
     """The packet of a stored conversation; `modified` is its time when it states none. Raises PacketRejected."""
-    line, newline, _ = data.partition(b"\n")
+    line = _header_line(data)
     try:
         header = _decode(line)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise PacketRejected(f"not a conversation gaiad wrote: {error}", 1) from error
-    if not header.packet_id or len(header.packet_id) > 200 or not newline:
+    if not header.packet_id or len(header.packet_id) > 200 or len(line) == len(data):
         raise PacketRejected("not a conversation gaiad wrote: its packet id or its words are missing", 1)
     sections = tuple(_sections(data, len(line) + 1, header))
     times = [each.timestamp_ms for each in sections if each.timestamp_ms is not None]

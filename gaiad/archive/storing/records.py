@@ -165,12 +165,21 @@ def insert(
         f"INSERT INTO packets ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", (*columns.values(),)
     )
     rowid = int(cursor.lastrowid or 0)
-    connection.execute("INSERT INTO originals (packet, codec, body) VALUES (?, ?, ?)", (rowid, CODEC, body))
+    _write_original(connection, rowid, body)
     _write_side_tables(connection, rowid, derived)
     _write_pages(connection, rowid, derived, derived.pages, active=True)
     change.packets += 1
     change.pages += len(derived.pages)
     return newest is not None, change
+
+
+def _write_original(connection: sqlite3.Connection, rowid: int, body: bytes) -> None:
+    """Write the bytes in place: bound as a value, SQLite would copy a large original twice."""
+    connection.execute(
+        "INSERT INTO originals (packet, codec, body) VALUES (?, ?, zeroblob(?))", (rowid, CODEC, len(body))
+    )
+    with connection.blobopen("originals", "body", rowid) as blob:
+        blob.write(body)
 
 
 def rewrite(connection: sqlite3.Connection, rowid: int, derived: Derived) -> WriteResult:
@@ -242,7 +251,7 @@ def _write_pages(
     connection.executemany(
         "INSERT INTO pages (id, page_id, packet, sequence, section, path, speaker, heading, text, start, end,"
         " timestamp_ms, active) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
+        (
             (
                 number,
                 page_id(sha256, page.sequence),
@@ -259,10 +268,10 @@ def _write_pages(
                 active,
             )
             for number, page in numbered
-        ],
+        ),
     )
     if active:
-        index_pages(connection, [(number, page.text, page.speaker, page.heading) for number, page in numbered])
+        index_pages(connection, ((number, page.text, page.speaker, page.heading) for number, page in numbered))
 
 
 def _retire(connection: sqlite3.Connection, packet_id: str) -> WriteResult:

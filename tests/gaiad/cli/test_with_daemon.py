@@ -271,6 +271,16 @@ def test_import_tells_each_conversation_and_refuses_what_it_does_not_know(shell:
     assert shell("import", str(tmp_path / "nowhere.zip"), *there)[0] == 2
 
 
+def test_import_names_the_first_lines_it_cannot_read_and_counts_all(shell: Any, tmp_path: Path) -> None:
+    message = {"role": "user", "content": "Fix the pump."}
+    spoken = json.dumps({"type": "user", "sessionId": "s-1", "uuid": "1", "message": message})
+    (tmp_path / "s-1.jsonl").write_text("\n".join((spoken, *["not json"] * 20)))
+    code, out, _ = shell("import", "--dry-run", str(tmp_path))
+    named = [line for line in out.splitlines() if "s-1.jsonl: line " in line]
+    assert (code, [line.partition(": line ")[2].split()[0] for line in named]) == (0, ["2", "3", "4", "5", "6"])
+    assert "Left out: lines that cannot be read (20)." in out
+
+
 def test_a_file_sent_as_it_is_is_imported_and_its_copy_removed(home: Path, shell: Any, tmp_path: Path) -> None:
     body = json.dumps([chatgpt(conversation_id="c-9", title="Sent")]).encode()
     with closing(UnixConnection(home / "gaiad.sock")) as connection:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.importing.conversation_store import EMPTY
 from gaiad.archive.importing.importer import ImportOptions
 from gaiad.base.errors import NotFound
 from gaiad.base.ports import RequestContext
@@ -76,6 +77,30 @@ def test_the_summary_proposes_questions_that_a_person_would_ask() -> None:
         "How deep is the harbour?",
         "What did we talk about in March 2024?",
     ]
+
+
+def test_what_is_left_out_is_counted_by_what_it_is() -> None:
+    def ignored(reason: str, line: int = 0, conversation_id: str = "") -> ImportOutcome:
+        texts = dict.fromkeys(("kind", "title", "first_message", "last_message", "packet_id"), "")
+        return ImportOutcome(
+            **texts,
+            conversation_id=conversation_id,
+            user_messages=0,
+            assistant_messages=0,
+            outcome="ignored",
+            reason=reason,
+            line=line,
+        )
+
+    tally = ImportTally()
+    for outcome in (
+        ignored("line 3 is not JSON", 3),
+        ignored("belongs to the export but has no conversations"),
+        ignored(EMPTY.reason, conversation_id="c-1"),
+        ignored(EMPTY.reason, conversation_id="c-2"),
+    ):
+        tally.add(outcome)
+    assert tally.left_out == {"lines that cannot be read": 1, "other files": 1, "empty conversations": 2}
 
 
 async def test_which_files_of_a_folder_are_exports(open_archive: Callable[..., Any], tmp_path: Path) -> None:

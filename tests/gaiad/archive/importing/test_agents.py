@@ -138,6 +138,7 @@ async def test_broken_lines_are_named_and_a_subagents_file_is_passed_over(run_im
     outcomes = await run_import(put("s.jsonl", f"{good}\nnot json\n{good[:40]}\n"))
     assert [each.outcome for each in outcomes] == ["ignored", "ignored", "accepted"]
     assert [each.reason.split(" is ")[0] for each in outcomes[:2]] == ["line 2", "line 3"]
+    assert [each.line for each in outcomes] == [2, 3, 0]
     (side,) = await run_import(put("agent.jsonl", [line("user", "Do it.", "1", isSidechain=True)]))
     assert (side.outcome, side.conversation_id) == ("ignored", "")
 

@@ -94,6 +94,22 @@ async def test_another_conversation_under_the_same_id_takes_no_place(
     assert sorted(title for _, title, _ in await contents(archive)) == ["Harbour depth", "Other"]
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+async def test_which_of_two_under_one_id_has_it_plain_does_not_depend_on_their_order(
+    archive: LocalArchive, run_import: Any, put: Put, order: str
+) -> None:
+    about = {"content_type": "user_editable_context", "user_instructions": "Be brief."}
+    context = node("c", "root", "user", "", content=about)
+    first = chatgpt(context, node("q", "c", "user", "How deep?"), node("a", "q", "assistant", "Four metres."))
+    other = chatgpt(context, node("x", "c", "user", "Unrelated."), title="Other", update_time=1_800_000_000.0)
+    parts = {"a": put("a.json", [first]), "b": put("b.json", [other])}
+    await run_import(*(parts[name] for name in order))
+    assert [(name, title) for name, title, _ in await contents(archive)] == [
+        ("chatgpt-c-1", "Harbour depth"),
+        ("chatgpt-c-1-2d711642", "Other"),
+    ]
+
+
 async def test_a_zip_is_read_in_place_and_a_dry_run_stores_nothing(
     archive: LocalArchive, run_import: Any, put: Put, tmp_path: Path
 ) -> None:

@@ -60,6 +60,8 @@ async def test_a_document_is_taken_only_when_it_is_asked_for(run_import: Any, pu
         ("inner.bin", b"PK\x07\x08\0\0", "is an archive inside an archive"),
         ("broken.json", '{"title": ', "not well-formed JSON"),
         ("broken.zip", b"PK\x03\x04 but no more", "damaged zip"),
+        ("claude/history.jsonl", [{"display": "Go", "timestamp": 1}], "import the sessions: gaiad import ~/.claude/"),
+        ("codex/history.jsonl", [{"session_id": "s", "ts": 1, "text": "Go"}], "gaiad import ~/.codex/sessions"),
         ("other.db", b"SQLite format 3\0" + bytes(100), "damaged database"),
     ],
 )
