@@ -82,7 +82,7 @@ function ended(name, summary, refused) {
   const days = [...new Set([summary.first, summary.last].filter(Boolean).map(day))];
   const span = days.length ? `, ${days.join(" to ")}` : "";
   const states = Object.entries(NEW).filter(([kind]) => summary.outcomes?.[kind]).map(([kind, word]) => `${summary.outcomes[kind].toLocaleString()} ${word}`); // prettier-ignore
-  const left = Object.entries(summary.left_out ?? {}).map(([reason, number]) => `${number.toLocaleString()} ${reason}`);
+  const left = Object.entries(summary.left_out ?? {}).map(([reason, number]) => `${reason} (${number.toLocaleString()})`);
   const problems = refused.map((each) => el("p", { class: "problem" }, `${name}: ${each.reason.split("; take it")[0]}`)); // the way around it needs a terminal
   if (!got.length && problems.length) return problems;
   return [
