@@ -141,8 +141,10 @@ class UnitScores:
 
     def at(self, number: int) -> "Scored":
         """One of them."""
-        parts = (float(part[number]) for part in (self.own, self.label, self.cosine, self.page, self.score))
-        return Scored(self.units[number], tuple(self.credits[:, number].tolist()), *parts)
+        own, label, cosine, page, score = (
+            float(part[number]) for part in (self.own, self.label, self.cosine, self.page, self.score)
+        )
+        return Scored(self.units[number], tuple(self.credits[:, number].tolist()), own, label, cosine, page, score)
 
     def best_of(self, sequence: int, kinds: Sequence[Kind]) -> "Scored | None":
         """The best unit of these kinds on the page with this place in its packet."""
@@ -152,7 +154,7 @@ class UnitScores:
 
 class Scored(msgspec.Struct, frozen=True):
     """A unit held against the question: the credit of each term, its own cover, its label's fit, how well its page was
-    found, and the score."""
+    found, the score, and how many it lists of the things that the question counts, as "4 risks"."""
 
     unit: Unit
     credits: tuple[float, ...]
@@ -161,6 +163,7 @@ class Scored(msgspec.Struct, frozen=True):
     cosine: float
     page: float
     score: float
+    counted: str = ""
 
 
 def ranked(held: Sequence[UnitScores], most: int) -> list[Scored]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gaiad.base.text import words_of
-from gaiad.research.scoring import read_question
+from gaiad.research.scoring import counted_in, read_question, wants_of
 from gaiad.research.unit_index import PacketUnits, ranked
 from gaiad.research.units import units_of
 
@@ -112,3 +112,17 @@ def test_front_matter_comes_after_the_body_unless_its_field_is_named(page: Any, 
     question = read_question(asked, {}, {})
     best = ranked([PacketUnits(pages).hold(question, {}, 1.0)], 1)[0]
     assert (best.unit.page.path == "front matter") == front
+
+
+def test_a_list_is_counted_where_it_is_named_for_what_is_asked(page: Any) -> None:
+    text = "The risks are:\n1. Wind\n2. Rust\n3. Late steel"
+    (whole,) = [unit for unit in units_of([page(text, section="content")]) if unit.kind == "list"]
+    assert counted_in(read_question("How many risks has the crane?", {}, {}), whole) == 3
+    assert counted_in(read_question("How many welders has the crane?", {}, {}), whole) == 0
+
+
+@pytest.mark.parametrize(
+    "asked", ["What is the phone number of Mara?", "What is her monthly salary?", "What does the crane cost?"]
+)
+def test_a_property_that_is_a_number_wants_one(asked: str) -> None:
+    assert wants_of(asked) == "number"
