@@ -103,7 +103,7 @@ def not_found_answer(
         citations=tuple(one.citation for one in near),
         iterations=iterations,
         refinements=refinements,
-        notes=(*_degraded(degraded), *_refined(refinements)),
+        notes=(*_period_missing(parameters, missing), *_degraded(degraded), *_refined(refinements)),
         suggestions=tuple(responses.suggestions(empty=empty)),
         missing=tuple(missing),
         degraded=degraded,
@@ -174,6 +174,11 @@ def _what_is_missing(
         if reflection.missing_aspects:
             notes.append(f"Missing: {', '.join(reflection.missing_aspects)}.")
     return notes
+
+
+def _period_missing(parameters: SearchParameters, missing: Sequence[str]) -> tuple[str, ...]:
+    """What is missing, of a question about a period; without one the words of the question say it."""
+    return (f"Missing: {', '.join(missing)}.",) if parameters.dated and missing else ()
 
 
 def _what_was_removed(citations: int, sentences: int, engine: str) -> list[str]:

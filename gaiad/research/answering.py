@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from gaiad.research.evidence import Evidence
-from gaiad.research.scoring import COVERED, Question, counts, weights
+from gaiad.research.scoring import COVERED, Question, asks_how_many, counted_in, counts, weights
 from gaiad.research.sentences import Quote
 from gaiad.research.unit_index import Scored, UnitScores, UnitShelf, ranked
 from gaiad.research.units import Unit
@@ -62,6 +62,8 @@ class Answerer:
         scored = ranked(list(held.values()), LOOKED_AT)
         likely = _likelihood(held)
         chosen = _with_answers(fewest(scored, likely, threshold), held)
+        if asks_how_many(question):
+            chosen = _counted(question, chosen, held)
         share = sum(likely[one] for one in {each.unit.page.packet_id for each in chosen})
         return FoundUnits(tuple(chosen), confidence_of(question, chosen, share, of_then))
 
@@ -163,7 +165,25 @@ def _is_new(one: Scored, chosen: Sequence[Scored]) -> bool:
 
 def quotes_of(scored: Sequence[Scored]) -> list[Quote]:
     """Each place of the units as a quote, in their order."""
-    return [Quote(*piece, one.score) for one in scored for piece in one.unit.pieces]
+    return [Quote(*piece, one.score, one.counted) for one in scored for piece in one.unit.pieces]
+
+
+def _counted(question: Question, chosen: Sequence[Scored], held: Mapping[str, UnitScores]) -> list[Scored]:
+    """The chosen units, each with how many of the things asked for it lists, by itself or by a list within it."""
+    told: list[Scored] = []
+    named = " ".join(question.terms[at].word for at in sorted(question.head))
+    for one in chosen:
+        lists = [other for other in held[one.unit.page.packet_id].units if _within(other, one.unit)]
+        many = max((counted_in(question, each) for each in lists), default=0)
+        told.append(msgspec.structs.replace(one, counted=f"{many} {named}" if many else ""))
+    return told
+
+
+def _within(unit: Unit, other: Unit) -> bool:
+    """Whether a unit occurs in a single place of the other one, or is that one."""
+    (page, start, end) = unit.pieces[0]
+    places = [piece for piece in other.pieces if piece.page.page_id == page.page_id]
+    return len(unit.pieces) == len(other.pieces) == 1 and any(a.start <= start and end <= a.end for a in places)
 
 
 def _overlap(unit: Unit, other: Unit) -> bool:
@@ -193,7 +213,7 @@ def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of
     values = {
         "bias": 1.0,
         "head_unknown": float(any(not question.terms[at].known and at in lost for at in question.head)),
-        "uncounted": float(question.wants == "number" and not counts(question, chosen[0].unit)),
+        "uncounted": float(question.wants == "number" and not (chosen[0].counted or counts(question, chosen[0].unit))),
         "cosine": max(one.cosine for one in chosen),
         "lost": len(lost) / parts if parts else 0.0,
     }

@@ -239,6 +239,8 @@ _BESIDE_NOW = "(?P<which>this|last|previous)"
 _NO_VERB = "".join(
     rf"(?<!\b{word} )" for word in ("will", "would", "can", "could", "should", "may", "might", "to", "not")
 )
+_NOT_ANY = "".join(rf"(?<!\b{word} )" for word in ("the", "his", "her", "its", "my", "our", "your", "their", "'s"))
+_CLAUSE_ENDS = r"(?=\s*(?:$|[?.!,;]|(?:about|with|for|and|in|at)\b))"
 _TO = "(?:-|–|to|through|until|till)"
 _TODAY = "today|tonight|this morning|this afternoon|this evening|the day before yesterday|yesterday|last night"
 
@@ -279,6 +281,7 @@ FORMS: list[tuple[bool, str, Callable[[re.Match[str], date], Days]]] = [
         read_fraction,
     ),
     (False, rf"(?P<which>last|this|past) (?P<m>{_FULL_MONTH})", read_month_beside_today),
+    (False, rf"{_NOT_ANY}(?P<which>last) (?P<m>march|may){_CLAUSE_ENDS}", read_month_beside_today),
     (False, rf"(?:in|during|over) (?:the )?(?P<which>)(?P<s>{_SEASON})\b(?P<y>)", read_season),
     (False, r"(?P<which>last|this|past|previous) weekend\b", read_weekend),
     (False, rf"(?P<which>last|this|past) (?P<s>{_SEASON})\b(?P<y>)", read_season),

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from gaiad.base.text import words_of
 from gaiad.research.query import SearchParameters
 from gaiad.research.sentences import split
 from gaiad.research.words import (
@@ -262,7 +263,7 @@ def _weigh_one(
 
 def credits_of(page: Page, near: Iterable[Page], terms: Sequence[Term]) -> dict[str, float]:
     """What each term earns in this page."""
-    own = stems(page.text)
+    own = stems(page.text) | stems(words_of(page.text))
     header = stems(f"{page.topic} {page.speaker} {page.model}")
     around = frozenset().union(*(stems(other.text) for other in near))
     return {term.word: _credit(term, own, header, around) for term in terms}

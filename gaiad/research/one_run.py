@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gaiad.base.clock import Clock
+from gaiad.base.clock import Clock, moment_of
 from gaiad.base.config import ResearchConfig
 from gaiad.base.errors import BadInput
 from gaiad.base.events import OnEvent
@@ -258,6 +258,7 @@ class Run:
     async def _not_found(self, parameters: SearchParameters, found: RunOutcome, facets: Facets) -> Answer:
         near = (await self._standing(Draft(statements=found.last.near))).statements
         missing = found.last.reflection.missing_aspects if facets.packets else ("any packet: the archive is empty",)
+        missing = period_gap(parameters, facets, self._clock.zone) if _nothing_of_then(parameters, facets) else missing
         return not_found_answer(
             parameters, found.iterations, found.refinements, missing, found.degraded, near, empty=not facets.packets
         )
@@ -340,6 +341,14 @@ class Run:
 
     def _tell(self, name: str, **data: Any) -> None:
         self._on_event(name, data)
+
+
+def _nothing_of_then(parameters: SearchParameters, facets: Facets) -> bool:
+    """Whether the question names a period that lies before or after all that the archive holds."""
+    if not facets.first:
+        return False
+    before = parameters.until is not None and parameters.until <= moment_of(facets.first)
+    return before or (parameters.since is not None and parameters.since > moment_of(facets.last))
 
 
 def _packet_ids(evidence: Sequence[Evidence]) -> list[str]:

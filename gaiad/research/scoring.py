@@ -48,7 +48,8 @@ _WANTS: tuple[tuple[Wants, re.Pattern[str]], ...] = (
         "number",
         re.compile(
             r"\bhow (?:many|much|long|old|often|far|big|large|fast|high|deep|complete)\b"
-            r"|\bwhat (?:share|percentage|number|amount|size|version|price|rate)\b",
+            r"|\bwhat (?:\S+ ){0,6}?(?:share|percentage|number|amount|size|version|price|rate|salary|age)\b"
+            r"|\bwhat (?:do|does|did) .*\bcost\b",
             re.I,
         ),
     ),
@@ -153,6 +154,26 @@ def counts(question: Question, unit: Unit) -> bool:
     asked = [at for at, token in enumerate(tokens) if stem(normalise(token)) in own]
     numbers = [at for at, token in enumerate(tokens) if _COUNT.match(token) and normalise(token) not in given]
     return any(abs(at - other) <= BESIDE_WORDS for at in numbers for other in asked)
+
+
+_HOW_MANY = re.compile(r"\bhow many\b", re.I)
+
+
+def asks_how_many(question: Question) -> bool:
+    """Whether things are to be counted, and it says which."""
+    return bool(question.head and _HOW_MANY.search(question.text))
+
+
+def counted_in(question: Question, unit: Unit) -> int:
+    """How many of the things that the question counts a unit lists, 0 where it lists something else.
+
+    The list is named for them by its label, its heading or the line that announces it.
+    """
+    if unit.kind != "list":
+        return 0
+    announcing = unit.text.partition(":")[0] if not unit.label else ""
+    named = {stem(word) for word in lowered(words_of(f"{unit.label or unit.path} {announcing}"))}
+    return unit.size if all(question.terms[at].stem in named for at in question.head) else 0
 
 
 def holds_type(wants: Wants, unit: Unit) -> bool:

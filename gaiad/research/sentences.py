@@ -135,12 +135,16 @@ _PREFIX = (
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """page.text[start:end], and how much of the question it covers (0 to about 1.3)."""
+    """page.text[start:end], and how much of the question it covers (0 to about 1.3).
+
+    `counted` is how many it lists of the things that the question counts, as "4 risks"; "" where it counts nothing.
+    """
 
     page: Page
     start: int
     end: int
     score: float
+    counted: str = ""
 
     @property
     def text(self) -> str:

@@ -121,8 +121,13 @@ def compose(parameters: SearchParameters, statements: Sequence[Statement], zone:
 
 
 def _said(quote: Quote, *, who: bool = False) -> str:
-    """The quote, its speaker outside of it, and its packet; the packet's model, too, when the question is `who`."""
+    """The quote, its speaker outside of it, and its packet; the packet's model, too, when the question is `who`.
+
+    Before a list of what the question counts, how many it lists.
+    """
     text = as_text(laid_out(quote.text))
+    if quote.counted:
+        text = f"{quote.counted} listed:\n{text.lstrip()}"
     mark = f"\n{inline(quote.page.packet_id)}" if text.endswith("|") else f" {inline(quote.page.packet_id)}"
     if speaker := said_by(quote.page) if who else quote.page.speaker:
         words = text if text.startswith("\n") else f' "{text}"'

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gaiad.base.text import words_of
 from gaiad.research.scoring import IN_PATH, KINDS, Question, Wants, holds_type, weights
-from gaiad.research.units import Kind, Unit, units_of
+from gaiad.research.units import FRONT_MATTER, Kind, Unit, units_of
 from gaiad.research.words import lowered, stem, stop_words
 from gaiad.wire.schemas import Page
 
@@ -22,6 +22,8 @@ Floats = NDArray[np.float32]
 Place = tuple[float, float]
 """How well a page was found, against the best of all, and its cosine."""
 _SHELF_PACKETS = 512
+_UNASKED = 6.0
+"""What a field of the front matter loses in score (log odds) where the question does not name it."""
 
 
 class _Ragged:
@@ -52,6 +54,7 @@ class PacketUnits:
         above = [_stems(f"{unit.path} {unit.page.topic} {unit.page.speaker}") for unit in self.units]
         self._own, self._label, self._above = _postings(own), _postings(label), _postings(above)
         self._label_count = np.array([len(row) for row in label], np.float32)
+        self._front = np.array([unit.page.path == FRONT_MATTER for unit in self.units], bool)
         numbers: dict[str, int] = {}
         self._pieces = _Ragged(
             [[numbers.setdefault(piece.page.page_id, len(numbers)) for piece in unit.pieces] for unit in self.units]
@@ -109,7 +112,8 @@ class PacketUnits:
                 self._fixed[:, 2:],
             ]
         )
-        return UnitScores(self.units, with_path, own, label, cosine, page, features)
+        unasked = _UNASKED * (self._front & (named == 0))
+        return UnitScores(self.units, with_path, own, label, cosine, page, features, unasked)
 
     def _type(self, wants: Wants) -> Floats:
         if wants not in self._types:
@@ -121,16 +125,26 @@ class UnitScores:
     """The units of a packet held against a question: arrays over the units, and `score` of each."""
 
     def __init__(
-        self, units: Sequence[Unit], credits: Any, own: Any, label: Any, cosine: Any, page: Any, features: Any
+        self,
+        units: Sequence[Unit],
+        credits: Any,
+        own: Any,
+        label: Any,
+        cosine: Any,
+        page: Any,
+        features: Any,
+        penalty: Any = 0.0,
     ) -> None:
         self.units, self.credits, self.own, self.label = units, credits, own, label
         self.cosine, self.page, self.features = cosine, page, features
-        self.score = features @ weights().unit_vector
+        self.score = features @ weights().unit_vector - penalty
 
     def at(self, number: int) -> "Scored":
         """One of them."""
-        parts = (float(part[number]) for part in (self.own, self.label, self.cosine, self.page, self.score))
-        return Scored(self.units[number], tuple(self.credits[:, number].tolist()), *parts)
+        own, label, cosine, page, score = (
+            float(part[number]) for part in (self.own, self.label, self.cosine, self.page, self.score)
+        )
+        return Scored(self.units[number], tuple(self.credits[:, number].tolist()), own, label, cosine, page, score)
 
     def best_of(self, sequence: int, kinds: Sequence[Kind]) -> "Scored | None":
         """The best unit of these kinds on the page with this place in its packet."""
@@ -140,7 +154,7 @@ class UnitScores:
 
 class Scored(msgspec.Struct, frozen=True):
     """A unit held against the question: the credit of each term, its own cover, its label's fit, how well its page was
-    found, and the score."""
+    found, the score, and how many it lists of the things that the question counts, as "4 risks"."""
 
     unit: Unit
     credits: tuple[float, ...]
@@ -149,6 +163,7 @@ class Scored(msgspec.Struct, frozen=True):
     cosine: float
     page: float
     score: float
+    counted: str = ""
 
 
 def ranked(held: Sequence[UnitScores], most: int) -> list[Scored]:

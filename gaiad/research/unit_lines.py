@@ -21,6 +21,8 @@ KEY = re.compile(
     r"(?:\*\*|__|`)?(?P<label>[^\s:*|`=→][^:*|`=→\n]{0,59}?)(?:\*\*|__|`)?[ \t]*"
     r"(?::|→|=|[—–](?=[ \t]))(?:\*\*|__)?[ \t]+(?=\S)"
 )
+_CATEGORY = re.compile(r"\[(?P<label>[^\[\]\n]{2,40})\][ \t]+(?=\S)")
+"""What a fact in a list is filed under: `- [born] 1815`."""
 ROW = re.compile(r"\|.*\|[ \t]*$")
 RULE = re.compile(r"[\s|:+=-]+$")
 _KEY_WORDS_MAX = 7
@@ -160,7 +162,7 @@ def line_of(text: str, start: int, end: int) -> Line:
     mark = _MARK.match(stripped)
     line.mark = mark is not None
     rest = stripped[mark.end() :] if mark else stripped
-    key = KEY.match(rest)
+    key = _CATEGORY.match(rest) or KEY.match(rest)
     if mark and key and is_key(key["label"]):
         line.label, line.value = key["label"], rest[key.end() :]
     return line

@@ -37,6 +37,8 @@ SECTION_MAX_CHARS = 450
 FENCES = ("```", "~~~")
 _ROOT_FIELDS_MAX = 6
 """Of a page of fields without a common path above them; more of them are no one thing."""
+FRONT_MATTER = "front matter"
+"""The path of the page that holds the front matter of a Markdown note."""
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -86,6 +88,9 @@ class _Reader:
             self._add("turn", stream.begin, len(stream.text))
             if "\n" not in spoken:
                 return
+        if stream.page.path == FRONT_MATTER:
+            self._front_matter()
+            return
         at = 0
         while at < len(self.lines):
             at = self._take(at)
@@ -120,6 +125,13 @@ class _Reader:
             self.headings.pop()
         self.headings.append((depth, text.strip("#*_: ")))
 
+    def _front_matter(self) -> None:
+        """Each field by itself, with what is nested below it."""
+        own = [line for line in self.lines if not line.indent and not line.mark and ":" in line.text]
+        for number, line in enumerate(own):
+            stop = own[number + 1].start if number + 1 < len(own) else self.lines[-1].end
+            self._add("field", line.start, stop, words_of(line.text.partition(":")[0]))
+
     # ---- fields of a composed page: `path/to/label (attribute value): text`
 
     def _fields(self, at: int) -> int:
@@ -149,7 +161,7 @@ class _Reader:
         for at in range(1, len(lines) + 1):
             if at < len(lines) and lines[at].label == lines[first].label:
                 continue
-            if at - first > 1:
+            if at - first > 1 and lines[first].label:
                 stop = lines[at].start if at < len(lines) else end
                 if stop - lines[first].start <= WHOLE_MAX_CHARS:
                     above, _, name = lines[first].label.rpartition("/")
@@ -221,6 +233,7 @@ class _Reader:
                 self._add("field" if line.label else "item", line.start, until, words_of(line.label))
             else:
                 self._sentences(line.start, until)
+        self._same_label([self.lines[first] for first in starts], stop)
         if len(starts) > 1 and stop - self.lines[at].start <= 2 * WHOLE_MAX_CHARS:
             opening = self._announcing(at)
             self._add("list", self.lines[at].start if opening is None else opening, stop, size=len(starts))

@@ -128,7 +128,10 @@ class MemoryArchive:
 
     async def facets(self, call: RequestContext) -> Facets:
         packets = {page.packet_id for page in self.stored.values()}
-        return Facets(models=dict.fromkeys(self.models, 1), packets=len(packets), pages=len(self.stored))
+        moments = sorted(page.timestamp for page in self.stored.values()) or ["", ""]
+        first, last = moments[0], moments[-1]
+        models = dict.fromkeys(self.models, 1)
+        return Facets(models=models, packets=len(packets), pages=len(self.stored), first=first, last=last)
 
     async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
         texts = [stems(f"{page.text} {page.topic}") for page in self.stored.values()]

@@ -75,6 +75,7 @@ def days(text: str) -> tuple[str, str]:
         ("on 1 February, 2023", "2023-02-01", "2023-02-02"),
         ("between May 3 and 5 May 2024", "2024-05-03", "2024-05-06"),
         ("last November", "2025-11-01", "2025-12-01"),
+        ("last March", "2025-03-01", "2025-04-01"),
         ("last December", "2024-12-01", "2025-01-01"),
         ("this November", "2025-11-01", "2025-12-01"),
         ("since last November", "2025-11-01", ""),
@@ -123,6 +124,8 @@ def test_words_name_days(text: str, since: str, until: str) -> None:
     "text",
     [
         "What may we conclude?",
+        "Where did the last march end?",
+        "The last may be first",
         "Where did they march to?",
         "What did April say about it?",
         "The troops march on",

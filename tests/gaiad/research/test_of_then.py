@@ -57,3 +57,19 @@ async def test_a_page_of_then_with_the_words_goes_before_a_nearer_one_of_another
     research = Researcher(archive, clock, load_config(environment={}).research)
     request = ResearchRequest(query="And the glass for the greenhouse in December?")
     assert (await research.research(request, RequestContext())).source_packets == ["tp-2"]
+
+
+async def test_a_period_without_a_packet_is_named_beside_what_the_archive_holds(memory: Any, page: Any) -> None:
+    answer = await answer_to(memory, page, "Which ship sank in April 2023?")
+    assert answer.status == "NOT_FOUND"
+    assert answer.note.startswith("Missing: packets in April 2023; the archive holds 2025-11-03 to 2025-12-10.")
+
+
+async def test_what_is_counted_is_told_with_its_number(memory: Any, page: Any) -> None:
+    pages = [page("The risks of the crane are:\n- Wind\n- Rust\n- Late steel", section="content")]
+    research = Researcher(
+        memory(pages), FrozenClock(datetime(2026, 1, 15, tzinfo=UTC)), load_config(environment={}).research
+    )
+    answer = await research.research(ResearchRequest(query="How many risks has the crane?"), RequestContext())
+    assert answer.answer.startswith("3 risks listed:")
+    assert [one.quote for one in answer.citations] == [pages[0].text]

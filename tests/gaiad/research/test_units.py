@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from gaiad.base.text import words_of
+from gaiad.research.scoring import counted_in, read_question, wants_of
+from gaiad.research.unit_index import PacketUnits, ranked
 from gaiad.research.units import units_of
 
 
@@ -81,3 +85,44 @@ def test_code_belongs_to_the_step_and_to_the_line_that_announces_it(page: Any) -
     found = kinds(page, text, section="content")
     assert found["item"] == ["1. Build it: ```sh make hull ```", "2. Launch"]
     assert "At night run this: ``` tar -x sail ```" in found["section"]
+
+
+def test_facts_filed_under_one_category_are_a_list_of_that_name(page: Any) -> None:
+    text = "- [crew] Mara\n- [crew] Joost\n- [built] 1931\n- [x] Tarred twice\n- [hull](hull.md) of oak"
+    units = units_of([page(text, section="content")])
+    assert [unit.text for unit in units if unit.label == "crew" and unit.kind == "list"] == [
+        "- [crew] Mara - [crew] Joost"
+    ]
+    assert {unit.label for unit in units if unit.kind == "field"} == {"crew", "built"}
+
+
+def test_front_matter_is_fields_with_what_is_nested_below_them(page: Any) -> None:
+    text = "title: Boat\nschema:\n  crew: string\n  built?: date\ntags:\n- oak\n- river"
+    assert kinds(page, text, path="front matter") == {
+        "field": ["title: Boat", "schema: crew: string built?: date", "tags: - oak - river"]
+    }
+
+
+@pytest.mark.parametrize(("asked", "front"), [("Which tags has the Rietvink?", True), ("What is the Rietvink?", False)])
+def test_front_matter_comes_after_the_body_unless_its_field_is_named(page: Any, asked: str, front: bool) -> None:
+    pages = [
+        page("title: Rietvink\ntags: [Rietvink, barge]", path="front matter", section="content"),
+        page("The Rietvink carried peat.", path="Rietvink", section="content", sequence=1, page_id="body"),
+    ]
+    question = read_question(asked, {}, {})
+    best = ranked([PacketUnits(pages).hold(question, {}, 1.0)], 1)[0]
+    assert (best.unit.page.path == "front matter") == front
+
+
+def test_a_list_is_counted_where_it_is_named_for_what_is_asked(page: Any) -> None:
+    text = "The risks are:\n1. Wind\n2. Rust\n3. Late steel"
+    (whole,) = [unit for unit in units_of([page(text, section="content")]) if unit.kind == "list"]
+    assert counted_in(read_question("How many risks has the crane?", {}, {}), whole) == 3
+    assert counted_in(read_question("How many welders has the crane?", {}, {}), whole) == 0
+
+
+@pytest.mark.parametrize(
+    "asked", ["What is the phone number of Mara?", "What is her monthly salary?", "What does the crane cost?"]
+)
+def test_a_property_that_is_a_number_wants_one(asked: str) -> None:
+    assert wants_of(asked) == "number"
