@@ -6,6 +6,7 @@ Whoever drives the stream cancels it on `stop`, posts the INTERRUPT and counts t
 """
 
 import asyncio
+import re
 from typing import Literal
 
 import msgspec
@@ -25,7 +26,14 @@ from prompts.packet import WorkItem
 
 WINDOW_INSTRUCTION = "observer_window"
 _NO_REASON = "the observer gave no reason"
+_SENTENCE_END = re.compile(r"[.!?\u2026]+[\"'\u2019\u201d)\]*_]*(?=\s)|[\u3002\uff01\uff1f]|\n")
 _log = get_logger("gaiad.observer")
+
+
+def whole_sentences(text: str) -> str:
+    """The text up to its last sentence that has ended; all of it where none has."""
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    return text[: ends[-1]].rstrip() if ends else text
 
 
 class StopReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +157,7 @@ class Observer:
         until = windows.clock.monotonic() + windows.limits.look_s
         deadline = until if windows.call.deadline is None else min(until, windows.call.deadline)
         self._looking = RequestContext(windows.call.tenant, deadline, Priority.BACKGROUND, windows.turn_id)
-        self._tasks.start("look", self._look(windows, self._released, self._count, self._looking))
+        self._tasks.start("look", self._look(windows, whole_sentences(self._released), self._count, self._looking))
 
     def _cancel_look(self) -> None:
         if self._looking is not None:
@@ -197,7 +205,7 @@ def _question(windows: Windows, text: str) -> Ask:
     return Ask(
         role=windows.role,
         task_instruction=WINDOW_INSTRUCTION,
-        subject="Judge the quoted response, of which the last words so far are given.",
+        subject="Judge the quoted part of a response; more is still being written.",
         work=(*asked, WorkItem("RESPONSE", text, "")),
         form=stage_form("observe", windows.max_tokens),
         max_tokens=windows.max_tokens,

@@ -59,7 +59,7 @@ def read_command(body: str, notes: list[str]) -> Command | None:
 
 Outcome = Literal[
     "ok", "missing", "low_confidence", "interrupt", "unreadable", "empty", "interrupted", "exec_error", "success",
-    "fail", "lost",
+    "unproven", "fail", "lost",
 ]  # fmt: skip
 Value = Plan | RefinedPlan | Observation | Response | Verification
 T = TypeVar("T", bound=Value)
@@ -130,6 +130,11 @@ def without_success(reading: ParsedReply) -> ParsedReply:
         return reading
     summary = f"it did not end with status 0, though the verifying role says: {value.summary}"[:SUMMARY_CHARACTERS]
     return msgspec.structs.replace(reading, outcome="fail", value=Verification(outcome="fail", summary=summary))
+
+
+def without_proof(reading: ParsedReply) -> ParsedReply:
+    """The verdict of a model that has not shown that it can verify: its "success" says nothing."""
+    return msgspec.structs.replace(reading, outcome="unproven") if reading.outcome == "success" else reading
 
 
 def _withheld(value: Value | None) -> Value | None:

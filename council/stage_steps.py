@@ -15,14 +15,15 @@ from council.stage_output import Outcome
 from gaiad.base.errors import BadInput
 
 Action = Literal[
-    "go_on", "retry", "stand_in", "interrupt", "escalate", "high_risk", "revert_and_alert", "finish", "stop"
+    "go_on", "retry", "stand_in", "interrupt", "escalate", "high_risk", "revert_and_alert", "unverified", "finish",
+    "stop",
 ]  # fmt: skip
 OUTCOMES: dict[CouncilStage, tuple[Outcome, ...]] = {
     "plan": ("ok", "missing", "lost"),
     "refine": ("ok", "low_confidence", "missing", "lost"),
     "observe": ("ok", "interrupt", "unreadable", "lost"),
     "act": ("ok", "empty", "interrupted", "exec_error", "lost"),
-    "verify": ("success", "fail", "missing", "lost"),
+    "verify": ("success", "unproven", "fail", "missing", "lost"),
 }
 _CALLS_A_MODEL = ("go_on", "retry", "stand_in", "interrupt", "escalate")
 
@@ -82,7 +83,7 @@ def next_step(
         return NextStep(action="finish", stage=None, why=row.why)
     if row.action in _CALLS_A_MODEL and (spent := spent_cap(history, caps)):
         return NextStep(action="stop", stage=None, why=f"{row.why}, and {spent}")
-    if row.action in ("revert_and_alert", "stop"):
+    if row.action in ("revert_and_alert", "unverified", "stop"):
         return NextStep(action=row.action, stage=None, why=row.why)
     return NextStep(action=row.action, stage=following if row.action == "go_on" else done.stage, why=row.why)
 

@@ -107,7 +107,8 @@ class StageTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """How the turn ended, and why, for the person. `unverified` is an answer that nobody was left to verify.
+    """How the turn ended, and why, for the person. `unverified` is an answer that nobody was left to verify,
+    or nobody who can.
 
     `escalation` is the one that went to the person.
     """
@@ -155,6 +156,8 @@ class TurnStateMachine:
         if self.task is not None or self.end is not None:
             raise BadInput("the turn has begun; say how its task ended")
         self._chain = doable(self._chain, seats)
+        if not self._chain:
+            return self._finish("refused", "no role has a model that has shown that it can verify", seats)
         return self._assign(self._chain[0], "go_on", "the turn begins", seats)
 
     def place_of(self, stage: CouncilStage) -> tuple[int, int]:
@@ -201,6 +204,8 @@ class TurnStateMachine:
                 return self._finish("answered", step.why, seats)
             case "stop":
                 return self._finish("refused", step.why, seats)
+            case "unverified":
+                return self._finish("unverified", step.why, seats)
             case "revert_and_alert":
                 return self._finish("reverted", step.why, seats)
             case "escalate" | "high_risk":

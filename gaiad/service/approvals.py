@@ -135,7 +135,7 @@ class ApprovalBook:
 
 
 _WORK = "work"
-_VERDICTS: dict[str, ApprovalState] = {"SUCCESS": "verified", "REVERTED": "reverted"}
+_VERDICTS: dict[str, ApprovalState] = {"SUCCESS": "verified", "UNVERIFIED": "unverified", "REVERTED": "reverted"}
 Verify = Callable[[Executed, RequestContext], AsyncGenerator[tuple[str, object], None]]
 """A continuation turn; its last event is `done` with a ChatAnswer."""
 
@@ -309,7 +309,7 @@ class ApprovalService:
         state = _VERDICTS.get(answer.status)
         if state is None:
             return await failed(answer.answer)
-        if state == "verified":
+        if state != "reverted":
             await asyncio.to_thread(folder.keep, short(ran.id))
         return await self._book.ended(ran, call, "ran", state, answer.answer)
 

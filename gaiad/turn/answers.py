@@ -247,13 +247,14 @@ def _outcome(end: End, turn: Turn, executed: Executed, undone: str) -> str:
     match end.ending:
         case "answered":
             said = turn.last("VERIFY").rstrip(".")
-            if not said.startswith("success: "):
-                return f"{ran}; {said}."
             return f"{ran}, and it was verified: {said.removeprefix('success: ')}."
         case "reverted":
             return f"{ran}, and verification failed: {_verdict(turn) or end.why}. {undone}"
+        case "unverified":
+            said = turn.last("VERIFY").rstrip(".") or f"unverified: {end.why}"
+            return f"{ran}; {said}. What it did stays in {executed.approval.work}."
         case _:
-            return f"{ran}. It was not verified: {end.why}. What it did stays in {executed.approval.work}."
+            return f"{ran}. It was not verified: {end.why}."
 
 
 def _verdict(turn: Turn) -> str:

@@ -29,7 +29,7 @@ from prompts.messages import messages_of
 from prompts.packet import CognitionPacket, HistoryEntry
 
 ALSO, SURFACED = "also", "surfaced"  # in a turn's metadata: what it showed, and all that its session has shown by then
-STATUSES = ("SUCCESS", "PARTIAL")
+STATUSES = ("SUCCESS", "PARTIAL", "UNVERIFIED")
 """The ends of a turn that may show something: nothing goes below a question to the person, or below no answer."""
 PATIENCE_S = 1.0
 """How long the end of a turn waits for a pass that is late; it takes milliseconds on an idle machine."""

@@ -15,7 +15,7 @@ from council.execute_review import Considered
 from council.observer import Observer, Windows
 from council.observer_rules import ObserverRules
 from council.roles import Role, assign_stage
-from council.stage_output import Outcome, read_output, without_success
+from council.stage_output import Outcome, read_output, without_proof, without_success
 from council.stages import (
     Command,
     Marker,
@@ -231,6 +231,8 @@ class CouncilTurn:
         executed = self._turn.executed
         if executed is not None and not succeeded(executed.approval):
             reading = without_success(reading)
+        if not (proven := "verify" in (self._services.room.duties(stage.model.name) or ())):
+            reading = without_proof(reading)
         stage.notes += reading.notes
         value, outcome, confidence = reading.value, reading.outcome, None
         if value is None:
@@ -248,7 +250,6 @@ class CouncilTurn:
             wrote = plan_text(value)
             await self._block("PLAN", wrote, task.role)
         elif isinstance(value, Verification):
-            proven = "verify" in (self._services.room.duties(stage.model.name) or ())
             wrote = verdict_text(value, stage.model.name, proven=proven)
             await self._block("VERIFY", wrote, task.role)
         await self._turn.thought(stage, reading, wrote)

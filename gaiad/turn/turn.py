@@ -226,12 +226,14 @@ class Turn:
 
     def ended(self, end: End) -> None:
         """How it came out; an answer has the status of what was found in the archive, if that was asked, and one that
-        was cut at its deadline is PARTIAL.
+        was cut at its deadline is PARTIAL. Only a SUCCESS becomes UNVERIFIED: the others do not say that it is right.
         """
         self.end = end
         found = self.gathered.note.status or "SUCCESS"
         found = "PARTIAL" if CUT in self.act_notes and found == "SUCCESS" else found
-        self.status = _STATUS_OF.get(end.ending, found)
+        if end.ending != "unverified" or found == "SUCCESS":
+            found = _STATUS_OF.get(end.ending, found)
+        self.status = found
 
     # -- its stages, as the council and the audit hear of them
 

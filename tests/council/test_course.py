@@ -86,6 +86,12 @@ def test_a_fast_turn_acts_once() -> None:
             "did not stand up to verification",
         ),
         (
+            ["ok", "ok", "ok", "unproven"],
+            "plan:lite refine:prime act:prime verify:codemind",
+            "unverified",
+            "has not shown that it can tell right from wrong",
+        ),
+        (
             ["ok", "ok", "ok", "missing", "missing"],
             "plan:lite refine:prime act:prime verify:codemind verify:codemind verify:prime",
             "answered",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from council.limits import council_limits
-from council.observer import Observer, Windows
+from council.observer import Observer, Windows, whole_sentences
 from council.observer_rules import ObserverRules, observer_table
 from gaiad.base.errors import Unavailable
 from gaiad.base.ports import Priority, RequestContext
@@ -113,6 +113,29 @@ async def test_an_interrupt_of_the_model_stops_what_comes_after() -> None:
     assert watched.observer.finish() == ""
     assert [look.outcome for look in watched.observer.looks] == ["ok", "interrupt"]
     await watched.observer.close()
+
+
+async def test_the_model_is_not_shown_the_sentence_that_is_still_being_written() -> None:
+    watched = Watched(limits=msgspec.structs.replace(LIMITS, shown_characters=200))
+    await watched.feed("It opened in May 1901, says the log. It ", "was painted red (twice!) and its keep")
+    assert watched.speaker.asks[-1].work[1].text == "It opened in May 1901, says the log."
+    await watched.feed("er was Zephyrine. She had a dog named \u201cBo.\u201d In the winter of that year s")
+    assert watched.speaker.asks[-1].work[1].text.endswith("keeper was Zephyrine. She had a dog named \u201cBo.\u201d")
+    await watched.observer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("3.5 m is deep. It was 3.", "3.5 m is deep."),
+        ("- one\n- two\n- thr", "- one\n- two"),
+        ("\u5b83\u662f\u7ea2\u8272\u7684\u3002\u5b83\u5f88", "\u5b83\u662f\u7ea2\u8272\u7684\u3002"),
+        ("no end yet", "no end yet"),
+        ("", ""),
+    ],
+)
+def test_sentences_that_have_ended_are_whole(text: str, whole: str) -> None:
+    assert whole_sentences(text) == whole
 
 
 async def test_it_looks_only_when_its_model_is_free_and_at_one_window_at_a_time() -> None:

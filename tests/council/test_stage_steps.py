@@ -72,6 +72,7 @@ def after(*ends: str) -> tuple[str, str | None]:
         (["act:lost"], "stand_in", "act"),
         (["act:lost"] * 3, "stop", None),
         (["verify:success"], "finish", None),
+        (["verify:unproven"], "unverified", None),
         (["verify:fail"], "revert_and_alert", None),
         (["verify:missing"], "retry", "verify"),
         (["verify:missing", "verify:missing"], "escalate", "verify"),

@@ -182,7 +182,7 @@ def test_the_turn_after_an_approved_command_takes_over_the_label_too(tmp_path: P
             assert page.post(path, id=waiting["id"], **more).status == 404
         assert daemon.client.post("/approvals/list", {})["approvals"] == [waiting]
         approved = daemon.client.post("/approvals/approve", {"id": waiting["id"], "sha256": waiting["sha256"]})
-        assert (approved["state"], CANARY in approved["note"]) == ("verified", True)
+        assert (approved["state"], CANARY in approved["note"]) == ("unverified", True)
         said = daemon.client.post("/sessions/pages", {"session_id": "talk"})["pages"]
         of_it = [one["header"] for one in said if one["metadata"]["packet_id"] == approved["continuation"]]
         assert of_it

@@ -17,6 +17,7 @@ from gaiad.ledger.council_log import CouncilLog
 from gaiad.ledger.turn_log import CognitionLog, TurnLog
 from gaiad.models.plain.extractive import ExtractiveModel
 from gaiad.models.plain.scripted import ScriptedModel, ScriptedReply
+from gaiad.models.probe import NEEDS
 from gaiad.research.loop import Researcher
 from gaiad.service.approvals import ApprovalService
 from gaiad.store.home_databases import HomeDatabases
@@ -32,6 +33,7 @@ from prompts.registry import RegistryWatch
 from tests.makers.stand_in_shell import StandInShell
 
 ROLES = ("prime", "lite", "codemind")
+DUTIES = frozenset(NEEDS)
 COUNCIL = CouncilConfig(
     depth="auto",
     deadline_s=20.0,
@@ -81,12 +83,15 @@ class Pool:
 
 
 class House:
-    """`says` are the replies by role; a text stands for a reply that is always given. Open, then `say`."""
+    """`says` are the replies by role; a text stands for a reply that is always given. `duties` are what each model has
+    shown it can do, None when it was not measured. Open, then `say`.
+    """
 
     def __init__(
-        self, home, archive, clock, config, says, *, turn_store=TurnStore, history_turns=50, proactive=False, **settings
-    ):
-        self.proactive = proactive
+        self, home, archive, clock, config, says, *, turn_store=TurnStore, history_turns=50, proactive=False,
+        duties=DUTIES, **settings
+    ):  # fmt: skip
+        self.proactive, self.duties = proactive, duties
         self._turn_store, self._history_turns = turn_store, history_turns
         self.home, self.archive, self.clock = home, archive, clock
         self.models = {
@@ -108,6 +113,7 @@ class House:
         self.room = Room(
             self.models, self.log, self.hub, clock, table=roles, rules=council_rules(), limits=limits, depth="auto"
         )
+        self.room.duties = lambda model: self.duties
         await self.room.start()
         await self.room.settled(RequestContext())
         registry = RegistryWatch(home)

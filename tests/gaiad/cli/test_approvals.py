@@ -141,7 +141,7 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def test_from_a_wish_to_a_verified_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_wish_to_a_file_that_no_measured_model_verified(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running_daemon("embedder.kind=none", home=home) as daemon:
         wish = ChatRequest(
             message="Please create the file made here.", session_id="s", persona="engineer", depth="full"
@@ -157,11 +157,11 @@ def test_from_a_wish_to_a_verified_file(home: Path, capsys: pytest.CaptureFixtur
         assert "look at it again" in capsys.readouterr().err
         assert gaiad(home, "approve", approval["id"], "--sha256", approval["sha256"], "--json") == 0
         made = json.loads(capsys.readouterr().out)
-        assert (made["state"], made["execution"]["exit_status"]) == ("verified", 0)
+        assert (made["state"], made["execution"]["exit_status"]) == ("unverified", 0)
         assert os.listdir(made["work"]) == ["made here"]  # noqa: PTH208
         for verb in ("approve", "deny"):
             assert gaiad(home, verb, approval["id"]) == 1
-            assert "approved already and verified" in capsys.readouterr().err
+            assert "approved already and unverified" in capsys.readouterr().err
         turn = daemon.client.council.turn(made["continuation"], "local")
         assert [stage.stage for stage in turn.stages] == ["verify"]
         assert gaiad(home, "audit", "verify") == 0

@@ -142,7 +142,12 @@ def test_a_terminal_shows_the_council_at_work_and_the_answer_as_it_is_written(te
         "CodeMind: unverified: c says success (it names the keeper), but has not shown that it can tell; "
         "gaiad models probe c measures it",
     ]
-    assert re.fullmatch(r"Engine: p \(scripted\) \([\d.]+ m?s(, \d+ tokens/s)?\) \| Session: term", lines[5])
+    assert lines[5] == (
+        "note: This answer was not verified: the verifying role found no fault, but its model has not shown that it "
+        "can tell right from wrong."
+    )
+    footer = r"Status: UNVERIFIED \| Engine: p \(scripted\) \([\d.]+ m?s(, \d+ tokens/s)?\) \| Session: term"
+    assert re.fullmatch(footer, lines[6])
     for words in ("Stage 1 of 4: Lite is planning...", "Prime is refining the plan...", "CodeMind is verifying..."):
         assert words + CLEAR in seen
 

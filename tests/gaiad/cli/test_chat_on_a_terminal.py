@@ -332,7 +332,7 @@ def test_persona_depth_and_session_are_chosen_with_completion(talk: Any, client:
     here.say("/new")
     here.wait("A new session")
     here.say("And now?")
-    here.wait("Session: ses_")
+    here.wait("ses_")
     here.say("/session fir\t")
     shown = here.wait("Session first, what was said last:") + here.wait("> ")
     assert "Who keeps the lantern?" in shown

@@ -37,9 +37,9 @@ class MovedClock(SystemClock):
 @pytest.fixture
 async def open_house(tmp_path, open_archive, config):
     @asynccontextmanager
-    async def opened(says=None):
+    async def opened(says=None, **more):
         archive = await open_archive()
-        house = House(tmp_path / "house", archive, MovedClock("UTC"), config, says or commanding())
+        house = House(tmp_path / "house", archive, MovedClock("UTC"), config, says or commanding(), **more)
         await house.open()
         try:
             yield house
@@ -114,9 +114,21 @@ async def test_an_approved_command_is_run_once_and_verified_by_a_turn_of_the_sam
         turn = await house.turn_log.find("local", made.continuation)
         assert [(row.stage, row.role, row.verdict) for row in turn.stages] == [("verify", "codemind", "success")]
         assert (turn.session_id, turn.status) == ("s", "SUCCESS")
-        assert "`rm old.log` ended with status 0; unverified: codemind says success (the file is gone)" in made.note
+        assert "`rm old.log` ended with status 0, and it was verified: the file is gone." in made.note
         assert await kinds(house) == ["approval.asked", "approval.approved", "shell.ran", "shell.verified"]
         assert await waiting(house) == []
+
+
+async def test_a_success_by_a_model_that_has_not_shown_that_it_can_tell_verifies_no_command(open_house):
+    async with open_house(duties=None) as house:
+        found = await asked(house)
+        house.shell.does = lambda work: (work / "made").write_text("x")
+        made = await approve(house, found)
+        assert made.state == "unverified"
+        assert "ended with status 0; unverified: codemind says success (the file is gone)" in made.note
+        assert made.note.endswith(f"What it did stays in {made.work}.")
+        assert (Path(made.work) / "made").exists()
+        assert (await kinds(house))[-1] == "shell.unverified"
 
 
 async def test_a_checkpoint_is_made_before_the_command_and_nothing_runs_without_it(open_house):

@@ -141,8 +141,24 @@ async def test_the_councils_log_has_plan_confidence_and_verdict_and_not_the_answ
         by_role = {(one.sender, one.role): one for one in said if one.role != "steward"}
         assert by_role["lite", "planner"].content.startswith("PLAN:\n1. Look up")
         assert by_role["prime", "refiner"].confidence == 0.8
-        assert by_role["codemind", "verifier"].content.startswith("VERIFY: unverified: codemind says success")
+        assert by_role["codemind", "verifier"].content.startswith("VERIFY: success: ")
         assert all("Zephyrine" not in one.content for one in said)
+
+
+async def test_a_success_by_a_model_that_has_not_shown_that_it_can_tell_leaves_the_turn_unverified(open_house):
+    async with open_house(duties=None) as house:
+        answer, turn = await house.say(MESSAGE)
+        assert stages(turn)[-1] == ("verify", "codemind", "unproven")
+        assert (answer.answer, answer.status, turn.status) == ("The keeper is Zephyrine.", "UNVERIFIED", "UNVERIFIED")
+        assert answer.blocks[-1].text.startswith("unverified: codemind says success")
+        assert "has not shown that it can tell right from wrong" in answer.notes[-1]
+        assert house.reflected[-1] == ("verify", "unproven", None)
+
+
+async def test_a_fault_counts_whoever_finds_it(open_house):
+    async with open_house(roles(verdict=BAD), duties=None) as house:
+        answer, _ = await house.say(MESSAGE)
+        assert answer.status == "REVERTED"
 
 
 async def test_a_short_question_is_fast_and_says_why(open_house):

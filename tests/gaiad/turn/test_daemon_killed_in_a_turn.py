@@ -99,7 +99,7 @@ def test_a_turn_in_which_the_daemon_was_killed_is_told_as_cut_off_and_nothing_sa
             assert (found["turn_id"], found["status"], found["depth"]) == (turn_id, "CUT_OFF", "full")
             events = daemon.client.chat_events(ChatRequest(message="Who keeps it?", session_id="s", depth="full"))
             answer = [*events][-1].data
-            assert (answer["answer"], answer["status"]) == ("The keeper is Zephyrine.", "SUCCESS")
+            assert (answer["answer"], answer["status"]) == ("The keeper is Zephyrine.", "UNVERIFIED")
             read_until(reader, followed, "VERIFY: unverified")
             stored = daemon.client.council.log("local", "", 1000, heartbeats=False)
             assert [one["full_id"] for one in followed] == [one["full_id"] for one in stored][: len(followed)]

@@ -182,16 +182,16 @@ async def test_an_approved_command_is_followed_to_its_end(opened, served):
             await expect(page.locator(".approval .problem, .decided .state.failed").first).to_be_visible()
             window.forgive("Failed to load resource")
             return
-        await expect(page.locator(".decided .state.verified")).to_be_visible()
-        await expect(page.locator(".decided .state.verified + .argv")).to_contain_text("touch")
+        await expect(page.locator(".decided .state.unverified")).to_be_visible()
+        await expect(page.locator(".decided .state.unverified + .argv")).to_contain_text("touch")
         await expect(page.locator(".decided details[open] .hash")).to_be_visible()
         (ran,) = [
             one
             for one in served.client.post("/approvals/list", {"all": True})["approvals"]
-            if one["state"] == "verified"
+            if one["state"] == "unverified"
         ]
         await page.evaluate(f"location.hash = '#/chat/{ran['session_id']}'")
-        await expect(page.locator(".turn .note", has_text="Its command ran: status 0, verified.")).to_be_visible()
+        await expect(page.locator(".turn .note", has_text="Its command ran: status 0, unverified.")).to_be_visible()
 
 
 async def test_the_council_is_seen_as_it_happens(opened, served):
