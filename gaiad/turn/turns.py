@@ -305,6 +305,7 @@ class Turns:
             needed=False,
             found=None,
             context=[],
+            by_name=[],
             notes=[],
             may_execute=False,
             unasked=None,
