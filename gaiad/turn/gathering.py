@@ -97,9 +97,11 @@ class Gatherer:
         call: RequestContext,
         on_event: OnEvent,
         *,
+        judges: bool = True,
         dry_run: bool = False,
     ) -> Gathered:
-        """`on_event` hears of the research as it happens. Raises BadInput, NotFound, Unavailable."""
+        """`on_event` hears of the research as it happens; with `judges` Prime's model reads a new persona. Raises
+        BadInput, NotFound, Unavailable."""
         started = self._clock.monotonic()
         factory = self._factory
         factory.refresh()
@@ -126,7 +128,7 @@ class Gatherer:
         context = await self._recall.context(found, factory.config.context_pages, call) or [*near]
         labels = await self._recall.labels(found, near, turns, call)
         unasked = notes if dry_run else None
-        notes += await self._review(registry, persona, names, bool(request.persona), unasked, call)
+        notes += await self._review(registry, persona, names, bool(request.persona), judges, unasked, call)
         return Gathered(
             request=request,
             names=names,
@@ -153,12 +155,13 @@ class Gatherer:
         persona: str,
         names: Names,
         asked_for: bool,
+        judges: bool,
         unasked: list[str] | None,
         call: RequestContext,
     ) -> list[str]:
         """What a reading of the persona warns of. Raises BadInput when it works against identity (GCP 3.3)."""
         work = f"whether the persona {persona!r} works against identity"
-        judge = self._factory.writing("prime", INSTRUCTION_KEY, work, names, unasked)
+        judge = self._factory.writing("prime", INSTRUCTION_KEY, work, names, unasked) if judges else None
         try:
             part = call.share(_REVIEW_SHARE, self._clock.monotonic())
             findings = await self._verdicts.findings(registry, persona, judge, part, dry_run=unasked is not None)
@@ -251,10 +254,11 @@ class Recall:
         found = await self._researcher.research(question, call, on_event, standing, keep=keep)
         note = HistoryNote(sought=True, why=why, research_id=found.research_id)
         near = [] if found.citations or quotes_only else await self._near(asked, standing, call)
+        by_name = [] if found.citations or quotes_only or near else await self._by_name(asked, standing, call)
         if not (needed or quotes_only or found.citations):
-            return Recalled(note, False, None, near)
+            return Recalled(note, False, None, near, by_name)
         note = structs.replace(note, status=found.status, packets=found.source_packets)
-        return Recalled(note, needed, found, near)
+        return Recalled(note, needed, found, near, by_name)
 
     async def _near(self, asked: str, standing: Collection[str], call: RequestContext) -> list[ContextItem]:
         """The best pages that have what the message can be known by, so that a model can say what they do not tell."""

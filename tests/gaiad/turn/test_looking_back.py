@@ -132,3 +132,12 @@ async def test_of_a_page_that_only_names_what_is_asked_about_no_model_reads(look
     for other in ("What is the telephone number of Matthis and Erik?", "Who was the painter of the oldest picture?"):
         found, _ = await look(other, [])
         assert not found.by_name
+
+
+async def test_nor_where_its_topic_is_named_and_nothing_answers(look, archive, make_packet, tmp_path, call):
+    page = make_packet(content="Sigrun sold the boat Nordlys to Matthis.", topic="The boat Nordlys")
+    (tmp_path / "a.xml").write_bytes(page)
+    await archive.ingest_files([tmp_path / "a.xml"], call)
+    found, pages = await look("In which year was the boat Nordlys built?", [])
+    assert (found.note.sought, found.near, pages) == (True, [], [])
+    assert {item.packet_id for item in found.by_name} == {"TP-1"}
