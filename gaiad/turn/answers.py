@@ -55,14 +55,16 @@ def usable(text: str, broken: str, packet: CognitionPacket, limits: RepetitionLi
 
 
 def not_told(grounding: Grounding, turn: Turn) -> bool:
-    """Whether the pages in hand answer and the text does not say so, or nothing is left of it; or the person told it in
-    this session and the text has it from other chats, if at all.
+    """Whether the pages in hand answer and the text does not say so, or nothing is left of it, or little beside what it
+    invented; or the person told it in this session and the text has it from other chats, if at all.
     """
     found = turn.gathered.found
     elsewhere = not grounding.from_history and all(name.startswith(CHAT_TURN) for name in grounding.cited)
     if grounding.strict and elsewhere and _said_here(turn.request.message, turn.gathered):
         return True
     in_hand = found is not None and bool(found.citations)
+    if grounding.invented and not grounding.carried:
+        return in_hand or len(turn.shown.strip()) <= len(grounding.invented)
     return grounding.strict and not grounding.carried and (in_hand or not turn.shown.strip())
 
 
@@ -99,7 +101,7 @@ def instead_of_answer(stage: StageCall, turn: Turn) -> str:
     turn.act_notes = []
     if only_tells(message):
         return _NOTED
-    if stage.built.packet.context or asks_back(message):
+    if stage.built.packet.context or turn.gathered.by_name or asks_back(message):
         return NOT_TOLD
     turn.answered = False
     return f"{stage.model.name} gave no usable answer. Ask in other words, or give the role another model."

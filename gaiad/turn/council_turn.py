@@ -16,14 +16,7 @@ from council.observer import Observer, Windows
 from council.observer_rules import ObserverRules
 from council.roles import Role, assign_stage
 from council.stage_output import Outcome, read_output, without_proof, without_success
-from council.stages import (
-    Command,
-    Marker,
-    Plan,
-    RefinedPlan,
-    Verification,
-    plan_text,
-)
+from council.stages import Command, Marker, Plan, RefinedPlan, Verification, plan_text
 from council.state_machine import End, StageTask, TurnStateMachine
 from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
@@ -291,7 +284,9 @@ class CouncilTurn:
         told = gathered.needed or (found and asked)
         strict = not only_tells(message) and (bool(asks_back(message)) or about_the_pages(packet, told=told))
         strict = strict and (found or not asks_of_gaiad(message))
-        return Grounding(packet, self._clock.zone, strict=strict, found=found)
+        duties, by_name = self._services.room.duties(stage.model.name), gathered.by_name
+        unproven = duties is not None and "answer" not in duties and asked and bool(gathered.context or by_name)
+        return Grounding(packet, self._clock.zone, strict=strict, found=found, unproven=unproven, by_name=by_name)
 
     def _watch(self, stage: StageCall) -> Observer:
         """A model reads along at full depth, when the settings let it and a role can."""

@@ -4,6 +4,7 @@ Whether a message needs the archive is decided here (GAM, Integration Point 2). 
 without the grant `research` it is one search. No model that writes is asked, but for the reading of a new persona.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -13,11 +14,12 @@ from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, DeadlineExceeded, NotFound, Unavailable
 from gaiad.base.events import OnEvent
 from gaiad.base.ports import Archive, RequestContext
-from gaiad.research.evidence import CHAT_TURN, only_tells, own_words
+from gaiad.research.evidence import CHAT_TURN, asks, only_tells, own_words
 from gaiad.research.familiar import familiar, history_need, telling
 from gaiad.research.loop import Researcher
 from gaiad.research.one_run import QUERY_MAX_CHARS
 from gaiad.research.reflect import nothing_then
+from gaiad.research.words import normalise, stem, stems, stop_words
 from gaiad.turn.prompt_factory import Names, PromptFactory
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.council import HistoryNote
@@ -32,6 +34,8 @@ CHOSEN_PERSONA, CHOSEN_PROJECT = "chosen_persona", "chosen_project"  # in a turn
 EXECUTE_GRANT = "shell_with_approval"  # constants/grants.toml
 _REVIEW_SHARE = 0.25  # of the turn's time, for judging a persona
 _NEAR_HITS, _NEAR_PAGES = 8, 2
+NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[^\W\d_a-z][\w'’-]+")
+_POSSESSIVE = re.compile(r"['’]s?$")
 RESEARCH = "research"  # the grant (constants/grants.toml)
 _STANDING_CHARACTERS = 1.5  # of history for each token of the MTU: fewer than fit beside context, so that they do stand
 
@@ -47,10 +51,10 @@ class Gathered(NamedTuple):
     """Everything of a turn that is the same for all its packets, whichever model they go to.
 
     `registry` is as it was when the turn began. `found` is the research run, None when the archive was not asked;
-    `needed` says whether the message asked for it. `persona` is the one in force, `chosen_persona` the one a person
-    chose, now or before in the session, `chosen_project` likewise; "" when none was. `may_execute` says whether the
-    persona lets Act propose commands (EXECUTE). `labels` are those of what it is given. `unasked` is where a dry run
-    notes what models would be asked, None in a real turn.
+    `needed` says whether the message asked for it. `by_name` is as in `Recalled`. `persona` is the one in force,
+    `chosen_persona` the one a person chose, now or before in the session, `chosen_project` likewise; "" when none was.
+    `may_execute` says whether the persona lets Act propose commands (EXECUTE). `labels` are those of what it is given.
+    `unasked` is where a dry run notes what models would be asked, None in a real turn.
     """
 
     request: ChatRequest
@@ -64,6 +68,7 @@ class Gathered(NamedTuple):
     needed: bool
     found: ResearchResult | None
     context: list[ContextItem]
+    by_name: Sequence[ContextItem]
     notes: list[str]
     may_execute: bool
     unasked: list[str] | None
@@ -92,9 +97,11 @@ class Gatherer:
         call: RequestContext,
         on_event: OnEvent,
         *,
+        judges: bool = True,
         dry_run: bool = False,
     ) -> Gathered:
-        """`on_event` hears of the research as it happens. Raises BadInput, NotFound, Unavailable."""
+        """`on_event` hears of the research as it happens; with `judges` Prime's model reads a new persona. Raises
+        BadInput, NotFound, Unavailable."""
         started = self._clock.monotonic()
         factory = self._factory
         factory.refresh()
@@ -106,7 +113,7 @@ class Gatherer:
         grants = registry.grants(persona)
         quotes_only = factory.pool.kind_of(factory.pool.name_of(role=request.role)) == "extractive"
         standing = standing_turns(turns, request.mtu or factory.config.mtu)
-        note, needed, found, near = await self._recall.look(
+        note, needed, found, near, by_name = await self._recall.look(
             request,
             standing,
             quotes_only=quotes_only,
@@ -121,7 +128,7 @@ class Gatherer:
         context = await self._recall.context(found, factory.config.context_pages, call) or [*near]
         labels = await self._recall.labels(found, near, turns, call)
         unasked = notes if dry_run else None
-        notes += await self._review(registry, persona, names, bool(request.persona), unasked, call)
+        notes += await self._review(registry, persona, names, bool(request.persona), judges, unasked, call)
         return Gathered(
             request=request,
             names=names,
@@ -134,6 +141,7 @@ class Gatherer:
             needed=needed,
             found=found,
             context=context,
+            by_name=by_name,
             notes=notes,
             may_execute=EXECUTE_GRANT in grants,
             unasked=unasked,
@@ -147,12 +155,13 @@ class Gatherer:
         persona: str,
         names: Names,
         asked_for: bool,
+        judges: bool,
         unasked: list[str] | None,
         call: RequestContext,
     ) -> list[str]:
         """What a reading of the persona warns of. Raises BadInput when it works against identity (GCP 3.3)."""
         work = f"whether the persona {persona!r} works against identity"
-        judge = self._factory.writing("prime", INSTRUCTION_KEY, work, names, unasked)
+        judge = self._factory.writing("prime", INSTRUCTION_KEY, work, names, unasked) if judges else None
         try:
             part = call.share(_REVIEW_SHARE, self._clock.monotonic())
             findings = await self._verdicts.findings(registry, persona, judge, part, dry_run=unasked is not None)
@@ -187,13 +196,15 @@ def _persona(request: ChatRequest, chosen: str, project: str, registry: Registry
 
 class Recalled(NamedTuple):
     """`found` is None when the archive was not asked, or was asked in vain about a message that did not ask for it;
-    `needed` says whether it did. `near` are pages that speak of the same without answering.
+    `needed` says whether it did. `near` are pages that speak of the same without answering, `by_name` those that only
+    name what is asked about; no model reads these.
     """
 
     note: HistoryNote
     needed: bool
     found: ResearchResult | None
     near: Sequence[ContextItem] = ()
+    by_name: Sequence[ContextItem] = ()
 
 
 class Recall:
@@ -236,16 +247,18 @@ class Recall:
             known = await familiar(self._archive, asked, standing, call)
             why = f"speaks of what the archive holds: {', '.join(known)}" if known else ""
         if not why:
-            return Recalled(HistoryNote(sought=False, why=""), False, None)
+            note = HistoryNote(sought=False, why="")
+            return Recalled(note, False, None, by_name=await self._by_name(asked, standing, call))
         searches = 0 if several else 1  # 0 is as set
         question = ResearchRequest(query=asked, tenant=call.tenant, now=request.now, max_iterations=searches)
         found = await self._researcher.research(question, call, on_event, standing, keep=keep)
         note = HistoryNote(sought=True, why=why, research_id=found.research_id)
         near = [] if found.citations or quotes_only else await self._near(asked, standing, call)
+        by_name = [] if found.citations or quotes_only or near else await self._by_name(asked, standing, call)
         if not (needed or quotes_only or found.citations):
-            return Recalled(note, False, None, near)
+            return Recalled(note, False, None, near, by_name)
         note = structs.replace(note, status=found.status, packets=found.source_packets)
-        return Recalled(note, needed, found, near)
+        return Recalled(note, needed, found, near, by_name)
 
     async def _near(self, asked: str, standing: Collection[str], call: RequestContext) -> list[ContextItem]:
         """The best pages that have what the message can be known by, so that a model can say what they do not tell."""
@@ -254,6 +267,17 @@ class Recall:
         wanted = [hit.page_id for hit in hits if hit.packet_id not in standing]
         pages = await self._archive.pages(wanted, call) if wanted else []
         known = [page for page in pages if not page.packet_id.startswith(CHAT_TURN) and told.shown_by(page)]
+        return [_item(page) for page in known[:_NEAR_PAGES]]
+
+    async def _by_name(self, asked: str, standing: Collection[str], call: RequestContext) -> list[ContextItem]:
+        """Pages that have every name of a question."""
+        if not (names := names_asked_about(asked)):
+            return []
+        request = SearchRequest(query=" ".join(names), mode="bm25", limit=_NEAR_HITS, tenant=call.tenant)
+        hits = (await self._archive.search(request, call)).hits
+        wanted = [hit.page_id for hit in hits if hit.packet_id not in standing]
+        pages = await self._archive.pages(wanted, call) if wanted else []
+        known = [page for page in pages if not page.packet_id.startswith(CHAT_TURN) and names <= stems(page.text)]
         return [_item(page) for page in known[:_NEAR_PAGES]]
 
     async def context(self, found: ResearchResult | None, pages: int, call: RequestContext) -> list[ContextItem]:
@@ -362,3 +386,15 @@ def _asked(message: str) -> str:
         return message
     half = QUERY_MAX_CHARS // 2 - 1
     return f"{message[:half]}\n{message[-half:]}"
+
+
+def names_asked_about(message: str) -> set[str]:
+    """The names in a question that gives no number itself, as `bare_name`: "matthi" of "How old is Matthis?"."""
+    if any(map(str.isdigit, message)) or not asks(message):
+        return set()
+    return {bare_name(name) for name in NAME.findall(message) if normalise(name) not in stop_words()}
+
+
+def bare_name(name: str) -> str:
+    """Its stem, without the ending that says whose something is."""
+    return stem(_POSSESSIVE.sub("", name).lower())

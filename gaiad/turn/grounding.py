@@ -5,17 +5,18 @@ the question is about what the pages tell (`strict`), a sentence that no page ca
 """
 
 import re
+from collections.abc import Sequence
 from datetime import tzinfo
 
 from gaiad.research.evidence import asks_of_talk, without_order
 from gaiad.research.sentences import inline, split
-from gaiad.research.thinking.support import Passage, unsupported
+from gaiad.research.thinking.support import Passage, foreign_number, unsupported
 from gaiad.research.words import content_words, stem, stems, stop_words
+from gaiad.turn.gathering import NAME, bare_name
 from gaiad.wire.schemas import Page
 from prompts.packet import CognitionPacket, ContextItem
 
 _CITED = re.compile(r"\s?\[Packet:\s*([^\[\]\n]+?)\s*\]")
-_NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[^\W\d_a-z][\w'’-]+")
 _FIRST = re.compile(r"^\W*([^\W\d_a-z][\w'’-]+)")
 _PASSIVE = re.compile(r"\b(?:was|were|is|are|been|being)\s+(?:\w+ly\s+)?\w+(?:ed|en|ld|nt|ught|de|ne|wn)\b")
 _BY = re.compile(r"\bby\s+(?:the\s+)?([^\W\d_a-z][\w'’-]+)")
@@ -35,7 +36,7 @@ _KINDS = (
 _IDENTITY = re.compile(r"\b(?:is|are|was|were)\s+([^\W\d_a-z][\w'’-]+)\W*$")
 _PLACE = r"\b(?:in|at|near|from)\s+"
 _OWNER = re.compile(r"\b([\w-]+)['’]s\b")
-_POSSESSIVE = re.compile(r"['’]s?$")
+_LIST_MARK = re.compile(r"^\s*\d{1,3}[.)](?:\s|$)")
 _SHORTEST, _FEWEST_TAKEN = 2, 2
 _BARE = 2  # words of an answer that is not a sentence
 _MISSING_SHARE, _ASKED_SHARE = 0.3, 0.5
@@ -51,8 +52,22 @@ class Grounding:
     that may be shown, is to take the place of what was.
     """
 
-    def __init__(self, packet: CognitionPacket, zone: tzinfo, *, strict: bool, found: bool = True) -> None:
-        """`found` says that the pages were found to answer; others have to have most of what the question names."""
+    def __init__(
+        self,
+        packet: CognitionPacket,
+        zone: tzinfo,
+        *,
+        strict: bool,
+        found: bool = True,
+        unproven: bool = False,
+        by_name: Sequence[ContextItem] = (),
+    ) -> None:
+        """`found` says that the pages were found to answer; others have to have most of what the question names.
+
+        `unproven` is set where the model has not shown that it answers from pages and the question is about them: then
+        a sentence with a number or a name that is neither there nor in the conversation is cut. `by_name` are pages
+        outside the packet that only name what is asked about: beside them a name may be common knowledge.
+        """
         self._pages = [_passage(item) for item in packet.context if not (item.summary or item.own)]
         self._said = [_passage(item) for item in packet.context if item.own and not item.summary]
         self._said += [
@@ -60,10 +75,14 @@ class Grounding:
             for entry in packet.history
             if (entry.role == "user" or asks_of_talk(packet.user_prompt)) and not entry.summary
         ]
-        self._checks = strict or bool(packet.context)
+        self._checks = strict or unproven or bool(packet.context)
         self._question = packet.user_prompt
         self._zone = zone
         self.strict = strict
+        self._unproven = unproven
+        self._names_too = not by_name
+        pages = [f"{item.text} {item.topic} {item.timestamp}" for item in (*packet.context, *by_name)]
+        self._known = " ".join([*pages, *(entry.text for entry in packet.history), self._question])
         self._found = found
         self._held = ""
         self._early = 0  # characters of `_held` that were shown
@@ -73,6 +92,7 @@ class Grounding:
         self.dangling = False
         self.cut: list[str] = []
         self.cited: list[str] = []
+        self.invented = ""  # of `cut`, what has a number or a name from nowhere
         self.carried = 0
         self.from_history = False
 
@@ -127,7 +147,9 @@ class Grounding:
                 self.carried += 1
                 self.from_history = True
                 return plain
-            if named or self.strict:
+            invented = self._unproven and self._invents(plain)
+            self.invented += plain if invented else ""
+            if named or self.strict or invented:
                 self.cut.append(plain.strip())
                 return ""
             return plain
@@ -135,6 +157,12 @@ class Grounding:
         self.carried += 1
         self.cited += [packet_id] if packet_id not in self.cited else []
         return f"{plain} {inline(packet_id)}"
+
+    def _invents(self, sentence: str) -> bool:
+        """Whether it has a number or a name from nowhere."""
+        plain = _LIST_MARK.sub("", sentence)
+        names = NAME.findall(plain) if self._names_too else []
+        return bool(foreign_number(plain, self._known)) or not {bare_name(name) for name in names} <= stems(self._known)
 
     def _claims(self, sentence: str) -> bool:
         """Whether it says something that a page could carry."""
@@ -206,19 +234,14 @@ def _agent(sentence: str) -> str:
     names = _names(sentence)
     if _PASSIVE.search(sentence):
         by = _BY.search(sentence)
-        return _plain(by[1]) if by else ""
+        return bare_name(by[1]) if by else ""
     return names[0] if names else ""
 
 
 def _names(sentence: str) -> list[str]:
     first = _FIRST.match(sentence)
-    names = ([first[1]] if first else []) + _NAME.findall(sentence)
-    return list(dict.fromkeys(map(_plain, names)))
-
-
-def _plain(name: str) -> str:
-    """Without the ending that says whose it is."""
-    return stem(_POSSESSIVE.sub("", name).lower())
+    names = ([first[1]] if first else []) + NAME.findall(sentence)
+    return list(dict.fromkeys(map(bare_name, names)))
 
 
 def _passage(item: ContextItem) -> Passage:
@@ -246,7 +269,7 @@ def about_the_pages(packet: CognitionPacket, *, told: bool) -> bool:
         return False
     asked = packet.user_prompt
     standing = {name for item in packet.context for name in _names_in(item.text)}
-    named = {_plain(name) for name in _NAME.findall(asked) if name != "I"}
+    named = {bare_name(name) for name in NAME.findall(asked) if name != "I"}
     owners = {stem(owner.lower()) for owner in _OWNER.findall(asked) if owner.lower() not in stop_words()}
     return told or bool(named & standing) or any(owners & stems(item.text) for item in packet.context)
 

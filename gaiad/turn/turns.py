@@ -126,7 +126,7 @@ class Turns:
         await self._log(call.tenant, record)
         status, why = CANCELLED, ""
         try:
-            gathered = await self._assembler.gather(request, names, turns, call, stream.put)
+            gathered = await self._assembler.gather(request, names, turns, call, stream.put, judges=self._judges())
             begun = await self._convene(gathered, record.started_at, began, call, stream)
             status = RUNNING
             return begun
@@ -208,6 +208,11 @@ class Turns:
             gathered.notes.append(f"the plan was made without memos: {error.message}")
             return []
 
+    def _judges(self) -> bool:
+        """Whether Prime's model has shown that it tells right from wrong, or may do all."""
+        duties = self._services.room.duties(self._assembler.factory.model_of("prime").name)
+        return duties is None or "verify" in duties
+
     # -- a rendering
 
     async def render(
@@ -215,7 +220,9 @@ class Turns:
     ) -> Rendering:
         """What a turn's first stage would send at the depth it would have. Raises as Assembler.gather and pack."""
         chosen = await self._choose(request, call)
-        gathered = await self._assembler.gather(request, names, turns, call, lambda _name, _data: None, dry_run=True)
+        gathered = await self._assembler.gather(
+            request, names, turns, call, lambda _name, _data: None, judges=self._judges(), dry_run=True
+        )
         first = TurnStateMachine(chosen.choice.depth, chosen.rules).begin(chosen.seats)
         if not isinstance(first, StageTask):
             raise Unavailable(f"no turn can be taken now: {first.why}", 5.0)
@@ -305,6 +312,7 @@ class Turns:
             needed=False,
             found=None,
             context=[],
+            by_name=[],
             notes=[],
             may_execute=False,
             unasked=None,

@@ -7,7 +7,7 @@ import { button, el, fill } from "./dom.js";
 import { tenant } from "./state.js";
 import { ballots, stageMarks } from "./turn_steps.js";
 import { stepsOfRecord } from "./turn_model.js";
-import { clockTime, dateTime, duration, firstLine, relative, roleName, tookMs } from "./words.js";
+import { clockTime, dateTime, duration, firstLine, modelName, relative, roleName, tookMs } from "./words.js";
 
 const DUTIES = { plan: "plans", refine: "refines", act: "answers", verify: "verifies", observe: "reads along" };
 const ORDER = ["plan", "refine", "act", "observe", "verify"];
@@ -109,7 +109,7 @@ export class Council {
       "section",
       { class: "role", data: { role: role.role, state: role.state } },
       el("h2", {}, roleName(role.role), el("span", { class: `state ${role.state}` }, busy ? `at ${busy.stage}` : role.state)),
-      el("p", { class: "role-model" }, role.kind === QUOTING ? "no model, only quotes" : role.model, role.kind && ![role.model, QUOTING].includes(role.kind) ? ` · ${role.kind}` : ""),
+      el("p", { class: "role-model" }, role.kind === QUOTING ? "no model, only quotes" : modelName(role.model), role.kind && ![role.model, QUOTING].includes(role.kind) ? ` · ${role.kind}` : ""),
       el("p", { class: "role-duties" }, `${duties.join(", ")}${role.can_vote ? " · votes" : " · cannot vote"}`),
       el("p", { class: `beat ${beating ? "beating" : ""}` }, el("span", { class: "heart", "aria-hidden": "true" }, "♥"), role.last_heartbeat ? ` ${relative(role.last_heartbeat)}` : " never heard"),
       role.reason ? el("p", { class: "note" }, role.reason) : null,

@@ -5,7 +5,7 @@ import { range, stacked, table } from "./charts.js";
 import { hear, noticed, onReturn } from "./connection.js";
 import { button, el, fill } from "./dom.js";
 import { tenant } from "./state.js";
-import { bytes, clockTime, counted, duration, firstLine, grouped, relative, roleName, tookMs, uptime } from "./words.js";
+import { bytes, clockTime, counted, duration, firstLine, grouped, modelName, relative, roleName, tookMs, uptime } from "./words.js";
 
 const EVERY_MS = 5000;
 const TURNS = 24;
@@ -17,6 +17,7 @@ const MOST_MS = 60000;
 export class StatusView {
   constructor() {
     this.body = el("div", {});
+    this.use = useForm(() => this.load());
     this.parts = {}; // name -> {node, json}
     this.node = el("div", { class: "page wide" }, el("header", { class: "page-head" }, el("h1", {}, "Status")), this.body);
   }
@@ -49,6 +50,7 @@ export class StatusView {
     this.part("degraded", status.degraded, (words) => words.length > 0 && el("section", { class: "panel degraded" }, el("h2", {}, "Not as it should be"), el("ul", {}, words.map((one) => el("li", {}, one)))));
     this.part("tiles", tilesOf(status), tiles);
     this.part("models", status.models, models);
+    if (!this.use.isConnected) this.body.append(this.use);
     this.part("latencies", status.latencies, latencies);
     this.part("turns", turns, (all) => (all.length ? [tokens(all), times(all)] : el("p", { class: "quiet" }, "Charts of tokens and time appear after the first turn.")));
     this.part("jobs", jobs, (all) => all.length > 0 && jobList(all, () => this.load()));
@@ -76,7 +78,7 @@ const tilesOf = (status) => [
 const tiles = (rows) => el("dl", { class: "tiles" }, rows.map(([words, value]) => el("div", { class: "tile" }, el("dt", {}, words), el("dd", {}, value))));
 
 function models(rows) {
-  const cells = rows.map((model) => [roleName(model.role) || "–", model.kind === "extractive" ? "none, only quotes" : model.name || model.path_or_url, model.kind === "extractive" ? "–" : model.kind, el("span", { class: `state ${model.state}` }, model.state), model.memory_bytes ? bytes(model.memory_bytes) : "–", `${model.running} / ${model.waiting}`, model.reason || "–"]);
+  const cells = rows.map((model) => [roleName(model.role) || "–", model.kind === "extractive" ? "none, only quotes" : modelName(model.name || model.path_or_url), model.kind === "extractive" ? "–" : model.kind, el("span", { class: `state ${model.state}` }, model.state), model.memory_bytes ? bytes(model.memory_bytes) : "–", `${model.running} / ${model.waiting}`, model.reason || "–"]);
   const head = ["Role", "Model", "Kind", "State", "Memory", "Runs / waits", "Why"];
   if (rows.every((model) => !model.reason)) for (const row of [head, ...cells]) row.pop();
   return el(
@@ -85,6 +87,28 @@ function models(rows) {
     el("h2", {}, "Models"),
     el("div", { class: "wide-table", tabindex: "0", role: "region", "aria-label": "Models" }, el("table", { class: "table" }, el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, cells.map((row) => el("tr", {}, row.map((cell, column) => (column ? el("td", {}, cell) : el("th", { scope: "row" }, cell)))))))),
   );
+}
+
+/** Gives a role, or all three, another model. Calls `onUsed()` when it is in use. */
+function useForm(onUsed) {
+  const what = el("input", { type: "text", required: true, "aria-label": "Model", placeholder: "Path of a GGUF, ollama:NAME or a base URL" });
+  const role = el("select", { "aria-label": "Role" }, [["", "all roles"], ...["prime", "lite", "codemind"].map((one) => [one, roleName(one)])].map(([value, words]) => el("option", { value }, words)));
+  const send = el("button", { type: "submit", class: "small" }, "Use");
+  const outcome = el("p", { class: "quiet", role: "status" });
+  const use = async (event) => {
+    event.preventDefault();
+    send.disabled = true;
+    fill(outcome, "Loading it and asking one question…");
+    try {
+      const used = await post("/models/use", { what: what.value.trim(), role: role.value });
+      fill(outcome, `${used.roles.map(roleName).join(", ")}: ${modelName(used.name)}, ${duration(used.seconds * 1000)}. Asked for the capital of France it said: ${used.answer}`);
+      onUsed();
+    } catch (error) {
+      fill(outcome, error.message);
+    }
+    send.disabled = false;
+  };
+  return el("section", { class: "panel" }, el("h2", {}, "Use another model"), el("form", { class: "search-line", onsubmit: use }, what, role, send), outcome);
 }
 
 function latencies(found) {

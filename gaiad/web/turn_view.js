@@ -11,7 +11,7 @@ import { showText } from "./rich_text.js";
 import { tenant } from "./state.js";
 import { stepsOfRecord } from "./turn_model.js";
 import { doingNow, inShort, stageMarks, stepList } from "./turn_steps.js";
-import { clockTime, dateTime, leftOut } from "./words.js";
+import { clockTime, dateTime, duration, leftOut } from "./words.js";
 
 const STRUCK_MS = 5000;
 
@@ -30,7 +30,18 @@ export class TurnView {
     this.under = el("div", { class: "under" });
     this.node = el("article", { class: "turn", "aria-label": "Turn" }, el("div", { class: "asked" }, el("span", { class: "unseen" }, "You said: "), turn.message), el("div", { class: "work-row" }, this.work, this.stopButton), this.struck, this.answer, this.under);
     this.frame = 0;
+    this.seconds = el("span", { class: "stage-seconds", "aria-hidden": "true" });
     this.draw();
+    if (turn.running) this.count(Date.now());
+  }
+
+  /** Shows how long the turn has been running, every second until its end. */
+  count(began) {
+    const every = setInterval(() => {
+      const seconds = Math.round((Date.now() - began) / 1000);
+      fill(this.seconds, seconds < 10 ? `${seconds} s` : duration(1000 * seconds));
+      if (!this.turn.running) clearInterval(every);
+    }, 1000);
   }
 
   /** Redraws with the next frame. */
@@ -58,7 +69,7 @@ export class TurnView {
     this.shownWork = now;
     this.stopButton.hidden = !turn.running || !turn.turnId;
     const marks = el("span", { class: "stage-marks" }, turn.depth === "fast" ? null : stageMarks(turn));
-    if (turn.running) fill(this.summary, el("span", { class: "doing" }, el("span", { class: "pulse", "aria-hidden": "true" }), `${doingNow(turn)}…`), marks);
+    if (turn.running) fill(this.summary, el("span", { class: "doing" }, el("span", { class: "pulse", "aria-hidden": "true" }), `${doingNow(turn)}…`), this.seconds, marks);
     else fill(this.summary, el("span", { class: "done-words" }, turn.steps.length ? inShort(turn) : "How it came about"), marks);
     const without = leftOut(turn.record?.redactions);
     if (this.work.open && (turn.steps.length || turn.running)) fill(this.steps, stepList(turn), madeBy(turn), without ? el("p", { class: "note" }, without) : null);

@@ -23,7 +23,8 @@ const KINDS = {
 
 /** A page's speaker or section for people; "" for a note's text. */
 export const speakerName = (page) => ({ user: "you" })[page.speaker] ?? (page.speaker || (page.section === "content" ? "" : page.section.replaceAll("_", " ")));
-export const modelName = (model) => (model === "extractive" ? "" : model);
+/** A model set by its path goes by the name of its file. */
+export const modelName = (model) => (model === "extractive" ? "" : model.endsWith(".gguf") ? model.split("/").at(-1) : model);
 
 /** A packet's source for people. */
 export const sourceKind = (dialect) => KINDS[dialect] ?? dialect.replaceAll("_", " ");

@@ -149,7 +149,7 @@ def unsupported(sentence: str, quotes: Sequence[Passage], question: str, zone: t
     sentence = unicodedata.normalize("NFC", sentence)
     said = unicodedata.normalize("NFC", " ".join(quote.text for quote in quotes))
     known = f"{said} {around} {question}"
-    if foreign := _foreign_number(sentence, known):
+    if foreign := foreign_number(sentence, known):
         return f"the number {foreign} is in no quote"
     standing = stems(known)
     if names := [name for name in _names(sentence) if not stems(name) <= standing]:
@@ -182,7 +182,7 @@ def _names(sentence: str) -> list[str]:
     return [word for word in _WORD.findall(sentence) if word[0].isupper() and normalise(word) not in usual]
 
 
-def _foreign_number(sentence: str, known: str) -> str:
+def foreign_number(sentence: str, known: str) -> str:
     """A number of the sentence that is not known, in digits or in words, as it is written; "" for none."""
     digits, values = _numbers(known), written_numbers(known)
     in_digits = {f"{value:g}" for value in values}

@@ -4,6 +4,7 @@ from datetime import UTC
 
 import pytest
 
+from gaiad.turn.gathering import names_asked_about
 from gaiad.turn.grounding import Grounding, about_the_pages, misread, says_enough
 from prompts.packet import CognitionPacket, ContextItem, HistoryEntry
 from tests.makers.cognition import packet
@@ -186,3 +187,37 @@ def test_what_gaiad_wrote_in_a_chat_carries_a_sentence_and_is_never_cited() -> N
 )
 def test_a_request_of_one_word_is_about_no_page(message: str, enough: bool) -> None:
     assert says_enough(message) is enough
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cut"),
+    [
+        ("It was built in 1987.", True),
+        ("Call the shed at 0471 2201.", True),
+        ("It was built by Erik Holm.", True),
+        ("1. Boats are built of wood.", False),
+        ("He paid 8,200 euros for it.", False),
+        ("Boats are built of wood.", False),
+    ],
+)
+def test_a_model_that_is_not_proven_invents_no_number_and_no_name_where_pages_speak_of_it(sentence, cut) -> None:
+    question = "Can you tell me of the boat?"
+    one = Grounding(asked(question, PAGE), UTC, strict=False, unproven=True)
+    assert bool(one.feed(sentence) + one.finish()) is not cut
+    assert (one.invented, one.cut) == ((sentence, [sentence]) if cut else ("", []))
+    proven = Grounding(asked(question, PAGE), UTC, strict=False)
+    assert (proven.feed(sentence) + proven.finish()).startswith(sentence)
+
+
+def test_beside_pages_that_only_name_what_is_asked_about_a_name_may_be_common_knowledge() -> None:
+    pages = asked("x", PAGE).context
+    for answer, shown in (("Matthis has the number 0471 2201.", ""), ("Harle lies in Friesland.",) * 2):
+        one = Grounding(asked("Where is Harle?"), UTC, strict=False, unproven=True, by_name=pages)
+        assert one.feed(answer) + one.finish() == shown
+
+
+def test_the_names_of_a_question_that_gives_no_number_itself() -> None:
+    assert names_asked_about("What is the telephone number of Matthis?") == {"matthi"}
+    assert names_asked_about("Matthis has 3 boats and buys 4, how many does Matthis have?") == set()
+    assert names_asked_about("Write a story about Matthis.") == set()
+    assert names_asked_about("How old am I?") == set()

@@ -122,3 +122,22 @@ async def test_what_a_person_tells_of_an_earlier_time_asks_nothing_of_the_archiv
     asked, _ = await look("What did we say about the lantern yesterday?", [])
     assert (told.note.sought, told.found, told.near) == (False, None, ())
     assert (asked.note.sought, asked.needed) == (True, True)
+
+
+async def test_of_a_page_that_only_names_what_is_asked_about_no_model_reads(look, archive, make_packet, tmp_path, call):
+    (tmp_path / "a.xml").write_bytes(make_packet(content="Sigrun sold the boat to Matthis."))
+    await archive.ingest_files([tmp_path / "a.xml"], call)
+    found, pages = await look("What is the telephone number of Matthis?", [])
+    assert ([item.packet_id for item in found.by_name], found.near, pages) == (["TP-1"], (), [])
+    for other in ("What is the telephone number of Matthis and Erik?", "Who was the painter of the oldest picture?"):
+        found, _ = await look(other, [])
+        assert not found.by_name
+
+
+async def test_nor_where_its_topic_is_named_and_nothing_answers(look, archive, make_packet, tmp_path, call):
+    page = make_packet(content="Sigrun sold the boat Nordlys to Matthis.", topic="The boat Nordlys")
+    (tmp_path / "a.xml").write_bytes(page)
+    await archive.ingest_files([tmp_path / "a.xml"], call)
+    found, pages = await look("In which year was the boat Nordlys built?", [])
+    assert (found.note.sought, found.near, pages) == (True, [], [])
+    assert {item.packet_id for item in found.by_name} == {"TP-1"}

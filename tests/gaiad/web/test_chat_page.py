@@ -31,6 +31,7 @@ async def test_an_answer_is_shown_while_it_is_written_with_the_council_at_work(o
         page = window.page
         await say(page, "Please tell me slowly.", "full")
         await expect(page.locator(".doing")).to_contain_text("Prime is writing the answer")
+        await expect(page.locator(".stage-seconds")).to_have_text(re.compile(r"^\d+ s$"))
         await expect(page.locator(".answer")).to_contain_text("word3")
         assert "the end" not in await page.inner_text(".answer")
         assert (await page.locator(".stage-mark").all_inner_texts())[:3] == ["plan", "refine", "answer"]

@@ -248,6 +248,21 @@ async def test_status_shows_charts_and_the_same_numbers_in_tables(opened, served
         assert await page.locator(".latency tbody tr", has_text="turn").locator("svg").get_attribute("aria-label")
 
 
+async def test_a_role_is_given_another_model_and_a_refusal_says_what_to_do(opened, served):
+    async with opened("#/status") as window:
+        page = window.page
+        outcome = page.locator("section:has(> form) [role=status]")
+        await page.fill("input[aria-label=Model]", "/nowhere/model.gguf")
+        await page.get_by_role("button", name="Use", exact=True).click()
+        await expect(outcome).to_contain_text("/nowhere/model.gguf: no such model file; check the path")
+        window.forgive("/models/use")
+        await page.fill("input[aria-label=Model]", "script")
+        await page.select_option("select[aria-label=Role]", "lite")
+        await page.get_by_role("button", name="Use", exact=True).click()
+        await expect(outcome).to_contain_text("Lite: script")
+    assert 'lite = "script"' in (served.home / "config.toml").read_text()
+
+
 async def test_another_tenant_is_another_memory(opened, served):
     document = {"name": "a.xml", "content": (SAMPLES / "tp-20250722-073000.xml").read_text()}
     served.client.post("/ingest", {"documents": [document], "tenant": "work", "wait": True})
