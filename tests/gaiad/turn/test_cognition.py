@@ -77,11 +77,11 @@ class Desk:
         )
 
     async def prepare(self, call, message="Hello.", turns=(), **more):
-        dry_run = more.pop("dry_run", False)
+        told = {"dry_run": more.pop("dry_run", False), "judges": more.pop("judges", True)}
         request = ChatRequest(message=message, session_id="s", **more)
         names = Names("s", "turn_1", "cog_01KAAAAAAAAAAAAAAAAAAAAAAA")
         gathered = await self.assembler.gather(
-            request, names, list(turns), call, lambda *event: self.events.append(event), dry_run=dry_run
+            request, names, list(turns), call, lambda *event: self.events.append(event), **told
         )
         return await self.assembler.pack(gathered, request.role, names.full_id, None, call)
 
@@ -148,6 +148,13 @@ async def test_a_dry_run_does_not_have_a_persona_judged_and_says_what_a_turn_wou
     assert wet.built.rendered == dry.built.rendered
     again = await desk.prepare(call, persona="mine", dry_run=True)
     assert (desk.model.times, again.notes) == (1, [])  # the verdict is known
+
+
+async def test_a_model_that_cannot_tell_right_from_wrong_reads_no_persona(desk, call):
+    prepared = await desk.prepare(call, persona="mine", judges=False)
+    assert desk.model.times == 0
+    assert len(prepared.gathered.notes) == 1
+    assert "no model" in prepared.gathered.notes[0]
 
 
 async def test_a_dry_run_asks_for_no_summary_and_leaves_the_turns_out_instead(desk, call):

@@ -7,6 +7,7 @@ from gaiad.base.ports import RequestContext
 from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from gaiad.store.home_databases import HomeDatabases
+from gaiad.turn.turn_record import engine_name
 from gaiad.turn.turn_store import Sent, TurnStore
 from prompts.builder import build
 from tests.makers.cognition import build_request, session
@@ -97,3 +98,9 @@ class Hiding:
 
     async def hidden(self, ids, call):
         return {self._name} & set(ids)
+
+
+def test_a_model_set_by_its_path_goes_by_the_name_of_its_file():
+    assert engine_name("/models/a/owl-q4.gguf", "gguf") == "owl-q4.gguf (gguf)"
+    assert engine_name("owl", "gguf") == "owl (gguf)"
+    assert engine_name("extractive", "extractive") == "extractive"
