@@ -4,6 +4,7 @@ Pure: takes hits and the pages behind them. A term counts in full where it or a 
 page, less in the page's topic, in a neighbouring page, or by a synonym.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -263,10 +264,18 @@ def _weigh_one(
 
 def credits_of(page: Page, near: Iterable[Page], terms: Sequence[Term]) -> dict[str, float]:
     """What each term earns in this page."""
-    own = stems(page.text) | stems(words_of(page.text))
+    own = stems(page.text)
+    if not all(term.stem in own for term in terms):
+        own |= _stems_of_names(page.text)
     header = stems(f"{page.topic} {page.speaker} {page.model}")
     around = frozenset().union(*(stems(other.text) for other in near))
     return {term.word: _credit(term, own, header, around) for term in terms}
+
+
+@functools.lru_cache(maxsize=4096)
+def _stems_of_names(text: str) -> frozenset[str]:
+    """The stems of a text whose field names are split into words."""
+    return stems(words_of(text))
 
 
 def _credit(term: Term, own: AbstractSet[str], header: AbstractSet[str], around: AbstractSet[str]) -> float:
