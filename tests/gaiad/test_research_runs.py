@@ -96,8 +96,8 @@ def test_the_commands_that_ask_tells_of_reach_the_memory_that_was_asked(
         IngestDocument(name="w.xml", content=make_packet("TP-W", "The council was founded in Porto.").decode())
     ]
     daemon.client.ingest(IngestRequest(tenant="work", documents=documents, wait=True))
-    code, out = shell(daemon, capsys, "ask", "--tenant", "work", QUESTION)
-    told = out.partition("; gaiad ")[2].strip()
+    code, out = shell(daemon, capsys, "ask", "--why", "--tenant", "work", QUESTION)
+    told = out.partition("; gaiad ")[2].splitlines()[0].strip()
     assert (code, told.endswith(f" --tenant work --home {daemon.home}")) == (0, True)
     assert run(program, "gaiad", shlex.split(told)) == 0
     assert "It ended as " in capsys.readouterr().out
