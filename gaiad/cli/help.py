@@ -92,7 +92,7 @@ _LINES = 50
 @tenant_option
 @click.pass_context
 def show(context: click.Context, name: str, tenant: str) -> None:
-    """Show what an id names: a packet with its words, a session, turn, run or job."""
+    """Show what an id names: a packet, session, turn, run or job."""
     from gaiad.cli import cognition, jobs, packets, research, rfc, sessions
 
     of_prefix: dict[str, tuple[click.Command, dict[str, Any]]] = {

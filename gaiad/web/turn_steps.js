@@ -8,7 +8,7 @@ const DOING = { plan: "is planning", refine: "is refining the plan", act: "is wr
 const DID = { plan: "planned", refine: "refined the plan", act: "wrote the answer", verify: "verified", observe: "read along" };
 const VERDICTS = {
   missing: "wrote nothing that can be used", lost: "was lost", low_confidence: "was not sure", empty: "wrote an empty answer",
-  interrupted: "was stopped", fail: "found it wrong", unknown: "could not say",
+  interrupted: "was stopped", fail: "found it wrong", unknown: "could not say", unproven: "found no fault, but has not shown that it can tell",
 }; // prettier-ignore
 const GOOD = new Set(["ok", "success", "accept"]);
 

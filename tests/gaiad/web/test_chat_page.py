@@ -39,7 +39,7 @@ async def test_an_answer_is_shown_while_it_is_written_with_the_council_at_work(o
         await page.click(".work > summary")
         steps = await page.inner_text(".steps")
         assert "Lite planned" in steps
-        assert "CodeMind verified" in steps
+        assert "CodeMind found no fault, but has not shown that it can tell" in steps
         assert "It stands in the packet." in steps
 
 
