@@ -25,6 +25,7 @@ export class Chat {
     this.session = null;
     this.views = new Map(); // turn id -> TurnView
     this.streams = new Map(); // turn id -> Following
+    this.sending = new Map(); // key of an outbox entry -> TurnView
     this.composer = new Composer((text, options) => this.say({ key: newKey(), session: this.session, text, options }));
     this.turns = el("div", { class: "turns" });
     this.waiting = el("div", { class: "waiting" });
@@ -137,6 +138,7 @@ export class Chat {
     const turn = newTurn(entry.text, { running: true, startedAt: new Date().toISOString(), key: entry.key, options: entry.options });
     const here = entry.session === this.session;
     const view = here ? this.add(turn) : null;
+    this.sending.set(entry.key, view);
     this.drawWaiting();
     if (here) this.toEnd(true);
     try {
@@ -153,6 +155,8 @@ export class Chat {
       view?.node.remove();
       if (error.away || error.signedOut || error.status >= 500) putIn({ ...entry, state: "waiting" });
       else this.refused(entry, error);
+    } finally {
+      this.sending.delete(entry.key);
     }
     this.drawWaiting();
   }
@@ -179,9 +183,10 @@ export class Chat {
     this.toEnd(true);
   }
 
-  /** Resends what a reload interrupted; the idempotency key makes that harmless. */
+  /** Resends what a reload interrupted, but not what is on its way here; the idempotency key makes that harmless. */
   resume() {
-    for (const entry of unsent()) if (entry.state === "sending" && entry.session === this.session) this.say(entry);
+    const lost = ({ key, state, session }) => state === "sending" && session === this.session && !this.sending.get(key)?.node.isConnected;
+    for (const entry of unsent().filter(lost)) this.say(entry);
   }
 
   drawWaiting() {

@@ -57,6 +57,25 @@ async def test_a_citation_opens_its_packet_at_the_quoted_words(opened):
         await expect(page.locator(".source").first).to_contain_text("Acoustic monitoring of foundry bearings")
 
 
+async def test_a_message_sent_while_the_page_opens_is_shown_once(opened):
+    async with opened() as window:
+        page, hold = window.page, asyncio.Event()
+
+        async def later(route):
+            await hold.wait()
+            await route.continue_()
+
+        await page.route("**/turns/running*", later)
+        await page.route("**/turns/start", later)
+        await page.reload()
+        await page.wait_for_selector("#message")
+        await say(page, "Please write to me early.", "fast")
+        await expect(page.locator(".turn")).to_have_count(1)
+        hold.set()
+        assert await answered(page) == "Write to [e-mail], or to [e-mail]."
+        assert await page.locator(".turn").count() == 1
+
+
 async def test_what_a_model_writes_is_text_and_never_markup(opened):
     async with opened() as window:
         await say(window.page, "Now be nasty.")
