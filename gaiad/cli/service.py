@@ -44,7 +44,10 @@ def install() -> None:
     for path, text in written.items():
         _write(path, text)
     for command in _starting():
-        _run(command)
+        try:
+            _run(command)
+        except GaiadError as error:
+            raise GaiadError(f"{error.message}; the files are written") from error
     print_result(
         {"files": [str(path) for path in written]}, "\n".join(f"wrote {path}" for path in written) + "\nstarted"
     )
@@ -67,7 +70,10 @@ def remove() -> None:
     if not files:
         raise NotFound("the service is not installed")
     for command in _stopping():
-        _answers(command)
+        try:
+            _run(command)
+        except GaiadError as error:
+            click.echo(f"gaiad service: {error.message}; the daemon may still run, see `gaiad stop`", err=True)
     for path in files:
         path.unlink()
     if sys.platform != "darwin":
@@ -154,14 +160,14 @@ def _write(path: Path, text: bytes) -> None:
 
 
 def _run(command: Sequence[str]) -> None:
-    """Raises GaiadError with what the command said; the files stay."""
+    """Raises GaiadError with what the command said."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise GaiadError(f"{' '.join(command)}: {error}; the files are written") from error
+        raise GaiadError(f"{' '.join(command)}: {error}") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip()
-        raise GaiadError(f"{' '.join(command)} exited {done.returncode}: {said}; the files are written")
+        raise GaiadError(f"{' '.join(command)} exited {done.returncode}: {said}")
 
 
 def _answers(command: Sequence[str]) -> bool:

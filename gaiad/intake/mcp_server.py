@@ -55,7 +55,7 @@ def build_server(answer: Answer) -> Server[Any]:
     async def call_tool(_: Any, given: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             told = await answer(AgentCall(kind="tool", name=given.name, arguments=given.arguments or {}))
-        except GaiadError as error:  # for the model to read, which can mend its arguments
+        except GaiadError as error:  # for the model to read, which can correct its arguments
             return types.CallToolResult(content=[types.TextContent(text=error.message)], is_error=True)
         text = types.TextContent(text=told["text"])
         return types.CallToolResult(content=[text], structured_content=told.get("structured"))

@@ -115,7 +115,7 @@ def _json(value: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _search(asking: Asking, given: SearchArguments) -> dict[str, Any]:
-    request = SearchRequest(query=given.query, limit=min(2 * given.limit, 100), include_chats=True)
+    request = SearchRequest(query=given.query, limit=min(2 * given.limit, 100))
     found: dict[str, Hit] = {}
     for hit in (await asking.exchange.service.search(request, asking.call)).hits:
         found.setdefault(hit.packet_id, hit)

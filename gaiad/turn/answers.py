@@ -89,7 +89,7 @@ def unsaid_quote(grounding: Grounding, turn: Turn) -> str:
 
 
 def instead_of_answer(stage: StageCall, turn: Turn) -> str:
-    """Verified quotes when the archive has any, else a sentence; the story says which."""
+    """Verified quotes when the archive has any, else a sentence; `act_notes` say which."""
     found, message = turn.gathered.found, turn.request.message
     if said := _said_here(message, turn.gathered):
         turn.act_notes, turn.cited = [], []
