@@ -48,7 +48,9 @@ _WANTS: tuple[tuple[Wants, re.Pattern[str]], ...] = (
         "number",
         re.compile(
             r"\bhow (?:many|much|long|old|often|far|big|large|fast|high|deep|complete)\b"
-            r"|\bwhat (?:\S+ ){0,6}?(?:share|percentage|number|amount|size|version|price|rate|salary|age)\b"
+            r"|\bwhat (?:share|percentage|number|amount|size|version|price|rate)\b"
+            r"|\bwhat(?:'s| is| are| was| were) (?:\S+ ){1,6}?"
+            r"(?:number|amount|size|version|price|rate|salary|age)\b(?! one\b)"
             r"|\bwhat (?:do|does|did) .*\bcost\b",
             re.I,
         ),

@@ -126,3 +126,8 @@ def test_a_list_is_counted_where_it_is_named_for_what_is_asked(page: Any) -> Non
 )
 def test_a_property_that_is_a_number_wants_one(asked: str) -> None:
     assert wants_of(asked) == "number"
+
+
+@pytest.mark.parametrize("asked", ["What kind of bread did Mara share with the crew?", "What is her number one rule?"])
+def test_to_share_something_is_not_to_ask_for_a_number(asked: str) -> None:
+    assert wants_of(asked) != "number"
