@@ -78,7 +78,7 @@ def session_of(exchange: Exchange, user: str | None) -> str:
 def tenant_of(exchange: Exchange) -> str:
     """The tenant the header names, else the only one of the token, else the default."""
     if exchange.channel is not None:
-        raise Forbidden("/v1 is for programs; use the daemon's token or socket")
+        raise Forbidden(f"{exchange.request.path} is for programs; use the daemon's token or socket")
     only = next(iter(exchange.caller.tenants)) if len(exchange.caller.tenants) == 1 else DEFAULT_TENANT
     return exchange.request.headers.get(TENANT_HEADER, "").strip() or only
 
