@@ -32,6 +32,7 @@ CONNECT_TIMEOUT_S = 5.0
 START_TIMEOUT_S = 60.0
 _START_PAUSE_S = 0.05
 ANSWER_TIMEOUT_S = 150.0
+_PIECE_BYTES = 65536
 _NOBODY_LISTENS = (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)
 
 T = TypeVar("T")
@@ -149,7 +150,7 @@ class DaemonConnection:
         """Events as they come, without a time limit; the connection is closed at their end."""
         response = self._request(method, path, body, None, "text/event-stream")
         try:
-            for event in parse_events(response):
+            for event in parse_events(_lines(response)):
                 if event.event == "error":
                     raise error_from_body(msgspec.convert(event.data, ErrorBody))
                 yield event
@@ -212,6 +213,16 @@ def _classes_by_code(base: type[GaiadError]) -> dict[str, type[GaiadError]]:
         for code, deeper in _classes_by_code(kind).items():
             found.setdefault(code, deeper)
     return found
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """A response's lines as they come; its own iterator takes a connection that broke off for the end."""
+    rest = b""
+    while piece := response.read1(_PIECE_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def parse_events(lines: Iterable[bytes]) -> Iterator[ServerEvent]:

@@ -163,11 +163,18 @@ def test_a_full_line_is_503_with_retry_after(daemon: BenchDaemon) -> None:
 
 
 def test_a_caller_who_leaves_frees_the_place(daemon: BenchDaemon, client: Client) -> None:
-    with Client(daemon.home) as leaving:
-        events = leaving.generate_events(body(max_tokens=1800))
-        next(events)
-        assert prime(client).running == 1
+    worker = prime(client).pid
+    os.kill(worker, signal.SIGSTOP)  # so that no reply can be whole before its caller leaves
+    try:
+        with socket.socket(socket.AF_UNIX) as leaving:
+            leaving.connect(str(daemon.client.socket_path))
+            asked = b'{"prompt": "x", "max_tokens": 1800}'
+            leaving.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(asked) + asked)
+            wait_until(lambda: prime(client).running == 1)
+    finally:
+        os.kill(worker, signal.SIGCONT)
     wait_until(lambda: prime(client).running == 0)
+    assert prime(client).pid == worker
 
 
 def test_a_time_limit_of_the_callers_own_ends_the_reply(client: Client) -> None:

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -212,6 +213,27 @@ def test_an_error_in_a_stream_is_raised(api: Any) -> None:
     )
     with Client(api.home) as client, pytest.raises(GaiadError, match="gone"):
         list(client.research_events(ResearchRequest(query="q")))
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"13\r\nevent: a\ndata: {}", b"13\r\nevent: a\ndata: {}\n\n\r\n"], ids=["head", "amid", "between"]
+)
+def test_a_stream_that_breaks_off_is_not_taken_for_one_that_ended(tmp_path: Path, sent: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(tmp_path / "gaiad.sock"))
+        listening.listen()
+
+        def answer() -> None:
+            with listening.accept()[0] as accepted:
+                accepted.recv(65536)
+                accepted.sendall(head + sent)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with Client(tmp_path) as client, pytest.raises(DaemonWentAway):
+            list(client.events(3))
+        thread.join()
 
 
 def test_event_data_may_span_lines_and_be_plain_text() -> None:
