@@ -162,7 +162,8 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     """Each part in its order, and what is wrong with the embedder in words."""
     stack, root, config, clock, hub = ground.stack, ground.home.root, ground.config, ground.clock, ground.hub
     finish_interrupted(root)
-    databases = HomeDatabases(root, config.archive.readers)
+    second = Path(config.context.secondary) if config.context.secondary else None
+    databases = HomeDatabases(root, config.archive.readers, second)
     stack.callback(databases.close)
     audit, identity = open_trust(stack, databases, clock, os.environ)
     waits = ground.set_up.waits
@@ -176,7 +177,11 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
-    archive.deletion.also.append(forget_quoting)
+    archive.deletion.also.append(
+        lambda connection, tenant, quotes, dry_run: forget_quoting(
+            connection, databases.body_folders(tenant), quotes, dry_run=dry_run
+        )
+    )
     context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
     stack.push_async_callback(context.close)
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)

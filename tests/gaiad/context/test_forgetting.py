@@ -21,9 +21,9 @@ NAME = "tp-20251130-zqgone"
 
 
 async def forget(databases: HomeDatabases, *, dry_run: bool = False) -> int:
-    folder = databases.folder("local")
+    folders = databases.body_folders("local")
     count, files = await databases.write(
-        "local", lambda c: forget_quoting(c, folder, lambda text: NAME in text, dry_run=dry_run)
+        "local", lambda c: forget_quoting(c, folders, lambda text: NAME in text, dry_run=dry_run)
     )
     for path in files:
         path.unlink()
