@@ -25,6 +25,7 @@ _ADVICE: Mapping[tuple[str, str], str] = {
     ("plan", "missing"): "Write a numbered list of two to five short steps, and nothing else.",
     ("refine", "missing"): "Write a numbered list of short steps, then `confidence: ` and a number from 0 to 1.",
     ("act", "empty"): "Answer the user's question directly, in one to three sentences.",
+    ("act", "thumbs down"): "Answer exactly what was asked; say so when it is not on file.",
     ("act", "interrupted"): "Answer in your own words; do not repeat instructions or earlier text.",
     ("verify", "fail"): "State only what the packets or the plan support; leave out what you cannot show.",
     ("verify", "missing"): "Begin with `success` or `fail`, then one sentence that says why.",
@@ -53,6 +54,10 @@ def look_at(turns: Sequence[TurnRecord]) -> Found:
             if fault in _ADVICE:
                 mine = agent_at(row.role, row.stage)
                 bad[actor if fault == ("verify", "fail") and actor else mine].add(fault)
+        if actor and turn.rating == "down":
+            bad[actor].add(("act", "thumbs down"))
+        elif actor and turn.rating == "up":  # the person's word counts more than a verdict
+            bad[actor].discard(("verify", "fail"))
         for agent, found in bad.items():
             counts[agent] += 1
             good[agent] += not found

@@ -2,6 +2,8 @@
 
 import json
 
+import msgspec
+
 from gaiad.base.clock import SystemClock
 from gaiad.base.ports import RequestContext
 from gaiad.context.store import ContextStore
@@ -82,3 +84,14 @@ def test_a_failed_verification_is_about_the_answer_and_rare_faults_are_left():
     review = review_of(found, 5, 1, "2025-12-01T10:00:00Z")
     assert sorted(review.critique.agent_feedback) == ["lite/plan", "prime/act"]
     assert review_of(look_at([good] * 9 + [bad]), 10, 1, "2025-12-01T10:00:00Z") is None
+
+
+def test_thumbs_are_about_the_answer_and_count_more_than_a_verdict():
+    failed = turn(("plan", "lite", "ok"), ("act", "prime", "ok"), ("verify", "codemind", "fail"))
+    good = turn(("plan", "lite", "ok"), ("act", "prime", "ok"), ("verify", "codemind", "success"))
+    liked, disliked = (msgspec.structs.replace(one, rating=rating) for one, rating in ((failed, "up"), (good, "down")))
+    found = look_at([good, failed, liked, disliked])
+    assert (found.outcomes["prime/act"].number, found.outcomes["prime/act"].total) == (4, 2)
+    review = review_of(look_at([disliked, good]), 2, 1, "2025-12-01T10:00:00Z")
+    assert list(review.critique.agent_feedback) == ["prime/act"]
+    assert "what was asked" in review.critique.agent_feedback["prime/act"][0]
