@@ -11,6 +11,7 @@ from council.roles import CouncilStage
 from council.stages import Form
 from council.state_machine import StageTask
 from gaiad.base.clock import Clock, to_iso
+from gaiad.base.config import model_label
 from gaiad.base.errors import DeadlineExceeded, GaiadError
 from gaiad.base.ports import RequestContext
 from gaiad.models.pool.pooled import PooledModel
@@ -117,8 +118,8 @@ class StageCall:
             if not self._parts or (call.deadline is not None and now > call.deadline):
                 wrote = "did not end" if self._parts else "wrote nothing"
                 raise DeadlineExceeded(
-                    f"{self.model.name} {wrote} in {now - self._called:.1f} s, its share of the turn's time; "
-                    "council.deadline_s and council.full_deadline_s give more"
+                    f"{model_label(self.model.name)} {wrote} in {now - self._called:.1f} s, its share of the turn's "
+                    "time; council.deadline_s and council.full_deadline_s give more"
                 ) from error
             self.failure = CUT
 
