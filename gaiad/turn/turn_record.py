@@ -39,6 +39,8 @@ def stage_ended(turn: Turn, stage: StageCall) -> None:
         turn.stages.append(stage.record("cancelled"))
     if stage.reply is not None:
         turn.services.rates.observe(stage.model.name, stage.reply)
+    else:
+        turn.services.rates.observe_part(stage.model.name, stage.tokens, stage.writing_ms)
     turn.write("its packet was not kept", turn.turn_store.keep(turn.names.session_id, stage.sent(), turn.tenant))
     log_running(turn)
 
