@@ -14,7 +14,7 @@ from council.roles import CouncilStage, assign_stage
 from council.stages import Form, StageTable, stage_form
 from council.state_machine import StageTask
 from gaiad.base.clock import Clock
-from gaiad.base.config import CognitionConfig
+from gaiad.base.config import CognitionConfig, model_label
 from gaiad.base.errors import BadInput, GaiadError, Unavailable
 from gaiad.base.ports import Archive, Embedder, RequestContext
 from gaiad.models.pool.pool import ModelPool
@@ -303,7 +303,9 @@ class StageStart:
         if task.stage == "act":
             limit = self._in_time(model, built.manifest.total_tokens, limit)
         if limit < _SHORTEST_REPLY and task.stage != "act":
-            raise Unavailable(f"{model.name}: its context leaves {limit} tokens to the stage {task.stage}", 60.0)
+            raise Unavailable(
+                f"{model_label(model.name)}: its context leaves {limit} tokens to the stage {task.stage}", 60.0
+            )
         form = self._form(task, model, max(limit, _SHORTEST_REPLY))
         asked = request_of(built, form, limit, self._sampling(task, model), self._seed(task))
         return StageCall(task, built, model, asked, began, self._clock)
