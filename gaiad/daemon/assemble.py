@@ -32,6 +32,7 @@ from gaiad.identity.trust import open_trust
 from gaiad.intake.exchange import error_body
 from gaiad.intake.schedule import Schedule
 from gaiad.ledger.audit import AuditLog
+from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
@@ -53,7 +54,9 @@ from gaiad.service.turn_runs import TurnRuns
 from gaiad.store.backup import finish_interrupted
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.jobs import Jobs
+from gaiad.turn.call_log import CallLog
 from gaiad.turn.services import rulebook
+from gaiad.turn.turn_store import TurnStore
 
 if TYPE_CHECKING:
     from gaiad.models.embedder import WorkerEmbedder
@@ -172,7 +175,10 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     archive = LocalArchive(databases, config, clock, embedder, ground.metrics, (forget_quoting,))
     stack.push_async_callback(archive.close)
     await archive.start()
-    thinker_of, limit_s = thinking_with(pool, clock), config.http.request_timeout_s
+    turn_store = TurnStore(archive, CognitionLog(databases, clock), clock)
+    stack.push_async_callback(turn_store.close)
+    calls = CallLog(pool, turn_store, clock)
+    thinker_of, limit_s = thinking_with(calls, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
@@ -183,13 +189,13 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ, before)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
     ready = StartedParts(
-        archive, research.researcher, pool, embedder, identity, convened, approving, context.advice_for
+        archive, research.researcher, pool, embedder, identity, convened, approving, context.advice_for, turn_store
     )
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
     reflection = ContextReflection(context, convened.turn_log, clock)
     stack.push_async_callback(reflection.stop)
     conversations.turn_ended = reflection.turn_ended
-    models = Models(root, pool, embedder, ground.metrics, probes)
+    models = Models(root, pool, embedder, ground.metrics, probes, calls)
     parts = _Parts(
         databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
     )

@@ -67,6 +67,7 @@ class StartedParts(NamedTuple):
     convened: CouncilParts
     approvals: Approvals
     feedback_of: FeedbackOf
+    turn_store: TurnStore
 
 
 async def open_conversations(
@@ -80,9 +81,7 @@ async def open_conversations(
     measured = Fitting(registry, pool.all_models, lambda: pool.roles.values(), config.cognition)
     stack.push_async_callback(measured.stop)
     await measured.start()
-    log = CognitionLog(around.databases, clock)
-    turn_store = TurnStore(ready.archive, log, clock)
-    stack.push_async_callback(turn_store.close)
+    log, turn_store = CognitionLog(around.databases, clock), ready.turn_store
     assembler, ids = _assembler(around, ready, registry, turn_store), IdMaker(clock)
     speaker = RoleSpeaker(assembler.factory, rulebook(config.council).roles)
     deliberation = await _deliberation(stack, around, ready, speaker, registry)
