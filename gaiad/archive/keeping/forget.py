@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gaiad.archive.finding.filters import Labels, not_hidden
+from gaiad.archive.reading.conversation import MEDIA_TYPE
 from gaiad.archive.reading.derive import derive
 from gaiad.archive.storing import arrivals, records, sessions
 from gaiad.archive.storing.records import WriteResult, unindex_pages
@@ -172,6 +173,7 @@ def _named(connection: sqlite3.Connection, request: ForgetRequest, shown: str, a
         return _rows_with(connection, "session_id", request.session_ids, shown)
     ids = request.packet_ids or _imported(connection, request.import_id)
     found = _rows_with(connection, "packet_id", ids, shown)
+    found += _rows_with(connection, "session_id", ids, f" AND media_type = '{MEDIA_TYPE}'{shown}")  # its later parts
     known = {row[0] for chunk in chunks(found) for row in _of_rows(connection, "packet_id", chunk)}
     missing = set(request.packet_ids) - known - set(aside)
     if missing:
