@@ -16,7 +16,7 @@ from gaiad.base.ports import RequestContext
 from gaiad.wire.schemas import ForgetReport, ForgetRequest, Forgotten
 
 AlsoForget = Callable[..., tuple[int, list[Path]]]
-"""`also(connection, folder, quotes, dry_run=...)`: delete what else in the tenant's file names a packet; how many
+"""`also(connection, tenant, quotes, dry_run=...)`: delete what else in the tenant's file names a packet; how many
 entries, and files to remove once that is durable."""
 
 
@@ -41,7 +41,7 @@ class Deletion:
                 report = forget.report_on(connection, chosen)
                 quotes = forget.PacketNames(chosen.packet_ids).stand_in
                 for also in self._also:
-                    count, left = also(connection, opened.tenant.root, quotes, dry_run=request.dry_run)
+                    count, left = also(connection, opened.tenant.name, quotes, dry_run=request.dry_run)
                     report = msgspec.structs.replace(report, log_entries=report.log_entries + count)
                     files.extend(left)
                 if request.dry_run:

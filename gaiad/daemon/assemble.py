@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -165,14 +166,16 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     """Each part in its order, and what is wrong with the embedder in words."""
     stack, root, config, clock, hub = ground.stack, ground.home.root, ground.config, ground.clock, ground.hub
     finish_interrupted(root)
-    databases = HomeDatabases(root, config.archive.readers)
+    second = Path(config.context.secondary) if config.context.secondary else None
+    databases = HomeDatabases(root, config.archive.readers, second)
     stack.callback(databases.close)
     audit, identity = open_trust(stack, databases, clock, os.environ)
     waits = ground.set_up.waits
     runner = JobRunner(Jobs(databases, clock), clock, hub)
     embedder, trouble = await open_embedder(stack, config.embedder, clock, os.environ, waits)
     pool = await open_pool(stack, root, without_llama(config) if waits else config, clock, os.environ)
-    archive = LocalArchive(databases, config, clock, embedder, ground.metrics, (forget_quoting,))
+    also_forget = [partial(forget_quoting, databases.body_folders)]
+    archive = LocalArchive(databases, config, clock, embedder, ground.metrics, also_forget)
     stack.push_async_callback(archive.close)
     await archive.start()
     turn_store = TurnStore(archive, CognitionLog(databases, clock), clock)
