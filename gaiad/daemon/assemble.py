@@ -169,25 +169,26 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     runner = JobRunner(Jobs(databases, clock), clock, hub)
     embedder, trouble = await open_embedder(stack, config.embedder, clock, os.environ, waits)
     pool = await open_pool(stack, root, without_llama(config) if waits else config, clock, os.environ)
-    archive = LocalArchive(databases, config, clock, embedder, ground.metrics)
+    archive = LocalArchive(databases, config, clock, embedder, ground.metrics, (forget_quoting,))
     stack.push_async_callback(archive.close)
     await archive.start()
     thinker_of, limit_s = thinking_with(pool, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
-    archive.deletion.also.append(forget_quoting)
     context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
     stack.push_async_callback(context.close)
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
-    approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ)
+    before = context.checkpoint_before
+    approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ, before)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
-    ready = StartedParts(archive, research.researcher, pool, embedder, identity, convened, approving)
+    ready = StartedParts(
+        archive, research.researcher, pool, embedder, identity, convened, approving, context.advice_for
+    )
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
     reflection = ContextReflection(context, convened.turn_log, clock)
     stack.push_async_callback(reflection.stop)
-    approving.before_command = context.checkpoint_before
-    conversations.learn_from(reflection.turn_ended, context.advice_for)
+    conversations.turn_ended = reflection.turn_ended
     models = Models(root, pool, embedder, ground.metrics, probes)
     parts = _Parts(
         databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation

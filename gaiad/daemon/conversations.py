@@ -31,7 +31,7 @@ from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import RunJournal
 from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prompt_factory import RoleSpeaker
+from gaiad.turn.prompt_factory import FeedbackOf, RoleSpeaker
 from gaiad.turn.services import rulebook
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
@@ -66,6 +66,7 @@ class StartedParts(NamedTuple):
     identity: Identity
     convened: CouncilParts
     approvals: Approvals
+    feedback_of: FeedbackOf
 
 
 async def open_conversations(
@@ -137,6 +138,7 @@ def _assembler(
         embedder=ready.embedder,
         clock=around.clock,
         turn_store=turn_store,
+        feedback_of=ready.feedback_of,
         report=lambda overrun: _report(overrun, around.metrics),
     )
 

@@ -169,7 +169,9 @@ def test_a_caller_who_leaves_frees_the_place(daemon: BenchDaemon, client: Client
         with socket.socket(socket.AF_UNIX) as leaving:
             leaving.connect(str(daemon.client.socket_path))
             asked = b'{"prompt": "x", "max_tokens": 1800}'
-            leaving.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(asked) + asked)
+            leaving.sendall(
+                b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(asked) + asked
+            )
             wait_until(lambda: prime(client).running == 1)
     finally:
         os.kill(worker, signal.SIGCONT)
