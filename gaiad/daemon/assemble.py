@@ -226,6 +226,7 @@ def _condition(ground: StartContext, parts: _Parts) -> Condition:
 
 def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> Service:
     deliberation, approving, research = parts.deliberation, parts.approving, parts.research
+    turn_runs = TurnRuns(parts.conversations, ground.clock, error_body)
     service = Service(
         load_config=ground.load_config,
         config=ground.config,
@@ -243,10 +244,14 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         approvals=approving,
         backups=_backups(ground, parts, condition, receipts),
         deletion=ForgetService(
-            parts.archive, parts.audit, IdMaker(ground.clock), ground.home.inbox, parts.context.forgotten
+            parts.archive,
+            parts.audit,
+            IdMaker(ground.clock),
+            ground.home.inbox,
+            [parts.context.forgotten, research.let_go, turn_runs.let_go],
         ),
         receipts=receipts,
-        turn_runs=TurnRuns(parts.conversations, ground.clock, error_body),
+        turn_runs=turn_runs,
         condition=condition,
         hub=ground.hub,
         metrics=ground.metrics,

@@ -314,6 +314,12 @@ class ResearchService:
         await self._runs.forget(research_id, call)
         self._events.pop((call.tenant, research_id), None)
 
+    def let_go(self) -> None:
+        """Keep no events of runs that have ended: they quote what may have been deleted."""
+        jobs = self._jobs()
+        for name in [name for name, events in self._events.items() if events.ended and name not in jobs]:
+            del self._events[name]
+
     async def prune(self) -> None:
         """Take out the runs beyond `research.keep_runs_days` and `research.keep_runs_max`, of every tenant."""
         for tenant in await asyncio.to_thread(self._databases.tenants):

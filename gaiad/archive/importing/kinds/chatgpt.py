@@ -102,6 +102,8 @@ def _read(name: str, node: dict[str, Any], left_out: Counter[str]) -> Message | 
     content = {"content_type": "text", "parts": [plain]} if isinstance(plain, str) else as_dict(plain)
     author = as_dict(message.get("author"))
     role, kind = as_text(author.get("role")), as_text(content.get("content_type"))
+    if role == "tool" and metadata.get("is_async_task_result_message"):
+        role = "assistant"  # the report of a deep research
     recipient = as_text(message.get("recipient")) or "all"
     text = _text(content, metadata)
     reason, speaker, part = "", role, "transcript"
@@ -144,7 +146,7 @@ def _text(content: dict[str, Any], metadata: dict[str, Any]) -> str:
     parts = [_part(each) for each in as_list(content.get("parts"))]
     plain = as_text(content.get("text")) or as_text(content.get("result"))
     files = [
-        named("image" if as_text(each.get("mime_type")).startswith("image/") else "file", as_text(each.get("name")))
+        named("image" if _media_type(each).startswith("image/") else "file", as_text(each.get("name")))
         for each in dicts(metadata.get("attachments"))
         if as_text(each.get("name"))
     ]
@@ -152,6 +154,10 @@ def _text(content: dict[str, Any], metadata: dict[str, Any]) -> str:
     if sum(each.startswith("[image: ") for each in files) >= len(pictures):
         parts = [part for part in parts if part not in pictures]  # the attachment tells its name, the part only an id
     return joined((*(_plain(part) for part in parts), _plain(plain), "\n".join(files)))
+
+
+def _media_type(attachment: dict[str, Any]) -> str:
+    return as_text(attachment.get("mime_type")) or as_text(attachment.get("mimeType"))
 
 
 def _part(part: Any) -> str:
