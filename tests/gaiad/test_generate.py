@@ -95,6 +95,12 @@ def test_a_call_is_kept_with_its_packet_and_gives_the_same_prompt_and_reply_agai
     assert (again.same_prompt, again.differs_at) == (True, -1)
 
 
+def test_deleting_everything_deletes_calls_too(client: Client) -> None:
+    list(client.generate_events(body()))
+    client.post("/forget", {"everything": True, "now": True})
+    assert client.cognition_packets("local", 10) == []
+
+
 def test_a_call_that_is_refused_leaves_no_packet(client: Client) -> None:
     newest = client.cognition_packets("local", 1)
     with pytest.raises(BadInput):
