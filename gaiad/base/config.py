@@ -76,6 +76,7 @@ __all__ = [
     "default_file",
     "is_model_file",
     "load_config",
+    "model_label",
     "user_files",
 ]
 ENVIRONMENT_PREFIX = "GAIAD_"
@@ -109,6 +110,11 @@ def default_file() -> Path:
 def is_model_file(role: str) -> bool:
     """Whether what a role is set to is the path of a GGUF, not a name."""
     return "/" in role or role.endswith(".gguf")
+
+
+def model_label(name: str) -> str:
+    """A model's name as people read it; of one that is set by its path, the name of the file."""
+    return Path(name).name if is_model_file(name) else name
 
 
 def user_files(home: Path, environment: Mapping[str, str]) -> list[Path]:

@@ -31,12 +31,13 @@ class _Record(NamedTuple):
 
 
 def forget_quoting(
-    connection: sqlite3.Connection, folders: Folders, quotes: Quotes, *, dry_run: bool
+    folders_of: Callable[[str], Folders], connection: sqlite3.Connection, tenant: str, quotes: Quotes, *, dry_run: bool
 ) -> tuple[int, list[Path]]:
     """Delete what quotes; how many records, partial states and checkpoints, and the files that they leave.
 
-    A damaged body is not looked into, and stays.
+    `folders_of` gives a tenant's folders. A damaged body is not looked into, and stays.
     """
+    folders = folders_of(tenant)
     found = dict(_quoting(connection, folders, quotes))
     every = connection.execute("SELECT number, kind, iteration, agent, sha256 FROM context_records").fetchall()
     gone = [_Record(*row) for row in every if row[-1] in found]

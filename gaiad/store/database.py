@@ -159,6 +159,8 @@ def check_version(path: Path, application_id: int, known: int) -> None:
         tables = int.from_bytes(header[103:105], "big")  # cells of the schema's first page
     if not (owner or version or tables):  # a start was killed while it made the file
         return
+    if owner != application_id and owner >> 16 == application_id >> 16:
+        raise Conflict(f"{path} was written by another version that this one cannot read; use another home (--home)")
     if owner != application_id:
         raise Conflict(f"{path} is not a gaiad database; move it away, or use another home (--home)")
     if version > known:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 from gaiad.base.errors import BadInput, Conflict, GaiadError, Unavailable
 from gaiad.base.home import make_private_directory, replace_file
@@ -27,7 +28,7 @@ T = TypeVar("T")
 STATE_DATABASE, TENANT_DATABASE, TENANTS = "state.db", "tenant.db", "tenants"
 IN_USE = "in-use"
 """An empty file in a tenant's folder: packets were stored there."""
-_STATE_ID, _TENANT_ID = 0x67414953, 0x67414954  # "gAIS", "gAIT"
+_FAMILY = 0x67410000  # "gA"; the lower half of a file's application id is its first script's checksum
 _EARLIER = ("audit.db", "governance.db", f"{TENANTS}/*/archive.db")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _RETRY_AFTER_S = 2.0
@@ -82,7 +83,8 @@ def read_state(home: Path, work: Callable[[sqlite3.Connection], T]) -> T | None:
 
 
 def _schema(path: Path) -> tuple[list[str], int]:
-    return (migrations("state"), _STATE_ID) if path.name == STATE_DATABASE else (migrations("tenant"), _TENANT_ID)
+    scripts = migrations("state" if path.name == STATE_DATABASE else "tenant")
+    return scripts, _FAMILY | crc32(scripts[0].encode()) & 0xFFFF
 
 
 class HomeDatabases:
@@ -143,8 +145,9 @@ class HomeDatabases:
 
     def _open_state(self) -> DatabaseFile:
         """With a look at what every start reads and writes."""
+        path = self.home / STATE_DATABASE
         second = self._second / STATE_DATABASE if self._second else None
-        file = DatabaseFile.open(self.home / STATE_DATABASE, migrations("state"), _STATE_ID, readers=1, second=second)
+        file = DatabaseFile.open(path, *_schema(path), readers=1, second=second)
         try:
             file.read(lambda connection: [connection.execute(sql).fetchall() for sql in _NEEDED])
         except Damaged:
@@ -215,7 +218,7 @@ class HomeDatabases:
                 raise Conflict(self.damaged[tenant])
             if tenant not in self._tenants:
                 second = self._second / TENANTS / tenant / TENANT_DATABASE if self._second else None
-                self._tenants[tenant] = DatabaseFile.open(path, migrations("tenant"), _TENANT_ID, self._readers, second)
+                self._tenants[tenant] = DatabaseFile.open(path, *_schema(path), self._readers, second)
             return self._tenants[tenant]
 
     async def write(self, tenant: str, work: Callable[[sqlite3.Connection], T]) -> T:
