@@ -127,7 +127,7 @@ class ContextStore:
                 if isinstance(record, MetaReviewStorage):
                     advice.judge(connection, now_ms, {})
                     advice.take_up(connection, record, number, now_ms, counted)
-            self.usage[call.tenant] = retention.usage(connection, quota)
+            self.usage[call.tenant] = used if acknowledged.duplicate else retention.with_body(used, new.body)
             return acknowledged
 
         return await self._databases.write(call.tenant, insert)
