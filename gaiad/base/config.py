@@ -76,12 +76,13 @@ __all__ = [
     "default_file",
     "is_model_file",
     "load_config",
+    "model_label",
     "user_files",
 ]
 ENVIRONMENT_PREFIX = "GAIAD_"
 _NOT_SETTINGS = {"GAIAD_HOME", "GAIAD_SOCKET", "GAIAD_TOKEN"}
 SEED_VARIABLES = {"MEMORY_GAM_ENABLED": ("memory", "gam_enabled")}  # a name that JIT gives
-_PATHS = {"embedder": ("path",)}
+_PATHS = {"embedder": ("path",), "context": ("secondary",)}
 _PATH_OF_CHANNEL = "token_file"
 _MODEL_PATHS = ("path", "template", "key_file", "tokenizer")
 _SWITCHES = {"1": "true", "on": "true", "yes": "true", "0": "false", "off": "false", "no": "false"}
@@ -109,6 +110,11 @@ def default_file() -> Path:
 def is_model_file(role: str) -> bool:
     """Whether what a role is set to is the path of a GGUF, not a name."""
     return "/" in role or role.endswith(".gguf")
+
+
+def model_label(name: str) -> str:
+    """A model's name as people read it; of one that is set by its path, the name of the file."""
+    return Path(name).name if is_model_file(name) else name
 
 
 def user_files(home: Path, environment: Mapping[str, str]) -> list[Path]:

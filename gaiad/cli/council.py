@@ -202,8 +202,11 @@ def _listed(names: list[str]) -> str:
 
 
 def _role_row(role: "RoleState") -> tuple[str, ...]:
+    from gaiad.base.config import model_label
+
     beat = _time(role.last_heartbeat) or "never"
-    model = f"{role.model} ({role.kind})" if role.kind and role.kind != role.model else role.model
+    name = model_label(role.model)
+    model = f"{name} ({role.kind})" if role.kind and role.kind != role.model else name
     return role.role, model, role.state, beat, "yes" if role.can_vote else "no", " ".join(role.stages), role.reason
 
 

@@ -272,9 +272,9 @@ def models_text(models: "list[ModelStatus]") -> str:
 def use(what: str, role: str) -> None:
     """Give a role another model, now and from now on.
 
-    WHAT is the path of a GGUF, a name from `gaiad models catalogue` (it is fetched), a name of yours, ollama:NAME, or
-    the base URL of a compatible server. The model is asked one question; when it answers, the choice is written to the
-    home's config.toml.
+    WHAT is the path of a GGUF, a name from `gaiad models catalogue` or a hub name such as owner/repo:Q4_K_M (both are
+    fetched), a name of yours, ollama:NAME, or the base URL of a compatible server. The model is asked one question;
+    when it answers, the choice is written to the home's config.toml.
     """
     with invocation().client() as client:
         found = client.use_model(_fetched(_whole(what)), role)
@@ -295,15 +295,18 @@ def _whole(what: str) -> str:
 
 
 def _fetched(what: str) -> str:
-    """The file of a model from the catalogue, fetched when it is not there; anything else as it is."""
+    """The file of a model from the catalogue or the hub, fetched when it is not there; anything else as it is."""
     from gaiad.models.catalogue import listed
+    from gaiad.models.pulling.source import is_hub_name
 
-    if "/" in what or (model := listed(what)) is None:
+    model = listed(what)
+    if model is None and not is_hub_name(what):
         return what
     from gaiad.models.pulling.pull import Wish, pull
 
+    wish = Wish(source=model.hub, name=model.name) if model else Wish(source=what)
     with Bar("") as bar:
-        return pull(Wish(source=model.hub, name=model.name), os.environ, Watcher(bar)).path
+        return pull(wish, os.environ, Watcher(bar)).path
 
 
 @click.command(

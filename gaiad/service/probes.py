@@ -20,6 +20,7 @@ from council.roles import CouncilStage, Role, RoleTable
 from council.stage_output import read_output
 from council.stages import Form, Plan, Verification, stage_form, stage_table
 from gaiad.base.clock import Clock, to_iso
+from gaiad.base.config import model_label
 from gaiad.base.errors import BadInput, GaiadError, Unavailable
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import Priority, RequestContext
@@ -112,10 +113,11 @@ class Probes:
         if not self._enabled or not names:
             return []
         lines = [
-            f"measuring what {name} can do, {done} of {of} tasks; until then it answers but neither plans nor votes"
+            f"measuring what {model_label(name)} can do, {done} of {of} tasks; "
+            "until then it answers but neither plans nor votes"
             for name, (done, of) in self._under_way.items()
         ]
-        lines += [f"{name} was not measured: {why}" for name, why in self._failed.items() if name in names]
+        lines += [f"{model_label(name)} was not measured: {why}" for name, why in self._failed.items() if name in names]
         known = {name: kept for name in names if (kept := self._known.get(self._key(name)))}
         if len(known) < len(names):
             if not self._under_way and not self._failed:
@@ -295,7 +297,7 @@ def _nobody(duty: Duty, known: Mapping[str, StoredFigures]) -> str:
     """A line when no model may do the duty, with the figure that it lacks."""
     if any(duty in probe.duties(kept.scores) for kept in known.values()):
         return ""
-    lacks = [f"{name} {_lacking(duty, kept)}" for name, kept in known.items()]
+    lacks = [f"{model_label(name)} {_lacking(duty, kept)}" for name, kept in known.items()]
     return f"no role can {_VERBS[duty]}: {'; '.join(lacks)}" if duty in _VERBS else ""
 
 
@@ -324,7 +326,7 @@ def _report(name: str, kept: StoredFigures) -> ProbeReport:
     }
     able: Collection[str] = probe.duties(kept.scores)
     return ProbeReport(
-        model=name,
+        model=model_label(name),
         measured_at=kept.measured_at,
         seconds=kept.seconds,
         scores={str(skill): score for skill, score in scores.items()},

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from council.reply_rules import RepetitionLimits, before_loop, parrots, without_own_sentences
 from council.state_machine import End
+from gaiad.base.config import model_label
 from gaiad.base.errors import GaiadError
 from gaiad.research.evidence import CHAT_TURN, asks, only_tells
 from gaiad.research.familiar import asks_back, told_before
@@ -104,7 +105,7 @@ def instead_of_answer(stage: StageCall, turn: Turn) -> str:
     if stage.built.packet.context or turn.gathered.by_name or asks_back(message):
         return NOT_TOLD
     turn.answered = False
-    return f"{stage.model.name} gave no usable answer. Ask in other words, or give the role another model."
+    return f"{model_label(stage.model.name)} gave no usable answer. Ask in other words, or give the role another model."
 
 
 def cut_notes(grounding: Grounding) -> list[str]:

@@ -14,7 +14,7 @@ from council.roles import CouncilStage, assign_stage
 from council.stages import Form, StageTable, stage_form
 from council.state_machine import StageTask
 from gaiad.base.clock import Clock
-from gaiad.base.config import CognitionConfig
+from gaiad.base.config import CognitionConfig, model_label
 from gaiad.base.errors import BadInput, GaiadError, Unavailable
 from gaiad.base.ports import Archive, Embedder, RequestContext
 from gaiad.models.pool.pool import ModelPool
@@ -22,7 +22,7 @@ from gaiad.models.pool.pooled import PooledModel
 from gaiad.research.familiar import MOST_TOKENS, plan_seeds
 from gaiad.research.loop import Researcher
 from gaiad.turn.gathering import Gathered, Gatherer, pages_that_stay
-from gaiad.turn.prompt_factory import ACT, PromptFactory, directions
+from gaiad.turn.prompt_factory import ACT, FeedbackOf, PromptFactory, directions, no_feedback
 from gaiad.turn.stage_call import CallDeadlines, StageCall, pace_of, request_of
 from gaiad.turn.turn import Turn
 from gaiad.turn.turn_store import TurnStore
@@ -68,6 +68,7 @@ class Assembler:
         clock: Clock,
         turn_store: TurnStore,
         report: Callable[[BudgetOverrun], None],
+        feedback_of: FeedbackOf = no_feedback,
     ) -> None:
         self.factory = PromptFactory(
             config=config,
@@ -76,6 +77,7 @@ class Assembler:
             embedder=embedder,
             clock=clock,
             turn_store=turn_store,
+            feedback_of=feedback_of,
             report=report,
         )
         self.gather = Gatherer(self.factory, archive, researcher, clock, by_meaning=embedder is not None).gather
@@ -301,7 +303,9 @@ class StageStart:
         if task.stage == "act":
             limit = self._in_time(model, built.manifest.total_tokens, limit)
         if limit < _SHORTEST_REPLY and task.stage != "act":
-            raise Unavailable(f"{model.name}: its context leaves {limit} tokens to the stage {task.stage}", 60.0)
+            raise Unavailable(
+                f"{model_label(model.name)}: its context leaves {limit} tokens to the stage {task.stage}", 60.0
+            )
         form = self._form(task, model, max(limit, _SHORTEST_REPLY))
         asked = request_of(built, form, limit, self._sampling(task, model), self._seed(task))
         return StageCall(task, built, model, asked, began, self._clock)

@@ -243,7 +243,7 @@ class CouncilTurn:
             wrote = plan_text(value)
             await self._block("PLAN", wrote, task.role)
         elif isinstance(value, Verification):
-            wrote = verdict_text(value, stage.model.name, proven=proven)
+            wrote = verdict_text(value, stage.model.name, task.role, proven=proven)
             await self._block("VERIFY", wrote, task.role)
         await self._turn.thought(stage, reading, wrote)
 

@@ -11,6 +11,7 @@ from council.roles import CouncilStage
 from council.stages import Form
 from council.state_machine import StageTask
 from gaiad.base.clock import Clock, to_iso
+from gaiad.base.config import model_label
 from gaiad.base.errors import DeadlineExceeded, GaiadError
 from gaiad.base.ports import RequestContext
 from gaiad.models.pool.pooled import PooledModel
@@ -63,6 +64,7 @@ class StageCall:
         self._call: RequestContext | None = None
         self._parts: list[str] = []
         self._tokens = 0
+        self._first_at = self._last_at = 0.0
         self._clock = clock
         self._began = began
         self._called = clock.monotonic()
@@ -77,6 +79,11 @@ class StageCall:
     def tokens(self) -> int:
         """Written so far."""
         return self.reply.tokens if self.reply is not None else self._tokens
+
+    @property
+    def writing_ms(self) -> float:
+        """From the first piece to the last, for one that was cut off."""
+        return (self._last_at - self._first_at) * 1000
 
     def cut(self) -> None:
         """End the text where it is, as its deadline would."""
@@ -109,6 +116,8 @@ class StageCall:
                         return
                     if not self._parts:
                         first.deadline = call.until(pace.last_by).deadline
+                        self._first_at = self._clock.monotonic()
+                    self._last_at = self._clock.monotonic()
                     self._parts.append(piece.text)
                     self._tokens = piece.tokens
                     yield piece.text
@@ -117,8 +126,8 @@ class StageCall:
             if not self._parts or (call.deadline is not None and now > call.deadline):
                 wrote = "did not end" if self._parts else "wrote nothing"
                 raise DeadlineExceeded(
-                    f"{self.model.name} {wrote} in {now - self._called:.1f} s, its share of the turn's time; "
-                    "council.deadline_s and council.full_deadline_s give more"
+                    f"{model_label(self.model.name)} {wrote} in {now - self._called:.1f} s, its share of the turn's "
+                    "time; council.deadline_s and council.full_deadline_s give more"
                 ) from error
             self.failure = CUT
 
@@ -255,7 +264,11 @@ class ModelRates:
         """One more reply. What is too short to tell is passed over."""
         read = reply.prompt_tokens - reply.cached_tokens
         _mix(self._reading, model, read, reply.prefill_ms)
-        _mix(self._writing, model, reply.tokens - 1, reply.decode_ms)
+        self.observe_part(model, reply.tokens, reply.decode_ms)
+
+    def observe_part(self, model: str, tokens: int, decode_ms: float) -> None:
+        """What came of a reply that was cut off: a model whose replies never end in time would stay unknown."""
+        _mix(self._writing, model, tokens - 1, decode_ms)
 
     def first_word_s(self, model: str, prompt_tokens: int) -> float | None:
         """Seconds to the first word of a reply to a prompt that was not read before."""

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from msgspec import structs
 
 from council.stages import STEP_CHARACTERS, Plan, RefinedPlan, Verification, verification_text
+from gaiad.base.config import model_label
+from gaiad.research.evidence import without_order
 from gaiad.research.query import request_words
 from gaiad.research.words import content_words, stem, stems
 from gaiad.wire.generation import Contract
@@ -22,9 +24,11 @@ def step_characters(contract: Contract | None) -> int:
 def of_request(plan: Plan | RefinedPlan, request: str, longest: int) -> tuple[Plan | RefinedPlan | None, str]:
     """The plan's whole steps that share a word with the request, None when it has none; and what was left out.
 
-    A request without such words, or in a script without spaces, says nothing of the steps.
+    The order that it begins with is no such word: a step "answer" names nothing of "Answer with one number: ...". A
+    request without such words, or in a script without spaces, says nothing of the steps.
     """
-    words = content_words(request) if len(request.split()) > 1 else []
+    plain = len(request.split()) > 1 or request.isascii()
+    words = (content_words(without_order(request)) or content_words(request)) if plain else []
     asked = {stem(word) for word in words if word not in request_words()} or {stem(word) for word in words}
     kept = [step for step in plan.steps if len(step) < longest and (not asked or _shares(asked, stems(step)))]
     if len(kept) == len(plan.steps):
@@ -39,11 +43,11 @@ def _shares(asked: Collection[str], said: Collection[str]) -> bool:
     return not set(asked).isdisjoint(said) or any(a.startswith(b) or b.startswith(a) for a, b in begins)
 
 
-def verdict_text(found: Verification, model: str, *, proven: bool) -> str:
-    """The verdict as people and the next stage read it; `proven` is whether the model may verify, by its figures."""
+def verdict_text(found: Verification, model: str, role: str, *, proven: bool) -> str:
+    """The role's verdict as people and the next stage read it; `proven` is whether the model may verify, by figures."""
     if proven or found.outcome == "fail":
         return verification_text(found)
     return (
-        f"unverified: {model} says success ({found.summary}), but has not shown that it can tell; "
-        f"gaiad models probe {model} measures it"
+        f"unverified: {model_label(model)} says success ({found.summary}), but has not shown that it can tell; "
+        f"gaiad models probe {role} measures it"
     )

@@ -5,12 +5,11 @@ ends, also when its reader has left.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gaiad.base.config import is_model_file
+from gaiad.base.config import model_label
 from gaiad.ledger.turn_log import RUNNING
 from gaiad.turn.acting import RESPONSE
 from gaiad.turn.beside import as_metadata, shown_in
@@ -40,6 +39,8 @@ def stage_ended(turn: Turn, stage: StageCall) -> None:
         turn.stages.append(stage.record("cancelled"))
     if stage.reply is not None:
         turn.services.rates.observe(stage.model.name, stage.reply)
+    else:
+        turn.services.rates.observe_part(stage.model.name, stage.tokens, stage.writing_ms)
     turn.write("its packet was not kept", turn.turn_store.keep(turn.names.session_id, stage.sent(), turn.tenant))
     log_running(turn)
 
@@ -203,7 +204,7 @@ def tokens_of(stages: Sequence[StageRecord]) -> dict[str, int]:
 
 def engine_name(name: str, kind: str) -> str:
     """What wrote the answer, for its footer (decision 4); of a model set by its path, the name of the file."""
-    name = Path(name).name if is_model_file(name) else name
+    name = model_label(name)
     if name == VERY_SMALL:
         return f"{name}, a very small model; `gaiad models use` for a better one"
     return name if name == kind else f"{name} ({kind})"

@@ -57,13 +57,21 @@ def choose(connection: sqlite3.Connection, request: ForgetRequest, hidden: Label
     """
     aside = _set_aside_before(connection, request)
     rows = list(dict.fromkeys(_named(connection, request, not_hidden("id", hidden), aside)))
-    if not rows and not aside:
+    calls = _calls_outside_turns(connection) if request.everything else []
+    if not (rows or aside or calls):
         raise NotFound("nothing matches; `gaiad packets list` and `gaiad sessions list` show what is there")
     ids = aside | {row[0] for chunk in chunks(rows) for row in _of_rows(connection, "packet_id", chunk)}
     quoting = [row for row in _quoting_turns(connection, ids) if row not in set(rows)]
     rows += quoting
     ids |= {row[0] for chunk in chunks(quoting) for row in _of_rows(connection, "packet_id", chunk)}
-    return DeletionSet(rows, ids, len(quoting), _quoting_logs(connection, rows, ids))
+    logs = _quoting_logs(connection, rows, ids)
+    logs["cognition_packets"] = list(dict.fromkeys([*logs["cognition_packets"], *calls]))
+    return DeletionSet(rows, ids, len(quoting), logs)
+
+
+def _calls_outside_turns(connection: sqlite3.Connection) -> list[str]:
+    """What belongs to no turn, and need not name a packet."""
+    return [full_id for (full_id,) in connection.execute("SELECT full_id FROM cognition_packets WHERE turn_id = ''")]
 
 
 def report_on(connection: sqlite3.Connection, chosen: DeletionSet) -> ForgetReport:

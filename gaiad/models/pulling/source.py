@@ -11,7 +11,7 @@ import msgspec
 from gaiad.base.errors import BadInput
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
-_HUB = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<wanted>.+))?", re.ASCII)
+_HUB = re.compile(r"[\w.-]+/[\w.-]+(?::.+)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}", re.ASCII)
 _SHA256 = re.compile(r"(?:sha256:)?(?P<digits>[0-9a-fA-F]{64})")
 _MAX_PARTS = 999
@@ -56,11 +56,16 @@ def parse_source(text: str, is_file: Callable[[Path], bool] = Path.is_file) -> F
         return WebSource(url=text)
     if text and is_file(path):
         return FileSource(path=path)
-    hub = _HUB.fullmatch(text)
-    named_as_path = text.startswith((".", "/", "~")) or (text.lower().endswith(".gguf") and ":" not in text)
-    if hub is None or named_as_path:
+    if not is_hub_name(text):
         raise BadInput(f"{text}: no such file, and not an address or a hub name; {_FORMS}")
-    return HubSource(repo=hub["repo"], wanted=hub["wanted"] or "")
+    repo, _, wanted = text.partition(":")
+    return HubSource(repo=repo, wanted=wanted)
+
+
+def is_hub_name(text: str) -> bool:
+    """Whether it has the form owner/repo or owner/repo:WANTED and is not written as a path."""
+    named_as_path = text.startswith((".", "/", "~")) or (text.lower().endswith(".gguf") and ":" not in text)
+    return _HUB.fullmatch(text) is not None and not named_as_path
 
 
 def _check_address(url: str) -> None:

@@ -140,7 +140,7 @@ def test_a_terminal_shows_the_council_at_work_and_the_answer_as_it_is_written(te
         "Prime refined the plan (confidence 0.8): 1. Look up the lantern 2. Name its keeper",
         "Zephyrine keeps the lantern.",
         "CodeMind: unverified: c says success (it names the keeper), but has not shown that it can tell; "
-        "gaiad models probe c measures it",
+        "gaiad models probe codemind measures it",
     ]
     assert lines[5] == (
         "note: This answer was not verified: the verifying role found no fault, but its model has not shown that it "

@@ -11,6 +11,7 @@ from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.cli.main import program, run
 from gaiad.cli.models import models_text
 from gaiad.wire.status import ModelStatus
+from tests.makers.file_server import put_on_hub, serving
 from tests.makers.llama_files import write_tiny_llama
 
 Shell = Callable[..., tuple[int, str, str]]
@@ -33,6 +34,28 @@ def shell(daemon: BenchDaemon, capsys: pytest.CaptureFixture[str]) -> Shell:
         return code, captured.out, captured.err
 
     return call
+
+
+def test_a_hub_name_is_fetched_checked_and_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_tiny_llama(tmp_path / "tiny.gguf").read_bytes()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("GAIAD_MODELS", str(tmp_path / "models"))
+    with serving() as hub, running_daemon("embedder.kind=none", home=tmp_path / "home") as daemon:
+        monkeypatch.setenv("HF_ENDPOINT", hub.base)
+        put_on_hub(hub, hub, "o/r-GGUF", {"drawn-Q4_K_M.gguf": data})
+        (stored,) = (served for path, served in hub.files.items() if path.startswith("/store/"))
+        use = ["models", "use", "o/r-GGUF:Q4_K_M", "--role", "lite", "--home", str(daemon.home)]
+        stored.data = data[:-1] + bytes([data[-1] ^ 1])
+        assert run(program, "gaiad", use) == 1
+        assert "SHA-256" in capsys.readouterr().err
+        assert not (Path(daemon.home) / "config.toml").exists()
+        stored.data = data
+        assert run(program, "gaiad", use) == 0
+        assert capsys.readouterr().out.startswith("lite: drawn-Q4_K_M (gguf), ")
+        assert next(row.name for row in daemon.client.models() if row.role == "lite") == "drawn-Q4_K_M"
+    assert (tmp_path / "models" / "drawn-Q4_K_M.gguf").read_bytes() == data
 
 
 def line_of(text: str, role: str) -> str:

@@ -167,6 +167,8 @@ def test_a_question_about_ones_own_affairs_is_known_by_its_form(question: str) -
         "What did we learn from the Apollo missions?",
         "How do I find my IP address?",
         "Have we been to Mars?",
+        "Was ist die Hauptstadt von Norwegen?",
+        "Was it the Romans who built the bridge?",
     ],
 )
 def test_what_anybody_could_answer_is_no_question_about_ones_own_affairs(question: str) -> None:

@@ -35,6 +35,13 @@ def test_rates_follow_the_replies_and_short_ones_tell_nothing() -> None:
     assert rates.tokens_in("m", 10) == 65
 
 
+def test_a_reply_that_was_cut_off_tells_how_fast_it_was_written() -> None:
+    rates = ModelRates()
+    rates.observe_part("m", 51, 10_000.0)
+    rates.observe_part("silent", 3, 0.0)
+    assert (rates.tokens_in("m", 10), rates.tokens_in("silent", 10)) == (50, None)
+
+
 def test_a_slow_model_gets_the_time_it_needs_within_the_deadline() -> None:
     full = ("plan", "refine", "act", "verify")
     plain = pace_of("plan", full, 0.0, 600.0)

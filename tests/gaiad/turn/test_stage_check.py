@@ -1,5 +1,5 @@
-from council.stages import Plan, RefinedPlan, stage_form
-from gaiad.turn.stage_check import of_request, step_characters
+from council.stages import Plan, RefinedPlan, Verification, stage_form
+from gaiad.turn.stage_check import of_request, step_characters, verdict_text
 
 
 def test_a_step_that_names_nothing_of_the_request_is_left_out() -> None:
@@ -14,6 +14,21 @@ def test_a_step_that_was_cut_at_its_limit_is_left_out() -> None:
     cut = f"Fill the lantern {'x' * longest}"[:longest]
     assert of_request(Plan(steps=(cut,)), "Fill the lantern", longest)[0] is None
     assert of_request(Plan(steps=(cut[:-1],)), "Fill the lantern", longest) == (Plan(steps=(cut[:-1],)), "")
+
+
+def test_the_order_that_a_request_begins_with_is_nothing_of_it() -> None:
+    request = "Answer with only the number: how many strings has a cello?"
+    plan = Plan(steps=("answer", "Count the strings of a cello"))
+    assert of_request(plan, request, 200)[0] == Plan(steps=("Count the strings of a cello",))
+    assert of_request(Plan(steps=("answer",)), "Hello", 200)[0] is None
+
+
+def test_a_verdict_names_the_file_of_a_model_and_not_its_path() -> None:
+    said = verdict_text(Verification(outcome="success", summary="done"), "/models/tiny.gguf", "lite", proven=False)
+    assert said == (
+        "unverified: tiny.gguf says success (done), but has not shown that it can tell; "
+        "gaiad models probe lite measures it"
+    )
 
 
 def test_a_request_without_words_of_its_own_says_nothing_of_the_steps() -> None:
