@@ -231,8 +231,8 @@ class CouncilTurn:
             reading = without_proof(reading)
         stage.notes += reading.notes
         value, outcome, confidence = reading.value, reading.outcome, None
-        if value is None and self._start.goes_on_without(stage):
-            outcome = "ok"
+        if without := value is None and self._start.goes_on_without(stage):
+            stage.notes.append("the turn goes on without it")
         elif value is None:
             stage.refuse_cut()
         if isinstance(value, Plan | RefinedPlan):
@@ -241,7 +241,7 @@ class CouncilTurn:
             outcome = outcome if value else "ok"  # the turn goes on without a plan
         if isinstance(value, RefinedPlan):
             confidence = self._turn.confidence = value.confidence
-        self._done = Done(outcome, stage.tokens, confidence)
+        self._done = Done("ok" if without else outcome, stage.tokens, confidence)
         self._turn.stages.append(stage.record(outcome, confidence))
         wrote = ""
         if isinstance(value, Plan | RefinedPlan):
