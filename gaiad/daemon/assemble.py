@@ -325,4 +325,5 @@ async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
         ground.schedule.every("checkpoints", config.context.checkpoint_s, parts.context.checkpoint_all)
     await parts.context.look_again()
     ground.schedule.daily("context cleanup", at, zone, parts.context.clean_up_all)
+    ground.schedule.daily("retention", at, zone, lambda: service.deletion.expire(service.config.memory.ttl_days))
     ground.schedule.daily("research runs", at, zone, parts.research.prune, at_start=True)
