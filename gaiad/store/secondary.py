@@ -246,7 +246,7 @@ def _copy_range(source: int, target: Path, start: int, end: int) -> None:
         while start < end:
             content = os.pread(source, min(_CHUNK_BYTES, end - start), start)
             start += os.pwrite(descriptor, content, start)
-        os.fsync(descriptor)
+        os.fdatasync(descriptor)
     finally:
         os.close(descriptor)
 
