@@ -15,6 +15,7 @@ from gaiad.base.config import Config
 from gaiad.base.ports import RequestContext
 from gaiad.wire.schemas import ForgetReport, ForgetRequest, Forgotten
 
+_DAY_MS = 24 * 60 * 60 * 1000
 AlsoForget = Callable[..., tuple[int, list[Path]]]
 """`also(connection, tenant, quotes, dry_run=...)`: delete what else in the tenant's file names a packet; how many
 entries, and files to remove once that is durable."""
@@ -63,6 +64,11 @@ class Deletion:
             return msgspec.structs.replace(report, forget_id=named, undo_until=undo_until)
 
         return await self._tenants.run(work)
+
+    async def expired(self, days: int, call: RequestContext) -> list[str]:
+        """Packets that came more than so many days ago, and whose conversation has had nothing new since."""
+        before_ms = to_epoch_ms(self._clock.now()) - days * _DAY_MS
+        return await self._tenant(call).tenant.file.aread(lambda connection: forget.expired(connection, before_ms))
 
     async def undo(self, forget_id: str, call: RequestContext) -> int:
         """Put a deletion's packets back; how many. Raises NotFound."""

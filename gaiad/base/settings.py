@@ -5,7 +5,7 @@ Reading and merging the files is left to config, the limits of a value that a ty
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -218,12 +218,14 @@ class ResearchConfig(_Section, frozen=True):
 class MemoryConfig(_Section, frozen=True):
     """JIT's memory API, and the labels of packets that a channel does not see (JIT, policy tags).
 
-    `exclude` is by chat channel: cli_chat is the socket and any token, memory_api a briefing.
+    `ttl_days` is by tenant; 0 or none keeps for good. `exclude` is by chat channel: cli_chat is the socket and any
+    token, memory_api a briefing.
     """
 
     gam_enabled: bool
     model: Literal["", "prime", "lite", "codemind"]
     keep_runs: bool
+    ttl_days: dict[str, Annotated[int, msgspec.Meta(ge=0, le=36_500)]]
     exclude: dict[str, list[str]]
 
     def hidden_from(self, reader: str) -> tuple[Collection[str], Collection[str]]:

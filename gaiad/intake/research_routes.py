@@ -7,7 +7,8 @@ from contextlib import aclosing
 
 from gaiad.base.errors import BadInput, NotFound
 from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, asks
-from gaiad.intake.sse import EventStream, last_event_id
+from gaiad.intake.sse import last_event_id
+from gaiad.intake.web_socket import event_stream
 from gaiad.wire.research import ImportResearch, ResearchRun, RunRow, SettleContradiction
 from gaiad.wire.schemas import ResearchRequest
 
@@ -92,7 +93,7 @@ async def show_run(exchange: Exchange) -> Reply:
 async def events(exchange: Exchange) -> Reply:
     """The events of a run so far, then the new ones, until its end: `result` or `error`.
 
-    Goes on after `Last-Event-ID`. Of an older run only the end is sent.
+    Goes on after `Last-Event-ID`. Of an older run only the end is sent. By server-sent events or over a WebSocket.
     """
     await _withhold(exchange)
     research_id, after = exchange.request.match_info["research_id"], last_event_id(exchange.request) or 0
@@ -101,7 +102,7 @@ async def events(exchange: Exchange) -> Reply:
             told = await exchange.service.research_runs.follow(research_id, after, exchange.call(tenant))
         except NotFound:
             continue
-        async with aclosing(told), EventStream(exchange.request) as stream:
+        async with aclosing(told), event_stream(exchange.request) as stream:
             async for event in told:
                 await stream.send(event.name, await exchange.shown(event.data), event.number)
         return stream.response

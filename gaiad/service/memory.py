@@ -6,7 +6,7 @@ nothing else of the memory changes.
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ from gaiad.base.errors import BadInput, NotFound, Unavailable
 from gaiad.base.ids import IdMaker
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
-from gaiad.base.ports import Audit, RequestContext, Tokenizer
+from gaiad.base.ports import Audit, Priority, RequestContext, Tokenizer
 from gaiad.research.briefing import BriefingArchive, BriefingPage, Draft, briefing, draft, named_page
 from gaiad.research.evidence import written_by_gaiad
 from gaiad.research.loop import Researcher
@@ -250,6 +250,7 @@ class _Seen:
 
 
 _forget_log = get_logger("gaiad.forget")
+_EXPIRED_AT_ONCE = 2000
 
 
 class ForgetService:
@@ -265,7 +266,22 @@ class ForgetService:
         self._ids = ids
         self._inbox = inbox
 
-    async def forget(self, request: ForgetRequest, call: RequestContext) -> ForgetReport:
+    async def expire(self, days_of: Mapping[str, int]) -> None:
+        """Delete what is older than its tenant's days; it can be put back as what a person deletes."""
+        for tenant in await asyncio.to_thread(self._archive.tenants):
+            if days := days_of.get(tenant, 0):
+                call = RequestContext(tenant, priority=Priority.BACKGROUND)
+                old = await self._archive.deletion.expired(days, call)
+                for start in range(0, len(old), _EXPIRED_AT_ONCE):
+                    await self._forget_expired(old[start : start + _EXPIRED_AT_ONCE], call)
+
+    async def _forget_expired(self, packet_ids: Sequence[str], call: RequestContext) -> None:
+        try:
+            await self.forget(ForgetRequest(packet_ids=list(packet_ids)), call, actor="retention")
+        except NotFound as error:  # it went with what it quotes; the rest goes tomorrow
+            _forget_log.info("expired_before", tenant=call.tenant, reason=error.message)
+
+    async def forget(self, request: ForgetRequest, call: RequestContext, actor: str = "person") -> ForgetReport:
         """Delete what `request` names with everything that quotes it; the audit keeps a row without content.
 
         Raises BadInput, NotFound, Unavailable.
@@ -277,7 +293,7 @@ class ForgetService:
         for let_go in self._forgotten:
             let_go()
         body = {"forget_id": forget_id, "packets": report.packets, "quoting_turns": report.quoting_turns}
-        await self._audit.append("memory.forgotten", "person", {**body, "log_entries": report.log_entries}, call)
+        await self._audit.append("memory.forgotten", actor, {**body, "log_entries": report.log_entries}, call)
         removed = await asyncio.to_thread(self._remove_files, report.sources)
         return msgspec.structs.replace(report, removed_files=removed)
 

@@ -30,6 +30,12 @@ _BODIES: dict[str, list[dict[str, Any]]] = {
     "/v1/embeddings": [{"model": "embedder", "input": ["a", "b"], "encoding_format": "base64", "dimensions": 8}],
     "/mcp": [
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "x"}}},
+        {
+            "jsonrpc": "2.0",
+            "id": 4,
+            "method": "tools/call",
+            "params": {"name": "context_state", "arguments": {"request_type": "partial", "component": "system_state"}},
+        },
         {"jsonrpc": "2.0", "id": "a", "method": "resources/read", "params": {"uri": "packet://tp-1"}},
         {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "what_did_we_decide", "arguments": {}}},
         {
@@ -40,7 +46,20 @@ _BODIES: dict[str, list[dict[str, Any]]] = {
         },
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
     ],
-    "/mcp/call": [{"kind": "tool", "name": "briefing", "arguments": {"request": "x"}, "write": True}],
+    "/mcp/call": [
+        {"kind": "tool", "name": "briefing", "arguments": {"request": "x"}, "write": True},
+        {
+            "kind": "tool",
+            "name": "context_output",
+            "arguments": {
+                "agent_type": "a",
+                "task_id": "t",
+                "timestamp": "2026-11-20T10:00:00Z",
+                "results": {"primary_output": {}, "confidence_score": 0.5, "resource_consumed": 1.0},
+            },
+            "write": True,
+        },
+    ],
 }
 _VALUES = (
     None,

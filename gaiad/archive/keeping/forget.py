@@ -156,6 +156,18 @@ def as_forgotten(row: tuple[str, int, int, int], iso: Callable[[int], str]) -> F
     return Forgotten(forget_id=row[0], packets=row[1], forgotten_at=iso(row[2]), undo_until=iso(row[3]))
 
 
+def expired(connection: sqlite3.Connection, before_ms: int) -> list[str]:
+    """Packets that came before this moment, oldest first; one of a conversation only once all of that did."""
+    found = connection.execute(
+        "SELECT packet_id FROM packets AS p WHERE current = 1 AND received_ms < ?"
+        " AND NOT EXISTS (SELECT 1 FROM packets AS q"
+        " WHERE q.current = 1 AND q.session_id = p.session_id AND p.session_id != '' AND q.received_ms >= ?)"
+        " ORDER BY received_ms",
+        (before_ms, before_ms),
+    )
+    return [packet_id for (packet_id,) in found]
+
+
 def purge(connection: sqlite3.Connection, now_ms: int) -> int:
     """Drop what can no longer be undone, and the words it left in the text index; how many packets."""
     dropped = connection.execute("DELETE FROM forgotten WHERE purge_ms <= ?", (now_ms,)).rowcount

@@ -15,6 +15,7 @@ from gaiad.wire.schemas import ForgetRequest, PacketFilter, SearchRequest
 
 Make = Callable[..., bytes]
 Open = Callable[..., Awaitable[LocalArchive]]
+DAY_S = 24 * 60 * 60
 SECRET = "The xylocarp grows behind the boathouse."
 
 
@@ -138,3 +139,16 @@ async def test_what_cannot_be_meant_deletes_nothing(
     with pytest.raises(error, match=words):
         await filled.deletion.forget(request_, "fgt_1", call)
     assert await found(filled, "xylocarp", call)
+
+
+async def test_what_is_old_expires_and_a_conversation_only_as_a_whole(
+    filled: LocalArchive, clock: FrozenClock, make_packet: Make, call: RequestContext
+) -> None:
+    clock.advance(9 * DAY_S)
+    await filled.remember_turns([turn(2, "The lamp is lit again.")], call)
+    await filled.ingest_documents([("c.xml", make_packet("TP-3"))], call)
+    clock.advance(2 * DAY_S)
+    assert await filled.deletion.expired(10, call) == ["TP-1", "TP-2"]
+    assert await filled.deletion.expired(12, call) == []
+    clock.advance(9 * DAY_S)
+    assert set(await filled.deletion.expired(10, call)) > {"TP-1", "TP-2", "TP-3"}
