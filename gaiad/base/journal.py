@@ -1,7 +1,7 @@
 """Steps of a run that may be cut off: each is noted before and after, and its result is used when the run goes on.
 
 A run that is taken up again asks the same things in the same order, so a step is known by what it asks. What was in
-flight is asked again; a step that may not be repeated is refused then.
+flight is asked again: every step here may be repeated. A command may not, and is no step: its approval has states.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -21,11 +21,8 @@ Reply = AsyncGenerator[TextDelta | Generated, None]
 class StepJournal(Protocol):
     """The steps of one run."""
 
-    async def begin(self, name: str, asked: bytes, *, repeatable: bool = True) -> tuple[str, bytes | None]:
-        """Note that a step begins; its idempotency key, and its result when it came to its end before.
-
-        Raises Conflict for a step that is not `repeatable` and was begun before: it may have happened.
-        """
+    async def begin(self, name: str, asked: bytes) -> tuple[str, bytes | None]:
+        """Note that a step begins; its idempotency key, and its result when it came to its end before."""
         ...
 
     async def end(self, key: str, result: bytes) -> None:

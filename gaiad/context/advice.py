@@ -121,18 +121,16 @@ def judge(connection: sqlite3.Connection, now_ms: int, counted: Mapping[str, Out
             _end(connection, number, "retired", why, now_ms)
 
 
-def active_advice(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
-    """For each agent its advice, a line each, and where each line is from: version and review."""
+def active_advice(connection: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
+    """For each agent its advice, and where each piece is from: version and review."""
     rows = connection.execute(
         "SELECT a.agent, a.text, a.version, r.id FROM context_advice AS a JOIN context_records AS r"
         " ON r.number = a.review WHERE state = 'active' ORDER BY a.number"
     )
-    found: dict[str, tuple[list[str], list[str]]] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for agent, text, version, review in rows:
-        texts, sources = found.setdefault(agent, ([], []))
-        texts.append(text)
-        sources.append(f"v{version} {review}")
-    return {agent: ("\n".join(texts), ", ".join(sources)) for agent, (texts, sources) in found.items()}
+        found.setdefault(agent, []).append((text, f"v{version} {review}"))
+    return found
 
 
 def effects(connection: sqlite3.Connection, agent: str, limit: int) -> list[AdviceEffect]:

@@ -3,12 +3,14 @@ because they repeat each other's keys and words.
 """
 
 import sqlite3
+import threading
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import zstandard
 
 _WRITE_LEVEL, _PACK_LEVEL = 1, 12
+_own = threading.local()  # a compressor takes as long to make as to use, and serves one thread at a time
 _MAGIC = zstandard.FRAME_HEADER  # no JSON begins like this
 PACK_BYTES = 256 << 10
 """Of JSON in a pack; a larger body is a pack of its own. Reading one body unpacks the pack it is in."""
@@ -20,7 +22,9 @@ MOST_PACKED = 32 << 20
 
 def compress(content: bytes) -> bytes:
     """As it is stored by itself: a zstd frame, or the JSON where that is no longer."""
-    frame = zstandard.ZstdCompressor(level=_WRITE_LEVEL).compress(content)
+    if (compressor := getattr(_own, "compressor", None)) is None:
+        compressor = _own.compressor = zstandard.ZstdCompressor(level=_WRITE_LEVEL)
+    frame: bytes = compressor.compress(content)
     return frame if len(frame) < len(content) else content
 
 

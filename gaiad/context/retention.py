@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gaiad.base.errors import Unavailable
-from gaiad.context.bodies import DamagedBody, Folders, file_of, read_body
+from gaiad.context.bodies import Body, DamagedBody, Folders, file_of, read_body
 from gaiad.context.packs import PACK_BYTES, Pack, add_pack, make_pack
 from gaiad.store.database import marks
 from gaiad.wire.context_keeping import Usage
@@ -99,9 +99,18 @@ def store_pack(connection: sqlite3.Connection, pack: Pack) -> bool:
 def usage(connection: sqlite3.Connection, quota_bytes: int) -> Usage:
     """What the tenant's context takes; `quota_bytes` 0 means no limit."""
     values = dict(connection.execute("SELECT name, value FROM context_usage").fetchall())
-    share = values["stored"] / quota_bytes if quota_bytes else 0.0
+    return _usage(values["json"], values["stored"], quota_bytes)
+
+
+def with_body(used: Usage, body: Body) -> Usage:
+    """With one more body that was not known."""
+    return _usage(used.json_bytes + len(body.content), used.stored_bytes + len(body.stored), used.quota_bytes)
+
+
+def _usage(json_bytes: int, stored_bytes: int, quota_bytes: int) -> Usage:
+    share = stored_bytes / quota_bytes if quota_bytes else 0.0
     return Usage(
-        json_bytes=values["json"], stored_bytes=values["stored"], quota_bytes=quota_bytes, percent=round(share * 100, 1)
+        json_bytes=json_bytes, stored_bytes=stored_bytes, quota_bytes=quota_bytes, percent=round(share * 100, 1)
     )
 
 

@@ -20,6 +20,11 @@ class StateVectors(NamedTuple):
     matrix: Vectors
 
 
+def count_states(connection: sqlite3.Connection) -> int:
+    """From the kept sums."""
+    return int(connection.execute("SELECT coalesce(sum(states), 0) FROM context_iterations").fetchone()[0])
+
+
 def without_vector(connection: sqlite3.Connection, fingerprint: str, limit: int) -> list[tuple[int, str]]:
     """States that have no vector of this space: (number, summary), the newest first."""
     query = (

@@ -28,6 +28,7 @@ from gaiad.context import (
 )
 from gaiad.context.advice import Outcomes
 from gaiad.context.bodies import Folders, body_of, store_file
+from gaiad.context.similar import StateVectors
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import (
     Acknowledgement,
@@ -91,7 +92,7 @@ class ContextStore:
         self._clock = clock
         self._embedder = embedder
         self._ids = IdMaker(clock)
-        self._vectors: dict[tuple[str, str], similar.StateVectors] = {}
+        self._vectors: dict[tuple[str, str], StateVectors] = {}
 
     def look_again(self) -> None:
         """The files were exchanged: nothing that is remembered of them counts."""
@@ -127,7 +128,7 @@ class ContextStore:
                 if isinstance(record, MetaReviewStorage):
                     advice.judge(connection, now_ms, {})
                     advice.take_up(connection, record, number, now_ms, counted)
-            self.usage[call.tenant] = retention.usage(connection, quota)
+            self.usage[call.tenant] = used if acknowledged.duplicate else retention.with_body(used, new.body)
             return acknowledged
 
         return await self._databases.write(call.tenant, insert)
@@ -142,7 +143,7 @@ class ContextStore:
         now_ms = to_epoch_ms(self._clock.now())
         return await self._databases.write(call.tenant, lambda connection: advice.strike(connection, number, now_ms))
 
-    async def active_advice(self, call: RequestContext) -> dict[str, tuple[str, str]]:
+    async def active_advice(self, call: RequestContext) -> dict[str, list[tuple[str, str]]]:
         """By agent; see `advice.active_advice`."""
         return await self._read(call, lambda connection, _: advice.active_advice(connection), {})
 
@@ -283,15 +284,22 @@ class ContextStore:
         number, text = 0, query.text
         if not text:
             number, text = await self._read(call, lambda c, _: similar.state_named(c, query.state), (0, ""))
-        fingerprint, name = embedder.fingerprint, (call.tenant, embedder.fingerprint)
-        await self._embed(embedder, call)
         wanted = (await embedder.embed([text], call))[0]
-        known = self._vectors.get(name)
-        vectors = await self._read(call, lambda c, _: similar.load_vectors(c, fingerprint, known), None)
-        if vectors is None:
+        if (vectors := await self._state_vectors(embedder, call)) is None:
             return []
-        self._vectors[name] = vectors
         return await self._read(call, lambda c, _: similar.most_similar(c, vectors, wanted, query.limit, number), [])
+
+    async def _state_vectors(self, embedder: Embedder, call: RequestContext) -> StateVectors | None:
+        """Of every state; those that are new since the last time get theirs. None for an unknown tenant."""
+        fingerprint, name = embedder.fingerprint, (call.tenant, embedder.fingerprint)
+        known = self._vectors.get(name)
+        if known is not None and len(known.numbers) == await self._read(call, lambda c, _: similar.count_states(c), 0):
+            return known
+        await self._embed(embedder, call)
+        vectors = await self._read(call, lambda c, _: similar.load_vectors(c, fingerprint, known), None)
+        if vectors is not None:
+            self._vectors[name] = vectors
+        return vectors
 
     async def _embed(self, embedder: Embedder, call: RequestContext) -> None:
         fingerprint = embedder.fingerprint

@@ -46,6 +46,12 @@ class ApprovalLog:
             raise BadInput(f"{name}: {len(found)} approvals match these digits; give the full id: {choices}")
         return found[0]
 
+    async def of_turn(self, tenant: str, turn_id: str, sha256: str) -> Approval | None:
+        """The one that a turn asked for with these arguments: a turn that is taken up again asks no second time."""
+        text = "CAST(body AS TEXT)"
+        where = f"json_extract({text}, '$.turn_id') = ? AND json_extract({text}, '$.sha256') = ? ORDER BY id LIMIT 1"
+        return next(iter(await self._rows(tenant, where, (turn_id, sha256))), None)
+
     async def change(self, tenant: str, approval_id: str, before: ApprovalState, **fields: Any) -> Approval:
         """Set fields (a new `state` among them) of one that is in the state `before`; the approval as it is then.
 

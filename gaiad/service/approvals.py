@@ -211,7 +211,11 @@ class ApprovalService:
     # -- the queue
 
     async def ask(self, wish: ApprovalWish, call: RequestContext) -> Approval:
-        """Put a command in the queue; in the audit and durable when this returns. Raises BadInput, Unavailable."""
+        """Put a command in the queue; in the audit and durable when this returns. One that the turn put there before
+        gaiad ended is that one. Raises BadInput, Unavailable.
+        """
+        if (known := await self._book.log.of_turn(call.tenant, wish.turn_id, wish.sha256)) is not None:
+            return known
         now = self._clock.now()
         approval = Approval(
             **{**msgspec.structs.asdict(wish), "command": list(wish.command)},

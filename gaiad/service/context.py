@@ -73,7 +73,7 @@ class ContextService:
         self._tenants = tenants
         self._metrics = metrics
         self._answers = ContextAnswers(metrics)
-        self._advice: dict[str, dict[str, tuple[str, str]]] = {}
+        self._advice: dict[str, dict[str, list[tuple[str, str]]]] = {}
 
     def use_config(self, config: Config) -> None:
         """From now on."""
@@ -113,11 +113,12 @@ class ContextService:
         if (known := self._advice.get(tenant)) is None:
             known = await self.store.active_advice(RequestContext(tenant))
             self._advice[tenant] = known
-        found = [known[agent] for agent in (role, agent_at(role, stage)) if agent in known]
-        lines = [line for text, _ in found for line in text.split("\n")]
-        own = [line for line in lines if line in RULES.values()]
-        others = "\n".join(line for line in lines if line not in own)
-        return "\n".join([*own, *([fenced_advice(others)] if others else [])]), ", ".join(source for _, source in found)
+        pieces = [piece for agent in (role, agent_at(role, stage)) for piece in known.get(agent, ())]
+        pieces.sort(key=lambda piece: piece[0] not in RULES.values())
+        own = [text for text, _ in pieces if text in RULES.values()]
+        others = "\n".join(text for text, _ in pieces[len(own) :])
+        text = "\n".join([*own, *([fenced_advice(others)] if others else [])])
+        return text, ", ".join(source for _, source in pieces)
 
     async def judge_advice(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
         """Count what came of active advice, and retire what does not help."""

@@ -6,7 +6,6 @@ from collections import Counter
 from hashlib import sha256
 
 from gaiad.base.clock import Clock, to_epoch_ms
-from gaiad.base.errors import Conflict
 from gaiad.store.home_databases import HomeDatabases
 
 _KEEP_MS = 7 * 86_400_000
@@ -22,23 +21,19 @@ class RunJournal:
         self._run_id = run_id
         self._asked: Counter[str] = Counter()
 
-    async def begin(self, name: str, asked: bytes, *, repeatable: bool = True) -> tuple[str, bytes | None]:
+    async def begin(self, name: str, asked: bytes) -> tuple[str, bytes | None]:
         """See StepJournal. The same thing asked for the nth time is a step of its own."""
         digest = sha256(f"{name}\0".encode() + asked).hexdigest()[:32]
         self._asked[digest] += 1
         key, now_ms = f"{digest}-{self._asked[digest]}", to_epoch_ms(self._clock.now())
 
         def note(connection: sqlite3.Connection) -> bytes | None:
-            query = "SELECT repeatable, result FROM journal WHERE run = ? AND key = ?"
+            query = "SELECT result FROM journal WHERE run = ? AND key = ?"
             if (row := connection.execute(query, (self._run_id, key)).fetchone()) is None:
-                values = (self._run_id, key, name, repeatable, now_ms)
-                connection.execute(
-                    "INSERT INTO journal (run, key, name, repeatable, begun_ms) VALUES (?, ?, ?, ?, ?)", values
-                )
+                values = (self._run_id, key, name, now_ms)
+                connection.execute("INSERT INTO journal (run, key, name, begun_ms) VALUES (?, ?, ?, ?)", values)
                 return None
-            if row[1] is None and not row[0]:
-                raise Conflict(f"{name} was begun before gaiad ended and may have happened; it is not done again")
-            return None if row[1] is None else zlib.decompress(row[1])
+            return None if row[0] is None else zlib.decompress(row[0])
 
         return key, await self._databases.write(self._tenant, note)
 

@@ -33,7 +33,7 @@ from gaiad.wire.context import AgentOutput, RecordQuery, StateQuery
 from gaiad.wire.context_reviews import ReviewQuery, SimilarQuery, TrendQuery
 from tests.makers.context import make_service, output, review, state
 
-SIZES, AGENTS, REPEATS = (1_000, 10_000), ("generation", "reflection", "ranking", "evolution"), 60
+SIZES, AGENTS, REPEATS = (1_000, 10_000, 100_000), ("generation", "reflection", "ranking", "evolution"), 60
 _CALL = RequestContext()
 _LATEST_MS = 1_764_590_400_000
 

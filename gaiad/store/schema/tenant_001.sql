@@ -561,7 +561,6 @@ CREATE TABLE journal (                                 -- steps of runs that may
     run        TEXT NOT NULL,                          -- research_id or turn_id
     key        TEXT NOT NULL,                          -- of what is asked, and for which time in the run
     name       TEXT NOT NULL,
-    repeatable INTEGER NOT NULL,                       -- 0: when it was begun and has no result, it is not done again
     begun_ms   INTEGER NOT NULL,
     ended_ms   INTEGER,
     result     BLOB,                                   -- JSON, zlib

@@ -18,7 +18,7 @@ from gaiad.base.ports import RequestContext
 from gaiad.ledger.approvals import ApprovalLog
 from gaiad.service.approvals import ApprovalService
 from gaiad.service.imports import encoded
-from gaiad.wire.governance import Approval
+from gaiad.wire.governance import Approval, ApprovalWish
 from gaiad.wire.ingest import IngestDocument
 from gaiad.wire.memory import SessionTurn, TurnMessage
 from tests.makers.commanding import BAD, WISH, commanding
@@ -104,6 +104,16 @@ async def test_what_the_council_agrees_to_waits_with_its_votes_and_its_hash(open
         assert (found.why, found.session_id) == ("it is old", "s")
         assert house.shell.ran == []
         assert await kinds(house) == ["approval.asked"]
+
+
+async def test_a_turn_that_is_taken_up_again_asks_for_its_command_once(open_house):
+    async with open_house() as house:
+        first = await asked(house)
+        wish = ApprovalWish(**{name: getattr(first, name) for name in ApprovalWish.__struct_fields__})
+        assert await house.approvals.ask(wish, RequestContext()) == first
+        other = await house.approvals.ask(msgspec.structs.replace(wish, turn_id="another"), RequestContext())
+        assert other.id != first.id
+        assert [one.id for one in await waiting(house)] == [first.id, other.id]
 
 
 async def test_an_approved_command_is_run_once_and_verified_by_a_turn_of_the_same_session(open_house):
