@@ -185,8 +185,6 @@ class Client:
         """Close the connection; the daemon cancels whatever it was still doing for it."""
         self._connection.close()
 
-    # ------------------------------------------------------------------------------------------- the daemon itself
-
     def health(self) -> dict[str, Any]:
         return self._connection.call("GET", "/healthz", dict[str, Any], timeout_s=CONNECT_TIMEOUT_S)
 
@@ -208,8 +206,6 @@ class Client:
 
     def doctor(self) -> list[Check]:
         return self._connection.call("GET", "/doctor", dict[str, list[Check]], timeout_s=None)["checks"]
-
-    # --------------------------------------------------------------------------------------------------- the archive
 
     def ingest(self, request: IngestRequest) -> IngestAnswer:
         return self._connection.call(
@@ -264,8 +260,6 @@ class Client:
     def restore(self, directory: Path) -> dict[str, Any]:
         return self._connection.call("POST", "/restore", dict[str, Any], {"directory": str(directory)}, timeout_s=None)
 
-    # -------------------------------------------------------------------------------------------------------- models
-
     def models(self) -> list[ModelStatus]:
         """A row for each role, for each model without one, and for the embedder."""
         return self._connection.call("GET", "/models", _ModelRows).models
@@ -298,8 +292,6 @@ class Client:
     def generate_events(self, body: GenerateBody) -> Iterator[ServerEvent]:
         """Text as events `delta`; the last is `done` with a GenerateReply."""
         return self._connection.stream("POST", "/generate", structs.replace(body, stream=True))
-
-    # -------------------------------------------------------------------------------------------------- conversations
 
     def chat_events(self, request: ChatRequest) -> Iterator[ServerEvent]:
         """A turn as it happens; the last event is `done` with a ChatAnswer."""
@@ -347,8 +339,6 @@ class Client:
         body = {"session_id": session_id, "tenant": tenant, "after": after, "limit": limit}
         return self._connection.call("POST", "/sessions/pages", _SessionPages, body).pages
 
-    # ---------------------------------------------------------------------------------------------------------- jobs
-
     def reindex(self, tenant: str) -> Job:
         """Start rebuilding everything derived from the originals."""
         return self._connection.call("POST", "/reindex", Job, {"tenant": tenant})
@@ -378,8 +368,6 @@ class Client:
         """Ask a job to stop. Raises Conflict when it has ended."""
         return self._connection.call("POST", _job_path(job_id, "/cancel", tenant=tenant), Job, {})
 
-    # -------------------------------------------------------------------------------------------------------- streams
-
     def events(self, after: int | None = None) -> Iterator[ServerEvent]:
         """What happens in the daemon, from event `after` on (None: from now), until the caller stops reading."""
         query = "" if after is None else f"?after={after}"
@@ -388,8 +376,6 @@ class Client:
     def research_events(self, request: ResearchRequest) -> Iterator[ServerEvent]:
         """The steps of a research run as they happen; the last event is `result` with a ResearchResult."""
         return self._connection.stream("POST", "/research", request)
-
-    # ------------------------------------------------------------------------------------------------------- exchange
 
     def get(self, path: str) -> Any:
         """GET `path` as decoded JSON, for routes that have no method here."""

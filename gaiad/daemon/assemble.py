@@ -42,6 +42,7 @@ from gaiad.service.approvals import ApprovalService, open_approvals
 from gaiad.service.backups import BackupService
 from gaiad.service.chat_channels import Receipts, open_chat_channels
 from gaiad.service.context import ContextService
+from gaiad.service.context_advice import AdviceWriter
 from gaiad.service.context_reflection import ContextReflection
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts, CouncilService
@@ -195,7 +196,7 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
         archive, research.researcher, pool, embedder, identity, convened, approving, context.advice_for, turn_store
     )
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
-    reflection = ContextReflection(context, convened.turn_log, clock)
+    reflection = ContextReflection(context, convened.turn_log, clock, AdviceWriter(deliberation.speaker, probes.able))
     stack.push_async_callback(reflection.stop)
     conversations.turn_ended = reflection.turn_ended
     models = Models(root, pool, embedder, ground.metrics, probes, calls)

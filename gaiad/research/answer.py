@@ -91,11 +91,16 @@ def not_found_answer(
     near: Sequence[Statement] = (),
     *,
     empty: bool = False,
+    of_then: str = "",
 ) -> Answer:
-    """GAM failure mode 1; `empty` is whether the archive holds no packet at all, `near` are quotes that come near."""
+    """GAM failure mode 1; `empty` is whether the archive holds no packet at all, `near` are quotes that come near,
+    `of_then` lists the packets of the period asked about.
+    """
     text = responses.not_found(parameters.text, empty=empty)
     if near:
         text = f"{responses.nearest()}\n{quoted(near)}"
+    if of_then:
+        text = f"{responses.not_said_then(parameters.date_text)}\n{of_then}"
     return Answer(
         parameters=parameters,
         status="NOT_FOUND",

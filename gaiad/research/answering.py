@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 
 from gaiad.research.evidence import Evidence
+from gaiad.research.query import request_words
 from gaiad.research.scoring import COVERED, Question, asks_how_many, counted_in, counts, deed_of, weights
 from gaiad.research.sentences import Quote
 from gaiad.research.unit_index import Scored, UnitScores, UnitShelf, ranked
 from gaiad.research.units import Unit
-from gaiad.research.words import light_stems
+from gaiad.research.words import light_stems, stem
 from gaiad.wire.schemas import Page
 
 PACKETS_READ = 8
@@ -33,10 +34,11 @@ LEXICAL_COSINE = 0.6
 
 
 class FoundUnits(msgspec.Struct, frozen=True):
-    """The units that answer, best first, and how likely they do, 0 to 1."""
+    """The units that answer, best first, and how likely they do, 0 to 1; `near` is one that comes near."""
 
     chosen: tuple[Scored, ...]
     confidence: float
+    near: Scored | None = None
 
 
 class Answerer:
@@ -65,7 +67,7 @@ class Answerer:
         if asks_how_many(question):
             chosen = _counted(question, chosen, held)
         share = sum(likely[one] for one in {each.unit.page.packet_id for each in chosen})
-        return FoundUnits(tuple(chosen), confidence_of(question, chosen, share, of_then))
+        return FoundUnits(tuple(chosen), confidence_of(question, chosen, share, of_then), _near(question, chosen))
 
     def best_of(
         self,
@@ -102,6 +104,14 @@ class Answerer:
             for packet_id in sorted(best, key=lambda one: -best[one])[:most]
         ]
         return {packet_id: units.hold(question, places, best[packet_id]) for packet_id, units in read if units}
+
+
+def _near(question: Question, chosen: Sequence[Scored]) -> Scored | None:
+    """The best of the chosen units that has a word of what is asked about: not only the deed, words of asking or light
+    ones."""
+    idle = light_stems() | {stem(word) for word in request_words()}
+    about = [at for at, term in enumerate(question.terms) if term.stem not in idle and at != deed_of(question)]
+    return next((one for one in chosen if any(one.credits[at] >= COVERED for at in about)), None)
 
 
 def _with_answers(chosen: Sequence[Scored], held: Mapping[str, UnitScores]) -> list[Scored]:

@@ -150,7 +150,8 @@ class Chooser:
         selected = [known.get(page.page_id) or _evidence_of(page, terms, usable) for page in _once(cited)]
         by_rules = judge_units(parameters, terms, selected, found, answer.confidence)
         if not by_rules.is_relevant:
-            near = _stated(quotes_of(answer.chosen)[:1]) if near_miss(parameters, terms, answer.confidence) else []
+            nearest = [answer.near] if answer.near and near_miss(parameters, terms, answer.confidence) else []
+            near = _stated(quotes_of(nearest)[:1])
             return Chosen(selected=selected, by_rules=by_rules, relevant=[], statements=[], near=tuple(near))
         against = _against(parameters, selected, usable)
         quotes = quotes_of(answer.chosen)

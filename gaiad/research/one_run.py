@@ -39,9 +39,10 @@ from gaiad.research.refine import Attempt, first_attempt, refine, search_request
 from gaiad.research.reflect import ReflectionResult
 from gaiad.research.responses import reply_to
 from gaiad.research.scoring import words_asked
+from gaiad.research.selection import asks_what_was_done
 from gaiad.research.sentences import Statement, confirmed
 from gaiad.research.several import ParsedQuestion, read_questions
-from gaiad.research.synthesis import compose
+from gaiad.research.synthesis import compose, list_packets
 from gaiad.research.thinking.steps import ByRules, Draft, Steps
 from gaiad.research.thinking.support import composed
 from gaiad.research.trail import IntegrationState, Trail, actions_of, integrate
@@ -259,9 +260,27 @@ class Run:
         near = (await self._standing(Draft(statements=found.last.near))).statements
         missing = found.last.reflection.missing_aspects if facets.packets else ("any packet: the archive is empty",)
         missing = period_gap(parameters, facets, self._clock.zone) if _nothing_of_then(parameters, facets) else missing
+        of_then = await self._packets_of_then(parameters) if asks_what_was_done(parameters) else ""
         return not_found_answer(
-            parameters, found.iterations, found.refinements, missing, found.degraded, near, empty=not facets.packets
+            parameters,
+            found.iterations,
+            found.refinements,
+            missing,
+            found.degraded,
+            near,
+            empty=not facets.packets,
+            of_then=of_then,
         )
+
+    async def _packets_of_then(self, parameters: SearchParameters) -> str:
+        """The packets of the period asked about, "" for none."""
+        whole = msgspec.structs.replace(parameters, kind="listing", keywords=())
+        listing = await list_matching(
+            self._archive, whole, self._request.filters, (), self._call, self._trail, self._passed_over
+        )
+        verified = await confirmed(self._archive, list(listing.leads.values()), self._call)
+        leads = {citation.packet_id: citation for citation in verified}
+        return list_packets(listing, leads, self._clock.zone) if listing.packets else ""
 
     async def _synthesize(self, parameters: SearchParameters, found: RunOutcome, facets: Facets) -> Answer:
         quotes = Draft(statements=tuple(found.last.statements))

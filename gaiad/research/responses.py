@@ -18,6 +18,7 @@ from gaiad.wire.schemas import ResearchResult
 class _Responses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not_found: str
     nearest: str
+    not_said_then: str
     suggestions: tuple[str, ...]
     empty: str
     not_found_in_chat: str
@@ -41,6 +42,11 @@ def not_found(query: str, *, empty: bool = False) -> str:
 def nearest() -> str:
     """What is said before quotes that come near a question without answering it."""
     return _responses().nearest
+
+
+def not_said_then(date_text: str) -> str:
+    """What is said before the packets of a period in which nothing answers."""
+    return _responses().not_said_then.format(then=date_text)
 
 
 def suggestions(*, empty: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 Pure. A history or a comparison comes from several packets. A fact comes from one place, which `answering` finds.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -47,9 +48,20 @@ def of_that_time(parameters: SearchParameters, evidence: Sequence[Evidence]) -> 
     """The evidence, best first: that from the period asked about, or all when nothing from then comes near the best."""
     usable = sorted(evidence, key=lambda item: -item.relevance)
     then = [item for item in usable if about_then(item.page.timestamp, parameters)]
+    if asks_what_was_done(parameters):
+        return then
     if not then or not (then[0].relevance >= PERIOD_SHARE * usable[0].relevance or _as_many_words(then, usable)):
         return usable
     return then if _named(parameters, usable) <= _named(parameters, then) else usable
+
+
+_WHAT_WAS_DONE = re.compile(r"what (?:did|have|had) (?:i|we|you|they) \w+", re.IGNORECASE)
+
+
+def asks_what_was_done(parameters: SearchParameters) -> bool:
+    """Whether a question is a verb and a period only ("What did we decide in May?"): no other time answers it."""
+    said = parameters.text.replace(parameters.date_text, "").strip(" ?.!")
+    return parameters.dated and _WHAT_WAS_DONE.fullmatch(said) is not None
 
 
 def _as_many_words(then: Sequence[Evidence], usable: Sequence[Evidence]) -> bool:

@@ -1,11 +1,11 @@
-"""Reflection on the council's turns (CONTEXT, the meta-review agent), by rules.
+"""Reflection on the council's turns (CONTEXT, the meta-review agent): rules find faults, models may write the advice.
 
 What went wrong in the last turns becomes a review. Its advice goes into the prompts of the roles it names, and what
 came of it is counted at the next reflection.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gaiad.base.clock import Clock, moment_of, to_epoch_ms, to_iso
@@ -14,6 +14,7 @@ from gaiad.base.tasks import TaskGroup
 from gaiad.context.advice import Outcomes, agent_at
 from gaiad.ledger.turn_log import RUNNING, TurnLog
 from gaiad.service.context import RULES, ContextService
+from gaiad.service.context_advice import AdviceWriter
 from gaiad.wire.context import Critique, MetaReviewStorage, ResearchOverview
 from gaiad.wire.council import TurnRecord
 
@@ -55,14 +56,20 @@ def look_at(turns: Sequence[TurnRecord]) -> Found:
     return Found({agent: Outcomes(counts[agent], good[agent]) for agent in counts}, faults)
 
 
-def review_of(found: Found, turns: int, iteration: int, at: str) -> MetaReviewStorage | None:
-    """The review of faults that are frequent; None when there are none. Pure."""
+def frequent(found: Found) -> dict[str, list[tuple[str, str]]]:
+    """For each agent its faults that are frequent, the most frequent first. Pure."""
     often = {
         agent: [fault for fault, count in faults.most_common() if count >= _OFTEN * found.outcomes[agent].number]
         for agent, faults in found.faults.items()
     }
-    if not any(often.values()):
-        return None
+    return {agent: faults for agent, faults in often.items() if faults}
+
+
+def review_of(found: Found, advice: Mapping[str, list[str]], turns: int, iteration: int, at: str) -> MetaReviewStorage:
+    """The review of frequent faults, with `advice` for each agent. Pure."""
+    often = frequent(found)
+    written = sum(text not in RULES.values() for texts in advice.values() for text in texts)
+    by = f"; advice written by Lite and accepted by Prime: {written}" if written else ""
     patterns: list[str | dict[str, Any]] = [
         {"pattern": f"{agent}: {stage} {verdict}", "frequency": found.faults[agent][stage, verdict], "type": "fault"}
         for agent, faults in often.items()
@@ -73,11 +80,11 @@ def review_of(found: Found, turns: int, iteration: int, at: str) -> MetaReviewSt
         timestamp=at,
         critique=Critique(
             common_patterns=patterns,
-            agent_feedback={agent: [RULES[fault] for fault in faults] for agent, faults in often.items() if faults},
+            agent_feedback=dict(advice),
             iteration_improvements={},
         ),
         research_overview=ResearchOverview(
-            synthesis=f"{turns} turns of the council, judged by rules", research_areas=[], next_priorities=[]
+            synthesis=f"{turns} turns of the council, judged by rules{by}", research_areas=[], next_priorities=[]
         ),
     )
 
@@ -85,8 +92,9 @@ def review_of(found: Found, turns: int, iteration: int, at: str) -> MetaReviewSt
 class ContextReflection:
     """Told of every turn that ended; every EVERY turns it reflects, behind what people wait for."""
 
-    def __init__(self, context: ContextService, turn_log: TurnLog, clock: Clock) -> None:
+    def __init__(self, context: ContextService, turn_log: TurnLog, clock: Clock, writer: AdviceWriter) -> None:
         self._context = context
+        self._writer = writer
         self._turn_log = turn_log
         self._clock = clock
         self._ended = Counter[str]()
@@ -109,8 +117,19 @@ class ContextReflection:
         since_ms = min(to_epoch_ms(moment_of(one.started_at)) for one in records)
         await self._context.judge_advice(found.outcomes, since_ms, call)
         iteration, at = await self._context.store.iteration(call), to_iso(self._clock.now())
-        if (review := review_of(found, len(records), iteration, at)) is not None:
-            await self._context.add(review, call, found.outcomes)
+        advice = {agent: await self._advice(found, agent, faults, call) for agent, faults in frequent(found).items()}
+        if advice:
+            await self._context.add(review_of(found, advice, len(records), iteration, at), call, found.outcomes)
+
+    async def _advice(
+        self, found: Found, agent: str, faults: Sequence[tuple[str, str]], call: RequestContext
+    ) -> list[str]:
+        texts = []
+        for stage, verdict in faults:
+            times, of = found.faults[agent][stage, verdict], found.outcomes[agent].number
+            seen = f"In {times} of {of} turns, {agent}: {'the text was' if stage == 'any' else stage} {verdict}."
+            texts.append(await self._writer.write(seen, RULES[stage, verdict], call))
+        return texts
 
     async def wait(self) -> None:
         """Until no reflection is under way."""

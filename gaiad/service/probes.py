@@ -107,6 +107,12 @@ class Probes:
             return probe.duties(kept.scores)
         return frozenset() if self._pool.kind_of(name) == "gguf" else None
 
+    def able(self, role: Role, duty: Duty) -> bool:
+        """Whether the role's model writes, and may do the duty."""
+        name = self._pool.roles[role]
+        known = self.duties(name)
+        return self._pool.kind_of(name) != "extractive" and (known is None or duty in known)
+
     def notes(self) -> list[str]:
         """What nobody in the council can do and why, and what is being measured; a line each."""
         names = [name for name in dict.fromkeys(self._pool.roles.values()) if self._pool.kind_of(name) != "extractive"]

@@ -239,9 +239,10 @@ def _stand_in(turn: Turn) -> str:
     acts = [row for row in turn.stages if row.stage == "act"]
     if not turn.shown.strip() or not acts or not acts[-1].stands_in_for:
         return ""
-    lost = [note for row in acts if row.verdict == "lost" for note in row.notes]
-    why = "; ".join(lost) or "it is not there, see gaiad council status"
-    return f"{acts[-1].role} answered in place of {acts[-1].stands_in_for}: {why}"
+    absent = acts[-1].stands_in_for
+    lost = [row.notes[-1] for row in turn.stages if row.role == absent and row.verdict == "lost" and row.notes]
+    why = "; ".join(dict.fromkeys(lost)) or "it is not there, see gaiad council status"
+    return f"{acts[-1].role} answered in place of {absent}: {why}"
 
 
 def _outcome(end: End, turn: Turn, executed: Executed, undone: str) -> str:

@@ -4,6 +4,7 @@ Nothing is sent from here; a dry run (`gaiad cognition render`) takes the same w
 models that write: none is asked, and the notes say what a turn would ask.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from gaiad.research.familiar import MOST_TOKENS, plan_seeds
 from gaiad.research.loop import Researcher
 from gaiad.turn.gathering import Gathered, Gatherer, pages_that_stay
 from gaiad.turn.prompt_factory import ACT, FeedbackOf, PromptFactory, directions, no_feedback
-from gaiad.turn.stage_call import CallDeadlines, StageCall, pace_of, request_of
+from gaiad.turn.stage_call import BEFORE_ANSWER, CallDeadlines, StageCall, pace_of, request_of, share_of
 from gaiad.turn.turn import Turn
 from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.generation import Sampling
@@ -268,6 +269,8 @@ def _with_reserve(built: Built, reserve_tokens: int) -> Built:
 
 
 _SHORTEST_REPLY, _SHORTEST_ANSWER = 16, 64
+_NO_TIME = "the plan was left out or cut short, so that the answer has its time"
+_THINKING_SHARE = 0.5  # of the turn's time, for all stages before the answer
 
 
 class StageStart:
@@ -283,6 +286,20 @@ class StageStart:
         self._chain = turn.rules.stages.chains[turn.choice.depth]
         self._clock = clock
         self._call = call
+        now = clock.monotonic()
+        self._answers_from = math.inf if call.deadline is None else now + (call.deadline - now) * _THINKING_SHARE
+
+    def leaves_out(self, stage: CouncilStage) -> bool:
+        """Whether a stage before the answer is left out, so that the answer has its time; the turn's notes say so."""
+        return self._noted(stage in BEFORE_ANSWER and self._clock.monotonic() >= self._answers_from)
+
+    def goes_on_without(self, stage: StageCall) -> bool:
+        """Whether the answer does without what a stage before it wrote too slowly; the turn's notes say so."""
+        return self._noted(stage.task.stage in BEFORE_ANSWER and stage.kept_writing)
+
+    def _noted(self, no_time: bool) -> bool:
+        self._turn.notes += [_NO_TIME] if no_time and _NO_TIME not in self._turn.notes else []
+        return no_time
 
     def with_commands(self, task: StageTask) -> StageTask:
         """Who may ask for a command learns how; a repair keeps its own instruction."""
@@ -313,7 +330,8 @@ class StageStart:
     def _in_time(self, model: PooledModel, prompt_tokens: int, limit: int) -> int:
         """The reply's limit, shorter where the model is known to write less until the deadline."""
         now, rates = self._clock.monotonic(), self._turn.services.rates
-        left = (self._call.deadline or now) - now - 2 * (rates.first_word_s(model.name, prompt_tokens) or 0.0)
+        left = ((self._call.deadline or now) - now) * share_of("act", self._chain)
+        left -= 2 * (rates.first_word_s(model.name, prompt_tokens) or 0.0)
         fitting = rates.tokens_in(model.name, left)
         return limit if fitting is None else min(limit, max(fitting, _SHORTEST_ANSWER))
 
@@ -334,6 +352,7 @@ class StageStart:
             first_word_s=rates.first_word_s(name, stage.built.manifest.total_tokens) or 0.0,
             writing_s=rates.writing_s(name, stage.asked.max_tokens // 2) or 0.0,
             others=self._packets.others_than(stage.task.role, [seat.role for seat in self._turn.seats()]),
+            answers_from=self._answers_from,
         )
 
     def _form(self, task: StageTask, model: PooledModel, max_tokens: int) -> Form:

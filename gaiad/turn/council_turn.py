@@ -41,7 +41,7 @@ from gaiad.turn.answers import (
 from gaiad.turn.beside import STATUSES
 from gaiad.turn.cognition import StagePackets, StageStart
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
-from gaiad.turn.stage_call import CUT, ENDED, StageCall, observed
+from gaiad.turn.stage_call import ENDED, StageCall, observed
 from gaiad.turn.stage_check import of_request, step_characters, verdict_text
 from gaiad.turn.turn import FAILED, Turn, command_line, how_it_ended, succeeded
 from gaiad.turn.turn_record import chat_answer, close_turn, log_running, packet_sizes, stage_ended
@@ -192,6 +192,9 @@ class CouncilTurn:
 
     async def _stage(self, task: StageTask) -> None:
         """One stage call from its packet to its record; sets `_done`."""
+        if self._start.leaves_out(task.stage):
+            self._done = Done("ok")
+            return
         task = self._start.with_commands(task)
         names, began = self._turn.names, self._clock.monotonic()
         self._services.room.step(names.turn_id, task.stage, task.role, self._turn.choice.depth)
@@ -228,15 +231,17 @@ class CouncilTurn:
             reading = without_proof(reading)
         stage.notes += reading.notes
         value, outcome, confidence = reading.value, reading.outcome, None
-        if value is None:
-            _refuse_unended(stage)
+        if without := value is None and self._start.goes_on_without(stage):
+            stage.notes.append("the turn goes on without it")
+        elif value is None:
+            stage.refuse_cut()
         if isinstance(value, Plan | RefinedPlan):
             value, note = of_request(value, stage.built.packet.user_prompt, step_characters(stage.asked.contract))
             stage.notes += [note] if note else []
             outcome = outcome if value else "ok"  # the turn goes on without a plan
         if isinstance(value, RefinedPlan):
             confidence = self._turn.confidence = value.confidence
-        self._done = Done(outcome, stage.tokens, confidence)
+        self._done = Done("ok" if without else outcome, stage.tokens, confidence)
         self._turn.stages.append(stage.record(outcome, confidence))
         wrote = ""
         if isinstance(value, Plan | RefinedPlan):
@@ -338,7 +343,7 @@ class CouncilTurn:
         self._turn.act_notes += [f"a command was not proposed: {why}" for why in unread]
         outcome: Outcome = "ok" if self._turn.shown.strip() or commands else "empty"
         if outcome == "empty":
-            _refuse_unended(stage)
+            stage.refuse_cut()
             if any(row.stage == "act" and row.verdict == "empty" for row in self._turn.stages):
                 await self._show(instead_of_answer(stage, self._turn))
         self._done = Done(outcome, stage.tokens)
@@ -388,9 +393,3 @@ class CouncilTurn:
         self._write(RESPONSE, acting.shown, stage.task.role)
         await self._turn.interrupted(stage.task.role, reason, role)
         await self._block("INTERRUPT", reason, role)
-
-
-def _refuse_unended(stage: StageCall) -> None:
-    """Nothing can be read: a role that was cut off was too slow, and another does it; one that ended is asked again."""
-    if stage.failure == CUT:
-        raise DeadlineExceeded(f"{stage.task.role} wrote nothing readable before its deadline of {stage.task.stage}")

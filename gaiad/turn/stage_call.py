@@ -1,5 +1,6 @@
 """One stage call: a packet goes to a role's model, its text comes back piece by piece, and what it cost is known."""
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from prompts.fence import FENCE_OPENINGS
 
 LEFT = "the caller left before the end"
 CUT = "the text was cut at its deadline"
+_SILENT_END = 0.25  # of the time that a text took: a longer silence before its end is no slow writing
 ENDED = "the text was ended by a rule"
 STOPS = [*FENCE_OPENINGS, "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>"]
 """Where plain text ends: what only prompts and templates write."""
@@ -84,6 +86,16 @@ class StageCall:
     def writing_ms(self) -> float:
         """From the first piece to the last, for one that was cut off."""
         return (self._last_at - self._first_at) * 1000
+
+    @property
+    def kept_writing(self) -> bool:
+        """Whether it was cut off while text came, and not after a silence."""
+        return self.failure == CUT and self._ended - self._last_at < (self._ended - self._first_at) * _SILENT_END
+
+    def refuse_cut(self) -> None:
+        """Nothing in it can be read: a role that was cut off was too slow, another does it. Raises DeadlineExceeded."""
+        if self.failure == CUT:
+            raise DeadlineExceeded(f"{self.task.role} wrote nothing readable before its deadline of {self.task.stage}")
 
     def cut(self) -> None:
         """End the text where it is, as its deadline would."""
@@ -218,8 +230,15 @@ def observed(look: ObserverCheck) -> StageRecord:
 _WEIGHTS: dict[CouncilStage, float] = {"plan": 1.0, "refine": 1.0, "observe": 0.5, "act": 3.0, "verify": 1.0}
 _SILENT_SHARE = 0.6
 _THINKING_SHARE = 0.8
+BEFORE_ANSWER: tuple[CouncilStage, ...] = ("plan", "refine")
 _PATIENCE = 2.0
 _LAST_WORDS_S = 1.0  # kept for ending the turn in order
+
+
+def share_of(stage: CouncilStage, chain: Sequence[CouncilStage]) -> float:
+    """How much of the time left is the stage's, 0 to 1."""
+    coming = chain[chain.index(stage) :] if stage in chain else (stage,)
+    return _WEIGHTS[stage] / sum(_WEIGHTS[one] for one in coming)
 
 
 def pace_of(
@@ -231,17 +250,19 @@ def pace_of(
     first_word_s: float = 0.0,
     writing_s: float = 0.0,
     others: bool = True,
+    answers_from: float = math.inf,
 ) -> CallDeadlines:
     """When the first word must be there, and when the stage ends. Times are monotonic seconds.
 
     `first_word_s` and `writing_s` are what the model takes as far as is known: a stage has twice that before it is
-    given up, within the deadline, and a stage of thinking leaves the later ones theirs. Without `others` who could
-    stand in, the first word is waited for to the stage's end.
+    given up, within the deadline, and a stage of thinking leaves the later ones theirs: those before the answer end
+    at `answers_from`. Without `others` who could stand in, the first word is waited for to the stage's end.
     """
     coming = chain[chain.index(stage) :] if stage in chain else (stage,)
     left = max(0.0, deadline - now - min(_LAST_WORDS_S, (deadline - now) / 10))
-    share = left * _WEIGHTS[stage] / sum(_WEIGHTS[one] for one in coming)
+    share = left * share_of(stage, chain)
     most = left if stage == "act" else left * _THINKING_SHARE
+    most = min(most, max(0.0, answers_from - now)) if stage in BEFORE_ANSWER else most
     longest = most if len(coming) == 1 else min(most, share * 1.5)
     silent = max(longest * _SILENT_SHARE, _PATIENCE * first_word_s)
     longest = min(most, max(longest, _PATIENCE * (first_word_s + writing_s)))

@@ -108,21 +108,26 @@ function deletion(packet) {
   const ask = async () => {
     const { pages, quoting_turns: turns } = await post("/forget", { ...what, dry_run: true });
     const also = turns ? ` and ${counted(turns, "chat turn")} quoting it` : "";
-    fill(node, `Delete ${counted(pages, "page")}${also}? `, button("Delete", () => run(remove), { class: "danger small" }), " ", button("Keep", start, { class: "small" }));
+    next(`Delete ${counted(pages, "page")}${also}? `, button("Delete", () => run(remove), { class: "danger small" }), " ", button("Keep", again, { class: "small" }));
   };
   const remove = async () => {
     const { forget_id } = await post("/forget", what);
-    fill(node, "Deleted; it can be restored for 24 hours. ", button("Undo", () => run(() => restore(forget_id)), { class: "small" }));
+    next("Deleted; it can be restored for 24 hours. ", button("Undo", () => run(() => restore(forget_id)), { class: "small" }));
     announce("Deleted.");
   };
   const restore = async (forgetId) => {
     await post("/forget/undo", { forget_id: forgetId, tenant: tenant() });
     announce("Restored.");
-    start();
+    again();
+  };
+  const next = (...children) => {
+    fill(node, ...children);
+    node.querySelector("button:last-of-type").focus(); // the button that had the focus is gone
   };
   const run = (step) => step().catch((error) => (noticed(error), fill(node, el("span", { class: "problem" }, error.message))));
-  const start = () => void fill(node, button("Delete…", () => run(ask), { class: "ghost small" }));
-  start();
+  const start = button("Delete…", () => run(ask), { class: "ghost small" });
+  const again = () => next(start);
+  fill(node, start);
   return node;
 }
 

@@ -30,7 +30,7 @@ export class Quarantine {
         const outcome = await post(path, { id: file.id, tenant: tenant() });
         announce(done(outcome));
         await this.load();
-        this.summary.focus();
+        (this.node.hidden ? document.getElementById("view") : this.summary).focus();
       } catch (error) {
         noticed(error);
         announce(error.message, { urgent: true });

@@ -132,7 +132,7 @@ class House:
             turn_store=self.turn_store,
             report=lambda _: None,
         )
-        speaker = RoleSpeaker(assembler.factory, roles)
+        self.speaker = speaker = RoleSpeaker(assembler.factory, roles)
         self.balloting = Balloting(
             self.room, speaker, self.room.voting, self.audit, clock, limits.voting, self.council.vote_s
         )

@@ -33,6 +33,8 @@ OURS = {
     "act_command": "act",
     "observer_window": "observe",
     "execute_review": "judge",
+    "advice": "judge",
+    "advice_review": "judge",
     "ballot": "judge",
     "initiative": "judge",
     "rfc_review": "judge",

@@ -136,7 +136,7 @@ def sources(given: Path, shown: str = "") -> Iterator[Source | RefusedPath]:
     `shown` stands for the path in messages and records, when it is only where an upload was put.
     """
     if not given.is_dir():
-        yield from _file(given, given.name, shown)
+        yield from _file(given, PurePosixPath(shown).name or given.name, shown)
         return
     for folder, folders, names in os.walk(given):
         folders[:] = sorted(each for each in folders if each not in _PASSED_OVER)

@@ -120,7 +120,9 @@ class MemoryArchive:
         return [page for page in self.stored.values() if page.packet_id == packet_id]
 
     async def list_packets(self, request: PacketFilter, call: RequestContext) -> list[PacketSummary]:
-        return await self.packet_summaries(list(dict.fromkeys(p.packet_id for p in self.stored.values())), call)
+        since, until = request.filters.since, request.filters.until
+        then = [p for p in self.stored.values() if since <= p.timestamp and (not until or p.timestamp < until)]
+        return await self.packet_summaries(list(dict.fromkeys(p.packet_id for p in then)), call)
 
     async def packet_summaries(self, packet_ids: Sequence[str], call: RequestContext) -> list[PacketSummary]:
         first = {page.packet_id: page for page in reversed(self.stored.values())}

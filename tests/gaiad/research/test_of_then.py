@@ -73,3 +73,18 @@ async def test_what_is_counted_is_told_with_its_number(memory: Any, page: Any) -
     answer = await research.research(ResearchRequest(query="How many risks has the crane?"), RequestContext())
     assert answer.answer.startswith("3 risks listed:")
     assert [one.quote for one in answer.citations] == [pages[0].text]
+
+
+async def test_what_was_done_in_a_period_is_never_told_of_another_time(memory: Any, page: Any) -> None:
+    pages = [
+        page("We decided to sell the boat.", "tp-1", timestamp="2025-05-03T10:00:00Z"),
+        page("The tram was late.", "tp-2", timestamp="2025-03-04T10:00:00Z"),
+    ]
+    clock = FrozenClock(datetime(2025, 6, 1, tzinfo=UTC))
+    researcher = Researcher(memory(pages), clock, load_config((), {}).research)
+    in_march = await researcher.research(ResearchRequest(query="What did we decide in March 2025?"), RequestContext())
+    assert (in_march.status, "boat" in in_march.answer) == ("NOT_FOUND", False)
+    assert in_march.answer.startswith("Nothing on file says so in March 2025. From that time:")
+    assert "tp-2" in in_march.answer
+    in_may = await researcher.research(ResearchRequest(query="What did we decide in May 2025?"), RequestContext())
+    assert in_may.source_packets == ["tp-1"]

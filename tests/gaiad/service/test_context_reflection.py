@@ -4,13 +4,17 @@ import json
 import re
 
 import msgspec
+import pytest
 
+from council.ports import RoleReply
 from gaiad.base.clock import SystemClock
+from gaiad.base.errors import Unavailable
 from gaiad.base.ports import RequestContext
 from gaiad.context.store import ContextStore
 from gaiad.models.plain.scripted import ScriptedReply
 from gaiad.service.context import RULES
-from gaiad.service.context_reflection import EVERY, ContextReflection, look_at, review_of
+from gaiad.service.context_advice import AdviceWriter
+from gaiad.service.context_reflection import EVERY, ContextReflection, frequent, look_at
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context_reviews import ReviewQuery, StrikeRequest
 from gaiad.wire.council import StageRecord, TurnRecord
@@ -38,7 +42,7 @@ async def test_a_fault_that_feedback_can_cure_is_cured_and_measured(tmp_path, op
     house = await House(tmp_path / "house", await open_archive(), clock, config, SAYS).open()
     try:
         context = make_service(ContextStore(house.databases, clock, None), house.databases, clock)
-        reflection = ContextReflection(context, house.turn_log, clock)
+        reflection = ContextReflection(context, house.turn_log, clock, AdviceWriter(house.speaker, lambda *_: False))
         house.assembler.factory.feedback_of = context.advice_for
         planned = []
         for number in range(3 * EVERY):
@@ -84,9 +88,8 @@ def test_a_failed_verification_is_about_the_answer_and_rare_faults_are_left():
     assert {role: (one.number, one.total) for role, one in found.outcomes.items()} == {
         "lite/plan": (5, 3), "prime/act": (5, 3), "codemind/verify": (5, 5),
     }  # fmt: skip
-    review = review_of(found, 5, 1, "2025-12-01T10:00:00Z")
-    assert sorted(review.critique.agent_feedback) == ["lite/plan", "prime/act"]
-    assert review_of(look_at([good] * 9 + [bad]), 10, 1, "2025-12-01T10:00:00Z") is None
+    assert frequent(found) == {"lite/plan": [("any", "lost")], "prime/act": [("verify", "fail")]}
+    assert frequent(look_at([good] * 9 + [bad])) == {}
 
 
 def test_thumbs_are_about_the_answer_and_count_more_than_a_verdict():
@@ -95,9 +98,52 @@ def test_thumbs_are_about_the_answer_and_count_more_than_a_verdict():
     liked, disliked = (msgspec.structs.replace(one, rating=rating) for one, rating in ((failed, "up"), (good, "down")))
     found = look_at([good, failed, liked, disliked])
     assert (found.outcomes["prime/act"].number, found.outcomes["prime/act"].total) == (4, 2)
-    review = review_of(look_at([disliked, good]), 2, 1, "2025-12-01T10:00:00Z")
-    assert list(review.critique.agent_feedback) == ["prime/act"]
-    assert "what was asked" in review.critique.agent_feedback["prime/act"][0]
+    assert frequent(look_at([disliked, good])) == {"prime/act": [("act", "thumbs down")]}
+
+
+class Speaker:
+    """Says what it is given by role."""
+
+    def __init__(self, **says):
+        self.says, self.asked = says, []
+
+    async def say(self, ask, call):
+        self.asked.append((ask.role, ask.task_instruction, [item.text for item in ask.work]))
+        if isinstance(said := self.says[ask.role], Exception):
+            raise said
+        names = dict.fromkeys(("packet_id", "prompt_sha256", "model", "fingerprint"), "")
+        numbers = dict.fromkeys(
+            ("seed", "prompt_tokens", "cached_tokens", "tokens", "queue_ms", "prefill_ms", "decode_ms"), 0
+        )
+        return RoleReply(text=said, **names, **numbers)
+
+
+ACCEPTED = '{"verdict": "accept", "reason": "it names the form"}'
+
+
+@pytest.mark.parametrize(
+    ("lite", "prime", "given"),
+    [
+        ("\nNumber the steps.\nAnd more", ACCEPTED, "Number the steps."),
+        ("Number the steps.", '{"verdict": "reject", "reason": "no"}', "rule"),
+        ("Number the steps.", "accept", "rule"),
+        (" \n", ACCEPTED, "rule"),
+        (Unavailable("asleep"), ACCEPTED, "rule"),
+        ("Number the steps.", Unavailable("asleep"), "rule"),
+    ],
+)
+async def test_lite_writes_and_prime_accepts_or_the_rule_stands(lite, prime, given):
+    speaker = Speaker(lite=lite, prime=prime)
+    assert await AdviceWriter(speaker, lambda *_: True).write("It was missing.", "rule", CALL) == given
+    assert speaker.asked[0] == ("lite", "advice", ["It was missing."])
+
+
+async def test_no_model_is_asked_that_has_not_shown_it_can():
+    for lacks in ("plan", "verify"):
+        speaker = Speaker()
+        writer = AdviceWriter(speaker, lambda _, duty, lacks=lacks: duty != lacks)
+        assert await writer.write("It was missing.", "rule", CALL) == "rule"
+        assert speaker.asked == []
 
 
 async def test_advice_that_a_token_stored_is_quoted_as_data(tmp_path):

@@ -361,6 +361,15 @@ async def test_an_answer_that_is_still_written_at_the_deadline_is_cut_and_says_s
         assert "the text was cut at its deadline" in answer.notes
 
 
+async def test_a_plan_that_is_written_too_slowly_is_left_out_and_the_answer_has_its_time(open_house):
+    slow = reply("a plan " * 2000, REFINES, delay_ms=40.0, chunk_characters=12)
+    async with open_house(roles(refined=[slow]), full_deadline_s=6.0) as house:
+        answer, turn = await house.say(MESSAGE, depth="full")
+        assert answer.answer == "The keeper is Zephyrine."
+        assert "the plan was left out or cut short, so that the answer has its time" in answer.notes
+        assert [(row.stage, row.role) for row in turn.stages][1:3] == [("refine", "prime"), ("act", "prime")]
+
+
 # ------------------------------------------------------------------------------------------------------- commands
 
 WISH = "Please delete the old log files in the folder."

@@ -147,3 +147,11 @@ async def test_transcripts_with_times_signs_and_front_matter(
 async def test_prose_with_colons_is_no_transcript(run_import: Any, put: Put) -> None:
     (outcome,) = await run_import(put("essay.md", "# Roles\n\nThe user: a person.\n\nThe assistant: a program.\n"))
     assert outcome.kind == "note"
+
+
+async def test_what_is_sent_to_the_page_is_called_by_its_own_name(
+    run_import: Any, put: Callable[[str, Any], Path]
+) -> None:
+    sent = put("upload.md", "User: Which knot?\nAssistant: The bowline.\n")
+    (outcome,) = await run_import(sent, upload="Knots at sea.md")
+    assert (outcome.title, outcome.path) == ("Knots at sea", "Knots at sea.md")
