@@ -207,6 +207,9 @@ class TurnStateMachine:
             case "unverified":
                 return self._finish("unverified", step.why, seats)
             case "revert_and_alert":
+                self.escalations.append(
+                    Escalation(raised_by=task.role, to="person", triggers=("stage_failed",), why=step.why)
+                )
                 return self._finish("reverted", step.why, seats)
             case "escalate" | "high_risk":
                 return self._escalate(step, task, seats, confidence)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gaiad.archive.deletion import Deletion, purge_forgotten
+from gaiad.archive.deletion import AlsoForget, Deletion, purge_forgotten
 from gaiad.archive.feedback import FeedbackStore
 from gaiad.archive.finding import packets, sessions
 from gaiad.archive.finding.facets import timeline
@@ -55,14 +55,20 @@ class LocalArchive:
     """Implements ports.Archive over the databases of a home. Start it, and close it on the same event loop."""
 
     def __init__(
-        self, databases: HomeDatabases, config: Config, clock: Clock, embedder: Embedder | None, metrics: Metrics
+        self,
+        databases: HomeDatabases,
+        config: Config,
+        clock: Clock,
+        embedder: Embedder | None,
+        metrics: Metrics,
+        also_forget: Sequence[AlsoForget] = (),
     ) -> None:
         self._tenants = Tenants(databases, config, clock, embedder, metrics)
         self._clock = clock
         self._config = config
         self._embedder = embedder
         self.feedback = FeedbackStore(self._tenants, clock)
-        self.deletion = Deletion(self._tenants, clock, config)
+        self.deletion = Deletion(self._tenants, clock, config, also_forget)
 
     # ---------------------------------------------------------------------------------------------- life
 

@@ -1,7 +1,7 @@
 """What a person deletes from a tenant: see what would go, delete it, put it back while that is still possible."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,18 +16,18 @@ from gaiad.base.ports import RequestContext
 from gaiad.wire.schemas import ForgetReport, ForgetRequest, Forgotten
 
 AlsoForget = Callable[..., tuple[int, list[Path]]]
-"""`also(connection, folder, quotes, dry_run=...)`: delete what else in the tenant's file names a packet; how many
+"""`also(connection, tenant, quotes, dry_run=...)`: delete what else in the tenant's file names a packet; how many
 entries, and files to remove once that is durable."""
 
 
 class Deletion:
     """Over the open tenants; every call stays inside `call.tenant`."""
 
-    def __init__(self, tenants: Tenants, clock: Clock, config: Config) -> None:
+    def __init__(self, tenants: Tenants, clock: Clock, config: Config, also: Sequence[AlsoForget]) -> None:
         self._tenants = tenants
         self._clock = clock
         self._config = config
-        self.also: list[AlsoForget] = []
+        self._also = also
 
     async def forget(self, request: ForgetRequest, forget_id: str, call: RequestContext) -> ForgetReport:
         """Delete what `request` names, or report what would go. Raises BadInput, NotFound."""
@@ -40,8 +40,8 @@ class Deletion:
                 chosen = forget.choose(connection, request, call.hidden)
                 report = forget.report_on(connection, chosen)
                 quotes = forget.PacketNames(chosen.packet_ids).stand_in
-                for also in self.also:
-                    count, left = also(connection, opened.tenant.root, quotes, dry_run=request.dry_run)
+                for also in self._also:
+                    count, left = also(connection, opened.tenant.name, quotes, dry_run=request.dry_run)
                     report = msgspec.structs.replace(report, log_entries=report.log_entries + count)
                     files.extend(left)
                 if request.dry_run:

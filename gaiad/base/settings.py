@@ -240,6 +240,7 @@ class ContextConfig(_Section, frozen=True):
     checkpoint_s: float
     active_days: int
     quota_mib: int
+    secondary: str
 
 
 class ScheduleConfig(_Section, frozen=True):

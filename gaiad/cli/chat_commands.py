@@ -16,6 +16,7 @@ from gaiad.cli.sessions import turn_text, turns_text
 
 if TYPE_CHECKING:
     from gaiad.client.client import Client
+    from gaiad.wire.council import Rating
 
 
 DEPTHS = ("auto", "fast", "full")
@@ -104,6 +105,26 @@ def tell_why(conversation: TerminalChat, _rest: str) -> str:
             for turn in so_far(lambda: client.council.turns(conversation.tenant, 1, conversation.session_id)):
                 return turn_text(client.council.turn(turn.turn_id, conversation.tenant), same_place())
     return _NO_ANSWER
+
+
+def rate_up(conversation: TerminalChat, _rest: str) -> str:
+    """Say that the last answer was good."""
+    return _rate(conversation, "up")
+
+
+def rate_down(conversation: TerminalChat, _rest: str) -> str:
+    """Say that the last answer was not good."""
+    return _rate(conversation, "down")
+
+
+def _rate(conversation: TerminalChat, rating: "Rating") -> str:
+    from gaiad.wire.council import RateRequest
+
+    if conversation.last is None:
+        return _NO_ANSWER
+    with invocation().client() as client:
+        client.council.rate(RateRequest(turn=conversation.last.turn_id, rating=rating, tenant=conversation.tenant))
+    return dim(f"Noted: thumbs {rating}. The next reflection takes it into account.")
 
 
 def show_sources(conversation: TerminalChat, rest: str) -> str:
@@ -266,6 +287,8 @@ COMMANDS = {
     "depth": ChatCommand(choose_depth, "[auto|fast|full]", _depths),
     "why": ChatCommand(tell_why),
     "sources": ChatCommand(show_sources, "[NUMBER]", _sources),
+    "up": ChatCommand(rate_up),
+    "down": ChatCommand(rate_down),
     "help": ChatCommand(_help),
     "quit": ChatCommand(_quit),
 }

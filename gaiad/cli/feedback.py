@@ -1,4 +1,4 @@
-"""`gaiad feedback`: say that a packet was useful or not; search ranks its pages a bounded step up or down by it."""
+"""`gaiad feedback`: whether a packet was useful, by which search ranks its pages, and whether an answer was good."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_
 from gaiad.cli.output import counted, cut_line, plain, table, write_json
 
 if TYPE_CHECKING:
+    from gaiad.wire.council import Rating
     from gaiad.wire.memory import FeedbackRow
 
 _LONGEST = 60
@@ -29,12 +30,13 @@ class _FeedbackGroup(VerbGroup):
     example="""
         gaiad feedback tp-20250928-134500 useful
         gaiad feedback tp-20250928-134500 not-useful --query "how often do the bearings fail"
+        gaiad feedback answer up
         gaiad feedback list
         gaiad feedback reset tp-20250928-134500
     """,
 )
 def feedback() -> None:
-    """Say which packets were useful; search ranks by it."""
+    """Say which packets and answers were useful."""
 
 
 @feedback.command(
@@ -64,6 +66,30 @@ def give(packet_id: str, verdict: str, query: str, tenant: str) -> None:
     else:
         asked = f" for: {plain(row['query'])}" if row["query"] else ""
         click.echo(f"[Packet: {plain(row['packet_id'])}] is {row['verdict']}{asked}")
+
+
+@feedback.command("answer", cls=Verb, example="gaiad feedback answer down")
+@click.argument("rating", type=click.Choice(("up", "down", "none")))
+@click.argument("turn", metavar="[TURN]", default="")
+@tenant_option
+def answer(rating: str, turn: str, tenant: str) -> None:
+    """Say what you think of an answer, the last one unless TURN is given.
+
+    The next reflection on the council's turns takes it into account (`gaiad context feedback`); "none" takes it back.
+    """
+    from gaiad.base.ids import short
+    from gaiad.wire.council import RateRequest
+
+    with invocation().client() as client:
+        if not turn:
+            newest = client.council.turns(tenant, 1)
+            if not newest:
+                raise click.UsageError("nothing has been answered yet")
+            turn = newest[0].turn_id
+        given: Rating = "" if rating == "none" else rating  # type: ignore[assignment]
+        rated = client.council.rate(RateRequest(turn=turn, rating=given, tenant=tenant))
+    said = f"thumbs {rated.rating}" if rated.rating else "not rated"
+    print_result(rated, f"turn {short(rated.turn_id)}: {said}: {cut_line(rated.message, _LONGEST)}")
 
 
 @feedback.command("list", cls=Verb, example="gaiad feedback list --json | jq -r '.feedback[].packet_id'")

@@ -21,7 +21,7 @@ from gaiad.cli.command import VerbGroup, invocation, tenant_option
         gaiad mcp                         what the installed entry runs
     """,
 )
-@click.option("--write", is_flag=True, help="Offer the tool `remember` as well, which stores what an agent hands over.")
+@click.option("--write", is_flag=True, help="Offer the tools that store as well: what an agent hands over.")
 @tenant_option
 @click.pass_context
 def mcp(context: click.Context, write: bool, tenant: str) -> None:

@@ -53,10 +53,11 @@ def packets() -> None:
     "--order", type=click.Choice(["earliest", "latest"]), default="latest", show_default=True, help="First to come."
 )
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10000), help="At most this many.")
+@click.option("--include-chats", is_flag=True, help="Also the turns of chats with gaiad.")
 @click.option("--offset", default=0, type=click.IntRange(0), help="Leave out this many first.")
 @tenant_option
 def list_packets(tenant: str, **given: Any) -> None:
-    """List packets, the newest first."""
+    """List packets, the newest first, without chats with gaiad."""
     from gaiad.wire.schemas import PacketFilter
 
     with invocation().client() as client:
@@ -66,6 +67,7 @@ def list_packets(tenant: str, **given: Any) -> None:
             order=given["order"],
             limit=given["limit"],
             offset=given["offset"],
+            include_chats=given["include_chats"],
         )
         found = client.packets(request)
     if invocation().as_json:

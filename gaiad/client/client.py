@@ -15,7 +15,7 @@ from msgspec import structs
 
 from gaiad.client.connection import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, DaemonConnection, ServerEvent, query_of
 from gaiad.wire.chat import ChatRequest, PacketRecord, PersonaRow, Rendering, Replay
-from gaiad.wire.council import CouncilStatus, SeedRecord, TurnRecord
+from gaiad.wire.council import CouncilStatus, RateRequest, SeedRecord, TurnRecord
 from gaiad.wire.generation import GenerateBody
 from gaiad.wire.ingest import ImportOutcome, ImportRequest, IngestOutcome, IngestRequest
 from gaiad.wire.memory import MemoryPage, SessionSummary, SessionTurn
@@ -67,6 +67,10 @@ class CouncilClient:
     def turn(self, turn: str, tenant: str) -> TurnRecord:
         """A turn by its id or the eight digits shown."""
         return self._connection.call("POST", "/turns/show", TurnRecord, {"turn": turn, "tenant": tenant})
+
+    def rate(self, request: RateRequest) -> TurnRecord:
+        """Keep what the person thinks of a turn's answer."""
+        return self._connection.call("POST", "/turns/rate", TurnRecord, request)
 
     def turns(self, tenant: str, limit: int, session_id: str = "") -> list[TurnRecord]:
         """The last ones, newest first."""

@@ -5,7 +5,9 @@ A file is written and synced before the commit that names it. One that no row na
 stored again takes it up.
 """
 
+import asyncio
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import EDQUOT, ENOSPC
 from functools import cached_property
@@ -15,14 +17,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from gaiad.base.errors import BadInput, Conflict
+from gaiad.base.errors import BadInput, Conflict, GaiadError
 from gaiad.base.home import replace_file, sync_folder
+from gaiad.base.logs import get_logger
 from gaiad.context.packs import compress, expand, read_packed
 from gaiad.store.database import StorageFailed, StorageFull
-from gaiad.store.home_databases import BODIES
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.secondary import BODIES
 
+_log = get_logger("gaiad.context")
 MAX_BODY_BYTES = 16 << 20
 """Of one record's JSON."""
+Folders = tuple[Path, ...]
+"""A tenant's folder, and the one of the second place where there is one: files of bodies are in both."""
 ROW_BYTES = 64 << 10
 """Larger bodies are files."""
 
@@ -63,15 +70,29 @@ def file_of(folder: Path, sha256: str) -> Path:
     return folder / BODIES / sha256[:2] / sha256
 
 
-def write_file(folder: Path, body: Body) -> None:
-    """Put a large body on the disk, durable when this returns; nothing for a small one. Blocks.
+async def store_file(databases: HomeDatabases, tenant: str, body: Body) -> None:
+    """Put a large body on the disk, in both places where there are two; nothing for a small one.
 
-    Raises StorageFull, StorageFailed; nothing is left then.
+    Durable when this returns. Raises StorageFull, StorageFailed when no place takes it; nothing is left then.
     """
-    path = file_of(folder, body.sha256)
-    if body.place == "row" or (path.is_file() and path.read_bytes() == body.stored):
+    if body.place == "row":
         return
+    failures: list[GaiadError] = []
+    folders = databases.body_folders(tenant)
+    for folder in folders:
+        try:
+            await asyncio.to_thread(_write_file, file_of(folder, body.sha256), body)
+        except (StorageFull, StorageFailed) as error:
+            failures.append(error)
+            if len(failures) == len(folders):
+                raise
+            await databases.place_failed(tenant, folder, error)
+
+
+def _write_file(path: Path, body: Body) -> None:
     try:
+        if path.is_file() and path.read_bytes() == body.stored:
+            return
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(path, body.stored)
         sync_folder(path.parent.parent)
@@ -108,7 +129,7 @@ def keep_part(connection: sqlite3.Connection, part: Body) -> None:
     connection.execute("UPDATE context_usage SET value = value + ? WHERE name = 'json'", (len(part.content),))
 
 
-def read_body(connection: sqlite3.Connection, folder: Path, sha256: str) -> bytes:
+def read_body(connection: sqlite3.Connection, folders: Folders, sha256: str) -> bytes:
     """The JSON with this hash. Raises DamagedBody."""
     row = connection.execute(
         "SELECT place, body, whole, pack, start, size FROM context_bodies WHERE sha256 = ?", (sha256,)
@@ -119,22 +140,34 @@ def read_body(connection: sqlite3.Connection, folder: Path, sha256: str) -> byte
     if place == "pack":
         content = read_packed(connection, pack, start, size)
     elif place == "part":
-        content = read_body(connection, folder, whole)[start : start + size]
+        content = read_body(connection, folders, whole)[start : start + size]
     else:
-        content = expand(_read_file(folder, sha256) if place == "file" else stored, MAX_BODY_BYTES)
+        content = expand(stored, MAX_BODY_BYTES) if place == "row" else _read_file(folders, sha256)
     if content is None or _sha256(content).hexdigest() != sha256:
-        where = file_of(folder, sha256) if place == "file" else f"body {sha256}"
-        raise DamagedBody(f"{where}: does not match its hash; restore the last backup")
+        raise DamagedBody(f"body {sha256}: does not match its hash; restore the last backup")
     return content
 
 
-def _read_file(folder: Path, sha256: str) -> bytes:
-    try:
-        return file_of(folder, sha256).read_bytes()
-    except OSError as error:
-        raise DamagedBody(f"{file_of(folder, sha256)}: {error.strerror}; restore the last backup") from error
+def _read_file(folders: Folders, sha256: str) -> bytes:
+    """From the first folder that has it whole. Raises DamagedBody."""
+    problems = []
+    for folder in folders:
+        path = file_of(folder, sha256)
+        try:
+            content = expand(stored := path.read_bytes(), MAX_BODY_BYTES)
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+            continue
+        if content is not None and _sha256(content).hexdigest() == sha256:
+            if problems:
+                _log.warning("body_read_from_second_place", problems=problems)
+                with suppress(OSError):  # the place that failed gets it back where it can
+                    replace_file(file_of(folders[0], sha256), stored)
+            return content
+        problems.append(f"{path}: does not match its hash")
+    raise DamagedBody(f"{'; '.join(problems)}; restore the last backup")
 
 
-def read_json(connection: sqlite3.Connection, folder: Path, sha256: str) -> dict[str, Any]:
+def read_json(connection: sqlite3.Connection, folders: Folders, sha256: str) -> dict[str, Any]:
     """`read_body`, decoded. Raises DamagedBody."""
-    return msgspec.json.decode(read_body(connection, folder, sha256), type=dict[str, Any])
+    return msgspec.json.decode(read_body(connection, folders, sha256), type=dict[str, Any])

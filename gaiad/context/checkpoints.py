@@ -7,14 +7,13 @@ damaged ones are passed over by name. Rows of the newest KEPT manifests stay; th
 import sqlite3
 from collections.abc import Mapping
 from hashlib import sha256 as _sha256
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import Conflict, NotFound
-from gaiad.context.bodies import DamagedBody, read_body, read_json
+from gaiad.context.bodies import DamagedBody, Folders, read_body, read_json
 from gaiad.context.records import SYSTEM, add_version, components, current_iteration, task_ids
 from gaiad.wire.context_keeping import (
     CheckpointEntry,
@@ -39,7 +38,7 @@ class _Whole(NamedTuple):
 
 def make_manifest(
     connection: sqlite3.Connection,
-    folder: Path,
+    folders: Folders,
     checkpoint_id: str,
     now_ms: int,
     reason: str,
@@ -53,12 +52,12 @@ def make_manifest(
             (component,),
         ).fetchone()
         try:
-            size = len(read_body(connection, folder, sha256))
+            size = len(read_body(connection, folders, sha256))
             entries.append(CheckpointEntry(component=component, version=version, sha256=sha256, bytes=size))
         except DamagedBody as error:
             damaged.append(f"{component}: {error.message}")
     system = next((entry for entry in entries if entry.component == SYSTEM), None)
-    data = read_json(connection, folder, system.sha256)["checkpoint_data"] if system else {}
+    data = read_json(connection, folders, system.sha256)["checkpoint_data"] if system else {}
     outputs = connection.execute("SELECT agent, sum(outputs) FROM context_effectiveness GROUP BY agent ORDER BY agent")
     return CheckpointManifest(
         checkpoint_id=checkpoint_id,
@@ -127,12 +126,12 @@ def newest_covers(connection: sqlite3.Connection) -> bool:
     return (manifest.last_record, manifest.versions) == (last_record(connection), _versions(connection))
 
 
-def recover(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) -> RecoveryState:
+def recover(connection: sqlite3.Connection, folders: Folders, checkpoint_id: str) -> RecoveryState:
     """From the newest checkpoint that is whole, or the one named if it is.
 
     Raises NotFound without one, Conflict when none is whole.
     """
-    manifest, states, passed_over, damaged = _whole(connection, folder, checkpoint_id)
+    manifest, states, passed_over, damaged = _whole(connection, folders, checkpoint_id)
     finished, active = [], []
     for name, task in zip(task_ids(manifest.in_flight_tasks), manifest.in_flight_tasks, strict=True):
         query = "SELECT 1 FROM context_records WHERE kind = 'output' AND task_id = ?"
@@ -159,13 +158,13 @@ def recover(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) ->
 
 
 def restore(
-    connection: sqlite3.Connection, folder: Path, checkpoint_id: str, now_ms: int
+    connection: sqlite3.Connection, folders: Folders, checkpoint_id: str, now_ms: int
 ) -> tuple[str, dict[str, int], list[PassedOver]]:
     """Make the states of a checkpoint the current ones, each as a new version; what came after it is kept.
 
     The checkpoint used, the version each changed component is at now, and what was passed over. Raises as `recover`.
     """
-    manifest, _, passed_over, _ = _whole(connection, folder, checkpoint_id)
+    manifest, _, passed_over, _ = _whole(connection, folders, checkpoint_id)
     now = dict(connection.execute("SELECT component, version FROM context_components").fetchall())
     restored = {}
     for entry in manifest.entries:
@@ -178,7 +177,7 @@ def restore(
     return manifest.checkpoint_id, restored, passed_over
 
 
-def _whole(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) -> _Whole:
+def _whole(connection: sqlite3.Connection, folders: Folders, checkpoint_id: str) -> _Whole:
     """The checkpoint named, or the newest, or the next one before it that is whole. Where none is, the newest whose
     manifest can be read, with an earlier version of each component that is damaged.
     """
@@ -195,20 +194,20 @@ def _whole(connection: sqlite3.Connection, folder: Path, checkpoint_id: str) -> 
         try:
             manifest = _manifest(name, sha256, body)
             in_part = in_part or manifest
-            states = {entry.component: read_body(connection, folder, entry.sha256) for entry in manifest.entries}
+            states = {entry.component: read_body(connection, folders, entry.sha256) for entry in manifest.entries}
             return _Whole(manifest, states, passed_over, [])
         except DamagedBody as error:
             passed_over.append(PassedOver(checkpoint_id=name, problem=error.message))
     if not passed_over:
         raise NotFound("no checkpoint has been made yet; `gaiad context checkpoints --make` makes one")
-    if in_part is not None and (found := _in_part(connection, folder, in_part, passed_over)).states:
+    if in_part is not None and (found := _in_part(connection, folders, in_part, passed_over)).states:
         return found
     problems = "; ".join(f"{one.checkpoint_id}: {one.problem}" for one in passed_over[:3])
     raise Conflict(f"no checkpoint is whole ({problems}); restore the last backup (gaiad restore DIR)")
 
 
 def _in_part(
-    connection: sqlite3.Connection, folder: Path, manifest: CheckpointManifest, passed_over: list[PassedOver]
+    connection: sqlite3.Connection, folders: Folders, manifest: CheckpointManifest, passed_over: list[PassedOver]
 ) -> _Whole:
     """What can be recovered of a checkpoint that is not whole: one damaged component does not stop the others."""
     states: dict[str, bytes] = {}
@@ -218,7 +217,7 @@ def _in_part(
         name = entry.component
         for version, sha256 in connection.execute(query, (name, entry.version)).fetchall():
             try:
-                states[name] = read_body(connection, folder, sha256)
+                states[name] = read_body(connection, folders, sha256)
             except DamagedBody:
                 continue
             entries.append(CheckpointEntry(component=name, version=version, sha256=sha256, bytes=len(states[name])))

@@ -9,11 +9,10 @@ import base64
 import hmac
 import secrets
 import sqlite3
-from pathlib import Path
 
 from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import Forbidden
-from gaiad.context.bodies import Body, insert_body, read_json
+from gaiad.context.bodies import Body, Folders, insert_body, read_json
 from gaiad.wire.context_keeping import Continuation, ContinuationStorage, ContinuedState
 
 _FORMAT = "ctn1"
@@ -40,7 +39,7 @@ def store_continuation(
 
 
 def continued(
-    connection: sqlite3.Connection, folder: Path, tenant: str, task_id: str, token: str, now_ms: int
+    connection: sqlite3.Connection, folders: Folders, tenant: str, task_id: str, token: str, now_ms: int
 ) -> ContinuedState:
     """What a token stands for. Raises Forbidden, in words, for one that is foreign, altered, expired or stale."""
     name, expires_ms = _opened(connection, tenant, task_id, token)
@@ -65,7 +64,7 @@ def continued(
         task_id=task_id,
         stored_at=iso_of_ms(stored_ms),
         expires_at=iso_of_ms(expires_ms),
-        partial_state=read_json(connection, folder, sha256),
+        partial_state=read_json(connection, folders, sha256),
     )
 
 

@@ -19,7 +19,7 @@ from gaiad import __version__
 from gaiad.base.errors import BadInput, Conflict
 from gaiad.base.home import sync_folder
 from gaiad.context.aggregates import trends
-from gaiad.context.bodies import MAX_BODY_BYTES, read_body
+from gaiad.context.bodies import MAX_BODY_BYTES, Folders, read_body
 from gaiad.context.records import components
 from gaiad.wire.context import AgentOutput, ContextRecord, MetaReviewStorage, RecordKind, StateUpdate
 from gaiad.wire.context_keeping import CheckpointManifest, TreeEntry, TreeManifest, TreeReport
@@ -61,7 +61,7 @@ class TreeRecord(NamedTuple):
 
 
 def write_tree(
-    connection: sqlite3.Connection, folder: Path, directory: Path, at: str, configuration: Mapping[str, Any]
+    connection: sqlite3.Connection, folders: Folders, directory: Path, at: str, configuration: Mapping[str, Any]
 ) -> TreeReport:
     """Export everything of this snapshot to a new folder; blocks.
 
@@ -72,7 +72,7 @@ def write_tree(
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise Conflict(f"{directory} is not empty; name a folder that does not exist yet")
         partial.mkdir(parents=True, mode=0o700)
-        entries = list(_write_records(connection, folder, partial))
+        entries = list(_write_records(connection, folders, partial))
         heads = dict(_heads(connection))
         _write(
             partial / MANIFEST, TreeManifest(format=1, gaiad=__version__, exported_at=at, records=entries, heads=heads)
@@ -89,7 +89,7 @@ def write_tree(
     return report(directory, [entry.kind for entry in entries])
 
 
-def _write_records(connection: sqlite3.Connection, folder: Path, root: Path) -> Iterator[TreeEntry]:
+def _write_records(connection: sqlite3.Connection, folders: Folders, root: Path) -> Iterator[TreeEntry]:
     newest = dict(
         connection.execute(
             "SELECT max(number), id FROM context_records WHERE kind <> 'output' GROUP BY kind, iteration"
@@ -100,7 +100,7 @@ def _write_records(connection: sqlite3.Connection, folder: Path, root: Path) -> 
         first, earlier = _PLACES.get(kind, ("", "agent_outputs"))
         name = first if number in newest else f"{earlier}/{record_id}.json"
         path = f"iterations/iteration_{iteration:03d}/{name}"
-        _write_bytes(root / path, read_body(connection, folder, sha256))
+        _write_bytes(root / path, read_body(connection, folders, sha256))
         yield TreeEntry(path=path, id=record_id, kind=kind, iteration=iteration, sha256=sha256)
 
 

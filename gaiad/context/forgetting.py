@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from gaiad.context.aggregates import counted, uncount
-from gaiad.context.bodies import Body, DamagedBody, file_of, keep_part, read_body
+from gaiad.context.bodies import Body, DamagedBody, Folders, file_of, keep_part, read_body
 from gaiad.context.export import KINDS
 from gaiad.context.hypotheses import uncount_named
 from gaiad.context.packs import repack, unpack
@@ -31,13 +31,14 @@ class _Record(NamedTuple):
 
 
 def forget_quoting(
-    connection: sqlite3.Connection, folder: Path, quotes: Quotes, *, dry_run: bool
+    folders_of: Callable[[str], Folders], connection: sqlite3.Connection, tenant: str, quotes: Quotes, *, dry_run: bool
 ) -> tuple[int, list[Path]]:
     """Delete what quotes; how many records, partial states and checkpoints, and the files that they leave.
 
-    A damaged body is not looked into, and stays.
+    `folders_of` gives a tenant's folders. A damaged body is not looked into, and stays.
     """
-    found = dict(_quoting(connection, folder, quotes))
+    folders = folders_of(tenant)
+    found = dict(_quoting(connection, folders, quotes))
     every = connection.execute("SELECT number, kind, iteration, agent, sha256 FROM context_records").fetchall()
     gone = [_Record(*row) for row in every if row[-1] in found]
     continued = [row for row in connection.execute("SELECT id, sha256 FROM context_continuations") if row[1] in found]
@@ -47,17 +48,17 @@ def forget_quoting(
         connection.executemany("DELETE FROM context_checkpoints WHERE id = ?", [(name,) for name in named])
         connection.executemany("DELETE FROM context_continuations WHERE id = ?", [(name,) for name, _ in continued])
         for record in gone:
-            _delete_record(connection, folder, record, found[record.sha256])
-        return len(gone) + len(continued) + len(named), _delete_bodies(connection, folder, found)
+            _delete_record(connection, folders, record, found[record.sha256])
+        return len(gone) + len(continued) + len(named), _delete_bodies(connection, folders, found)
     return len(gone) + len(continued) + len(named), []
 
 
-def _quoting(connection: sqlite3.Connection, folder: Path, quotes: Quotes) -> Iterator[tuple[str, bytes]]:
+def _quoting(connection: sqlite3.Connection, folders: Folders, quotes: Quotes) -> Iterator[tuple[str, bytes]]:
     """Hash and JSON of every body that quotes; a pack is unpacked once for all of its bodies."""
     names = connection.execute("SELECT sha256 FROM context_bodies WHERE place IN ('row', 'file')").fetchall()
     for (name,) in names:
         try:
-            content = read_body(connection, folder, name)
+            content = read_body(connection, folders, name)
         except DamagedBody:
             continue
         if quotes(content.decode()):
@@ -66,7 +67,7 @@ def _quoting(connection: sqlite3.Connection, folder: Path, quotes: Quotes) -> It
         yield from ((name, content) for name, content in unpack(connection, pack) if quotes(content.decode()))
 
 
-def _delete_record(connection: sqlite3.Connection, folder: Path, record: _Record, content: bytes) -> None:
+def _delete_record(connection: sqlite3.Connection, folders: Folders, record: _Record, content: bytes) -> None:
     what = counted(msgspec.json.decode(content, type=KINDS[record.kind]))
     uncount(connection, record.kind, record.agent, what, record.iteration, len(content))
     connection.execute("DELETE FROM context_mentions WHERE record = ?", (record.number,))
@@ -79,7 +80,7 @@ def _delete_record(connection: sqlite3.Connection, folder: Path, record: _Record
     connection.execute("DELETE FROM context_records WHERE number = ?", (record.number,))
 
 
-def _delete_bodies(connection: sqlite3.Connection, folder: Path, found: Mapping[str, bytes]) -> list[Path]:
+def _delete_bodies(connection: sqlite3.Connection, folders: Folders, found: Mapping[str, bytes]) -> list[Path]:
     """Bodies, their parts, and their packs, which are packed again without them; files to remove."""
     parts = connection.execute("SELECT sha256, whole, start, size FROM context_bodies WHERE place = 'part'").fetchall()
     used = {name for (name,) in connection.execute("SELECT DISTINCT sha256 FROM context_versions")}
@@ -94,7 +95,7 @@ def _delete_bodies(connection: sqlite3.Connection, folder: Path, found: Mapping[
             "SELECT place, pack FROM context_bodies WHERE sha256 = ?", (sha256,)
         ).fetchone()
         packs |= {pack} if place == "pack" else set()
-        files += [file_of(folder, sha256)] if place == "file" else []
+        files += [file_of(folder, sha256) for folder in folders] if place == "file" else []
     for pack in packs:
         repack(connection, pack, leave_out=found)
     connection.executemany("DELETE FROM context_bodies WHERE sha256 = ?", [(sha256,) for sha256 in found])

@@ -1,10 +1,9 @@
 """Finding records by time, iteration, agent, task and hypothesis; filters are a fixed list, never names from data."""
 
 import sqlite3
-from pathlib import Path
 
 from gaiad.base.errors import NotFound
-from gaiad.context.bodies import read_json
+from gaiad.context.bodies import Folders, read_json
 from gaiad.context.records import ROW, epoch_ms, row_of
 from gaiad.wire.context import RecordKind, RecordQuery, RecordRow, StateQuery, StoredRecord
 
@@ -41,7 +40,7 @@ def find_records(connection: sqlite3.Connection, kind: RecordKind, query: Record
     return [row_of(row[:-1], row[-1]) for row in found]
 
 
-def read_record(connection: sqlite3.Connection, folder: Path, record_id: str) -> StoredRecord:
+def read_record(connection: sqlite3.Connection, folders: Folders, record_id: str) -> StoredRecord:
     """One record whole. Raises NotFound, DamagedBody."""
     row = connection.execute(
         f"SELECT {ROW}, (SELECT size FROM context_bodies AS b WHERE b.sha256 = r.sha256) FROM context_records AS r"
@@ -51,4 +50,4 @@ def read_record(connection: sqlite3.Connection, folder: Path, record_id: str) ->
     if row is None:
         raise NotFound(f"no record is called {record_id!r}; `gaiad context outputs` and `reviews` list the newest")
     found = row_of(row[:-1], row[-1])
-    return StoredRecord(row=found, record=read_json(connection, folder, found.sha256))
+    return StoredRecord(row=found, record=read_json(connection, folders, found.sha256))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gaiad.base.errors import Unavailable
-from gaiad.context.bodies import DamagedBody, file_of, read_body
+from gaiad.context.bodies import DamagedBody, Folders, file_of, read_body
 from gaiad.context.packs import PACK_BYTES, Pack, add_pack, make_pack
 from gaiad.store.database import marks
 from gaiad.wire.context_keeping import Usage
@@ -72,16 +72,17 @@ def batches(bodies: Sequence[OldBody]) -> Iterator[list[OldBody]]:
         yield batch
 
 
-def read_batch(connection: sqlite3.Connection, folder: Path, batch: Sequence[OldBody]) -> Batch:
+def read_batch(connection: sqlite3.Connection, folders: Folders, batch: Sequence[OldBody]) -> Batch:
     """The pack of a batch, without bodies that are damaged or gone."""
     contents: list[tuple[str, bytes]] = []
     damaged: list[str] = []
     for body in batch:
         try:
-            contents.append((body.sha256, read_body(connection, folder, body.sha256)))
+            contents.append((body.sha256, read_body(connection, folders, body.sha256)))
         except DamagedBody:
             damaged.append(body.sha256)
-    files = [file_of(folder, one.sha256) for one in batch if one.place == "file" and one.sha256 not in damaged]
+    moved = [one.sha256 for one in batch if one.place == "file" and one.sha256 not in damaged]
+    files = [file_of(folder, sha256) for sha256 in moved for folder in folders]
     return Batch(make_pack(contents), files, damaged)
 
 

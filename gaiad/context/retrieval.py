@@ -6,7 +6,6 @@ named, and the others are read on.
 
 import sqlite3
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from gaiad.base.clock import iso_of_ms
 from gaiad.base.errors import BadInput, NotFound
 from gaiad.context.advice import effects
 from gaiad.context.aggregates import effectiveness
-from gaiad.context.bodies import DamagedBody, read_json
+from gaiad.context.bodies import DamagedBody, Folders, read_json
 from gaiad.context.hypotheses import definition
 from gaiad.context.reading import where_of
 from gaiad.context.records import SYSTEM, agent_component, agent_of, components, epoch_ms, texts_in
@@ -33,11 +32,11 @@ class StateReader:
     """One retrieval over one snapshot. `expired` says that the time for it is up."""
 
     def __init__(
-        self, connection: sqlite3.Connection, folder: Path, query: StateQuery, expired: Callable[[], bool]
+        self, connection: sqlite3.Connection, folders: Folders, query: StateQuery, expired: Callable[[], bool]
     ) -> None:
         """Raises BadInput for times that cannot be read and unknown sections."""
         self._connection = connection
-        self._folder = folder
+        self._folders = folders
         self._query = query
         self._expired = expired
         self._as_of = epoch_ms(query.as_of, "as_of") if query.as_of else None
@@ -225,7 +224,7 @@ class StateReader:
 
     def _json(self, sha256: str, what: str) -> dict[str, Any]:
         try:
-            return read_json(self._connection, self._folder, sha256)
+            return read_json(self._connection, self._folders, sha256)
         except DamagedBody as error:
             self._damaged.append(f"{what}: {error.message}")
             return {}
@@ -238,7 +237,7 @@ _OPEN = 1 << 53
 # ----------------------------------------------------------------------------------------------------------- feedback
 
 
-def feedback(connection: sqlite3.Connection, folder: Path, query: ReviewQuery) -> FeedbackData:
+def feedback(connection: sqlite3.Connection, folders: Folders, query: ReviewQuery) -> FeedbackData:
     """Of the newest review, or of the newest of an iteration; empty when there is none yet.
 
     Raises NotFound for an iteration without a review, DamagedBody.
@@ -253,7 +252,7 @@ def feedback(connection: sqlite3.Connection, folder: Path, query: ReviewQuery) -
     if row is None and not latest:
         raise NotFound(f"iteration {query.iteration} has no review; `gaiad context reviews` lists them")
     review_id, iteration, sha256, revision = row or ("", 0, "", 0)
-    review = msgspec.convert(read_json(connection, folder, sha256), MetaReviewStorage) if row else None
+    review = msgspec.convert(read_json(connection, folders, sha256), MetaReviewStorage) if row else None
     return FeedbackData(
         iteration_requested=query.iteration,
         agent_type=query.agent_type,

@@ -3,12 +3,10 @@
 Every call stays inside `call.tenant`. What is stored is durable, and checked, when a method returns.
 """
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -29,7 +27,7 @@ from gaiad.context import (
     similar,
 )
 from gaiad.context.advice import Outcomes
-from gaiad.context.bodies import body_of, write_file
+from gaiad.context.bodies import Folders, body_of, store_file
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import (
     Acknowledgement,
@@ -114,9 +112,7 @@ class ContextStore:
         """
         new, sums = records.describe(record), aggregates.counted(record)
         record_id, now_ms = self._ids.make(PREFIX[new.kind]), to_epoch_ms(self._clock.now())
-        folder = self._databases.folder(call.tenant)
-        if new.body.place == "file":
-            await asyncio.to_thread(write_file, folder, new.body)
+        await store_file(self._databases, call.tenant, new.body)
         quota, optional = self.quota_bytes, isinstance(record, StateUpdate) and record.update_type == "periodic"
         token = record.state_data.continuation_token if isinstance(record, AgentOutput) else None
 
@@ -160,22 +156,21 @@ class ContextStore:
         make = partial(
             checkpoints.make_manifest, checkpoint_id=name, now_ms=now_ms, reason=reason, configuration=configuration
         )
-        manifest = await self._read(call, lambda c, folder: make(c, folder), None)
+        manifest = await self._read(call, lambda c, folders: make(c, folders), None)
         if manifest is None:
             raise NotFound(f"tenant {call.tenant!r} holds nothing yet")
         return await self._databases.write(call.tenant, partial(checkpoints.add_checkpoint, manifest=manifest))
 
     async def restore(self, checkpoint_id: str, call: RequestContext) -> tuple[str, dict[str, int], list[PassedOver]]:
         """Make the states of a checkpoint the current ones; see `checkpoints.restore`. Raises NotFound, Conflict."""
-        folder, now_ms = self._databases.folder(call.tenant), to_epoch_ms(self._clock.now())
-        work = partial(checkpoints.restore, folder=folder, checkpoint_id=checkpoint_id, now_ms=now_ms)
+        folders, now_ms = self._databases.body_folders(call.tenant), to_epoch_ms(self._clock.now())
+        work = partial(checkpoints.restore, folders=folders, checkpoint_id=checkpoint_id, now_ms=now_ms)
         return await self._databases.write(call.tenant, work)
 
     async def store_continuation(self, wanted: ContinuationStorage, call: RequestContext) -> Continuation:
         """Keep partial state of a task; the token that it goes on with. Raises BadInput, Unavailable, QuotaReached."""
-        body, folder = body_of(wanted.partial_state), self._databases.folder(call.tenant)
-        if body.place == "file":
-            await asyncio.to_thread(write_file, folder, body)
+        body = body_of(wanted.partial_state)
+        await store_file(self._databases, call.tenant, body)
         name, now_ms = self._ids.make(), to_epoch_ms(self._clock.now())
         quota = self.quota_bytes
 
@@ -199,7 +194,7 @@ class ContextStore:
 
     async def record(self, record_id: str, call: RequestContext) -> StoredRecord:
         """One record whole. Raises NotFound, DamagedBody."""
-        found = await self._read(call, lambda c, folder: reading.read_record(c, folder, record_id), None)
+        found = await self._read(call, lambda c, folders: reading.read_record(c, folders, record_id), None)
         if found is None:
             raise NotFound(f"no record is called {record_id!r}")
         return found
@@ -222,9 +217,9 @@ class ContextStore:
     async def state(self, query: StateQuery, call: RequestContext) -> RetrievedState:
         """The state, or what could be read of it in READ_S seconds. Raises BadInput."""
 
-        def read(connection: sqlite3.Connection, folder: Path) -> RetrievedState:
+        def read(connection: sqlite3.Connection, folders: Folders) -> RetrievedState:
             end = time.monotonic() + READ_S
-            return retrieval.StateReader(connection, folder, query, lambda: time.monotonic() > end).read()
+            return retrieval.StateReader(connection, folders, query, lambda: time.monotonic() > end).read()
 
         nothing = RetrievedState(
             request_type=query.request_type, timestamp_range=("", ""), content=StateContent(), complete=True
@@ -241,7 +236,7 @@ class ContextStore:
 
     async def recovery(self, checkpoint_id: str, call: RequestContext) -> RecoveryState:
         """From the newest checkpoint that is whole, or the one named. Raises NotFound, Conflict."""
-        found = await self._read(call, lambda c, folder: checkpoints.recover(c, folder, checkpoint_id), None)
+        found = await self._read(call, lambda c, folders: checkpoints.recover(c, folders, checkpoint_id), None)
         if found is None:
             raise NotFound("no checkpoint has been made yet")
         return found
@@ -250,7 +245,9 @@ class ContextStore:
         """What a token stands for. Raises Forbidden for one that is foreign, altered, expired or stale."""
         now_ms, token = to_epoch_ms(self._clock.now()), wanted.continuation_token
         found = await self._read(
-            call, lambda c, folder: continuations.continued(c, folder, call.tenant, wanted.task_id, token, now_ms), None
+            call,
+            lambda c, folders: continuations.continued(c, folders, call.tenant, wanted.task_id, token, now_ms),
+            None,
         )
         if found is None:
             raise Forbidden(f"tenant {call.tenant} holds nothing that a token could stand for")
@@ -262,7 +259,7 @@ class ContextStore:
             iteration_requested=query.iteration, agent_type=query.agent_type, feedback_content=FeedbackContent(),
             iteration=0, revision=0, review_id="",
         )  # fmt: skip
-        return await self._read(call, lambda c, folder: retrieval.feedback(c, folder, query), nothing)
+        return await self._read(call, lambda c, folders: retrieval.feedback(c, folders, query), nothing)
 
     async def trends(self, query: TrendQuery, call: RequestContext) -> Trends:
         """Of iterations, patterns and strategies."""
@@ -308,7 +305,7 @@ class ContextStore:
             )
             await self._databases.write(call.tenant, work)
 
-    async def _read(self, call: RequestContext, work: Callable[[sqlite3.Connection, Path], T], without: T) -> T:
+    async def _read(self, call: RequestContext, work: Callable[[sqlite3.Connection, Folders], T], without: T) -> T:
         call.check(self._clock.monotonic())
-        folder = self._databases.folder(call.tenant)
-        return await self._databases.read(call.tenant, lambda connection: work(connection, folder), without)
+        folders = self._databases.body_folders(call.tenant)
+        return await self._databases.read(call.tenant, lambda connection: work(connection, folders), without)

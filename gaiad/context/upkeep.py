@@ -14,7 +14,7 @@ from gaiad.base.errors import NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.base.ports import RequestContext
 from gaiad.context import aggregates, export, records, retention
-from gaiad.context.bodies import write_file
+from gaiad.context.bodies import store_file
 from gaiad.context.packs import Pack
 from gaiad.context.store import PREFIX
 from gaiad.store.home_databases import HomeDatabases
@@ -61,8 +61,8 @@ class ContextUpkeep:
 
     async def _pack(self, batch: Sequence[retention.OldBody], call: RequestContext) -> retention.Batch:
         """Compressed by a reader, so that the writer only stores it."""
-        folder, file = self._databases.folder(call.tenant), self._databases.file(call.tenant)
-        made = await file.aread(lambda c: retention.read_batch(c, folder, batch))
+        folders, file = self._databases.body_folders(call.tenant), self._databases.file(call.tenant)
+        made = await file.aread(lambda c: retention.read_batch(c, folders, batch))
         step = partial(file.write, partial(retention.store_pack, pack=made.pack), background=True)
         if not await asyncio.to_thread(step):
             return made._replace(pack=Pack([], b""), files=[])
@@ -71,8 +71,8 @@ class ContextUpkeep:
 
     async def write_tree(self, directory: Path, configuration: Mapping[str, Any], call: RequestContext) -> TreeReport:
         """Export everything to a new folder. Raises Conflict, BadInput, DamagedBody, NotFound for an empty tenant."""
-        folder, at = self._databases.folder(call.tenant), to_iso(self._clock.now())
-        work = partial(export.write_tree, folder=folder, directory=directory, at=at, configuration=configuration)
+        folders, at = self._databases.body_folders(call.tenant), to_iso(self._clock.now())
+        work = partial(export.write_tree, folders=folders, directory=directory, at=at, configuration=configuration)
         report = await self._databases.read(call.tenant, work, None)
         if report is None:
             raise NotFound(f"tenant {call.tenant!r} holds nothing to export")
@@ -95,9 +95,9 @@ class ContextUpkeep:
         """The kinds of those that were not known."""
         described = [records.describe(one.record)._replace(iteration=one.iteration) for one in found]
         counted = [aggregates.counted(one.record) for one in found]
-        folder, now_ms = self._databases.folder(call.tenant), to_epoch_ms(self._clock.now())
+        now_ms = to_epoch_ms(self._clock.now())
         for body in {new.body for new in described if new.body.place == "file"}:
-            await asyncio.to_thread(write_file, folder, body)
+            await store_file(self._databases, call.tenant, body)
 
         def insert(connection: sqlite3.Connection) -> list[RecordKind]:
             used = retention.usage(connection, self.quota_bytes)

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +33,7 @@ from gaiad.identity.trust import open_trust
 from gaiad.intake.exchange import error_body
 from gaiad.intake.schedule import Schedule
 from gaiad.ledger.audit import AuditLog
+from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
@@ -53,7 +55,9 @@ from gaiad.service.turn_runs import TurnRuns
 from gaiad.store.backup import finish_interrupted
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.jobs import Jobs
+from gaiad.turn.call_log import CallLog
 from gaiad.turn.services import rulebook
+from gaiad.turn.turn_store import TurnStore
 
 if TYPE_CHECKING:
     from gaiad.models.embedder import WorkerEmbedder
@@ -162,33 +166,39 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     """Each part in its order, and what is wrong with the embedder in words."""
     stack, root, config, clock, hub = ground.stack, ground.home.root, ground.config, ground.clock, ground.hub
     finish_interrupted(root)
-    databases = HomeDatabases(root, config.archive.readers)
+    second = Path(config.context.secondary) if config.context.secondary else None
+    databases = HomeDatabases(root, config.archive.readers, second)
     stack.callback(databases.close)
     audit, identity = open_trust(stack, databases, clock, os.environ)
     waits = ground.set_up.waits
     runner = JobRunner(Jobs(databases, clock), clock, hub)
     embedder, trouble = await open_embedder(stack, config.embedder, clock, os.environ, waits)
     pool = await open_pool(stack, root, without_llama(config) if waits else config, clock, os.environ)
-    archive = LocalArchive(databases, config, clock, embedder, ground.metrics)
+    also_forget = [partial(forget_quoting, databases.body_folders)]
+    archive = LocalArchive(databases, config, clock, embedder, ground.metrics, also_forget)
     stack.push_async_callback(archive.close)
     await archive.start()
-    thinker_of, limit_s = thinking_with(pool, clock), config.http.request_timeout_s
+    turn_store = TurnStore(archive, CognitionLog(databases, clock), clock)
+    stack.push_async_callback(turn_store.close)
+    calls = CallLog(pool, turn_store, clock)
+    thinker_of, limit_s = thinking_with(calls, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
-    archive.deletion.also.append(forget_quoting)
     context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
     stack.push_async_callback(context.close)
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
-    approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ)
+    before = context.checkpoint_before
+    approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ, before)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
-    ready = StartedParts(archive, research.researcher, pool, embedder, identity, convened, approving)
+    ready = StartedParts(
+        archive, research.researcher, pool, embedder, identity, convened, approving, context.advice_for, turn_store
+    )
     conversations, deliberation, probes = await open_conversations(stack, around, ready)
     reflection = ContextReflection(context, convened.turn_log, clock)
     stack.push_async_callback(reflection.stop)
-    approving.before_command = context.checkpoint_before
-    conversations.learn_from(reflection.turn_ended, context.advice_for)
-    models = Models(root, pool, embedder, ground.metrics, probes)
+    conversations.turn_ended = reflection.turn_ended
+    models = Models(root, pool, embedder, ground.metrics, probes, calls)
     parts = _Parts(
         databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
     )
@@ -216,6 +226,7 @@ def _condition(ground: StartContext, parts: _Parts) -> Condition:
 
 def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> Service:
     deliberation, approving, research = parts.deliberation, parts.approving, parts.research
+    turn_runs = TurnRuns(parts.conversations, ground.clock, error_body)
     service = Service(
         load_config=ground.load_config,
         config=ground.config,
@@ -233,10 +244,14 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         approvals=approving,
         backups=_backups(ground, parts, condition, receipts),
         deletion=ForgetService(
-            parts.archive, parts.audit, IdMaker(ground.clock), ground.home.inbox, parts.context.forgotten
+            parts.archive,
+            parts.audit,
+            IdMaker(ground.clock),
+            ground.home.inbox,
+            [parts.context.forgotten, research.let_go, turn_runs.let_go],
         ),
         receipts=receipts,
-        turn_runs=TurnRuns(parts.conversations, ground.clock, error_body),
+        turn_runs=turn_runs,
         condition=condition,
         hub=ground.hub,
         metrics=ground.metrics,

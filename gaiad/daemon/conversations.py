@@ -31,7 +31,7 @@ from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import RunJournal
 from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prompt_factory import RoleSpeaker
+from gaiad.turn.prompt_factory import FeedbackOf, RoleSpeaker
 from gaiad.turn.services import rulebook
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
@@ -66,6 +66,8 @@ class StartedParts(NamedTuple):
     identity: Identity
     convened: CouncilParts
     approvals: Approvals
+    feedback_of: FeedbackOf
+    turn_store: TurnStore
 
 
 async def open_conversations(
@@ -79,9 +81,7 @@ async def open_conversations(
     measured = Fitting(registry, pool.all_models, lambda: pool.roles.values(), config.cognition)
     stack.push_async_callback(measured.stop)
     await measured.start()
-    log = CognitionLog(around.databases, clock)
-    turn_store = TurnStore(ready.archive, log, clock)
-    stack.push_async_callback(turn_store.close)
+    log, turn_store = CognitionLog(around.databases, clock), ready.turn_store
     assembler, ids = _assembler(around, ready, registry, turn_store), IdMaker(clock)
     speaker = RoleSpeaker(assembler.factory, rulebook(config.council).roles)
     deliberation = await _deliberation(stack, around, ready, speaker, registry)
@@ -137,6 +137,7 @@ def _assembler(
         embedder=ready.embedder,
         clock=around.clock,
         turn_store=turn_store,
+        feedback_of=ready.feedback_of,
         report=lambda overrun: _report(overrun, around.metrics),
     )
 

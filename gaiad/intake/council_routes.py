@@ -8,6 +8,7 @@ import msgspec
 from gaiad.base.ports import RequestContext
 from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, Withheld, asks
 from gaiad.intake.sse import EventStream, wants_events
+from gaiad.wire.council import RateRequest
 from gaiad.wire.governance import ApprovalsBody, ApproveBody, DenyBody, RfcProposal, RfcSignature
 from gaiad.wire.schemas import Input
 
@@ -69,6 +70,14 @@ async def show_turn(exchange: Exchange) -> Reply:
     call = exchange.call(body.tenant)
     found = await exchange.service.counsel.turn(body.turn, call)
     return msgspec.structs.replace(found, deliveries=await exchange.service.receipts.of_turn(found.turn_id, call))
+
+
+async def rate_turn(exchange: Exchange) -> Reply:
+    """The turn as it is then."""
+    body = await exchange.body(RateRequest)
+    call = exchange.call(body.tenant)
+    await exchange.shown(await exchange.service.counsel.turn(body.turn, call))
+    return await exchange.service.counsel.rate(body, call)
 
 
 list_turns = asks(TurnsBody, lambda s, b, c: s.counsel.turns(c, b.limit, b.session_id), "turns")
@@ -152,6 +161,7 @@ def table() -> list[Route]:
         Route("POST", "/council/log", log, timed=False, beside=True),
         Route("POST", "/turns/show", show_turn, beside=True),
         Route("POST", "/turns/list", list_turns, beside=True),
+        Route("POST", "/turns/rate", rate_turn, beside=True),
         Route("POST", "/council/seeds", seeds, beside=True),
         Route("POST", "/rfc/propose", propose, owner=_OWNER, plain=True),
         Route("POST", "/rfc/review", review, owner=_OWNER, timed=False, plain=True),

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from gaiad.intake.exchange import Exchange, Reply, Route
-from gaiad.intake.mcp_tools import answer
+from gaiad.intake.mcp_answers import answer
 from gaiad.intake.openai_routes import tenant_of
 from gaiad.wire.agents import AgentCall
 

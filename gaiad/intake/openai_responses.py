@@ -63,6 +63,8 @@ async def _asked(exchange: Exchange, body: Responses) -> Asked:
     temporary = is_side_task(messages)
     check_remembering(body, temporary=temporary)
     session_id = session_of(exchange, body.user)
+    if body.previous_response_id and (temporary or not body.model.startswith("gaiad")):
+        raise BadInput(f"previous_response_id: {body.model} remembers nothing here; send the conversation as input")
     if body.previous_response_id:
         session_id = await _continued(exchange, body.previous_response_id, tenant)
     return Asked(
@@ -112,7 +114,7 @@ class _Response:
             "tool_choice": body.tool_choice or "auto",
             "parallel_tool_calls": False,
             "text": body.text or {"format": {"type": "text"}},
-            "store": True,
+            "store": bool(begun.turn_id),  # only a turn is remembered
             "metadata": {},
         }
 

@@ -1,6 +1,6 @@
 """What stays of turns beside the memory: a record of each, and every Cognition Packet that was sent with its reply.
 
-A turn's record is written when it begins and once more when it ends; an ended turn never changes. What the record of a
+A turn's record is written when it begins and once more when it ends; only its rating changes then. What the record of a
 call says is its writer's business; here it is bytes under three names: its full id, the eight digits that are shown
 (GCP 4.1.1), and its turn.
 """
@@ -18,7 +18,7 @@ from gaiad.base.logs import get_logger
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import drop_journal
-from gaiad.wire.council import TurnRecord
+from gaiad.wire.council import Rating, TurnRecord
 
 RUNNING = "RUNNING"
 """The status of a turn that has not ended."""
@@ -48,6 +48,22 @@ class TurnLog:
                 drop_journal(connection, record.turn_id)
 
         await self._databases.write(tenant, insert)
+
+    async def rate(self, tenant: str, name: str, rating: Rating) -> TurnRecord:
+        """Keep what the person thinks of an answer. Raises NotFound, BadInput, Conflict while the turn runs."""
+        turn_id = (await self.find(tenant, name)).turn_id
+
+        def update(connection: sqlite3.Connection) -> TurnRecord:
+            (body,) = connection.execute("SELECT body FROM turn_records WHERE turn_id = ?", (turn_id,)).fetchone()
+            record = msgspec.structs.replace(msgspec.json.decode(body, type=TurnRecord), rating=rating)
+            if record.status == RUNNING:
+                raise Conflict(f"turn {name!r} has not ended yet; rate its answer when it is there")
+            connection.execute(
+                "UPDATE turn_records SET body = ? WHERE turn_id = ?", (msgspec.json.encode(record), turn_id)
+            )
+            return record
+
+        return await self._databases.write(tenant, update)
 
     async def find(self, tenant: str, name: str) -> TurnRecord:
         """The turn called `name`: its id, or the eight digits shown for it. Raises NotFound, BadInput for several."""

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from gaiad.research.evidence import Evidence
-from gaiad.research.scoring import COVERED, Question, asks_how_many, counted_in, counts, weights
+from gaiad.research.scoring import COVERED, Question, asks_how_many, counted_in, counts, deed_of, weights
 from gaiad.research.sentences import Quote
 from gaiad.research.unit_index import Scored, UnitScores, UnitShelf, ranked
 from gaiad.research.units import Unit
@@ -216,6 +216,8 @@ def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of
         "uncounted": float(question.wants == "number" and not (chosen[0].counted or counts(question, chosen[0].unit))),
         "cosine": max(one.cosine for one in chosen),
         "lost": len(lost) / parts if parts else 0.0,
+        "label": max(one.label for one in chosen),
+        "deed_lost": float(deed_of(question) in lost),
     }
     odds = sum(weights().confidence[name] * value for name, value in values.items())
     return float((1 - PACKET_DOUBT * (1 - share)) / (1 + np.exp(-odds)))

@@ -131,7 +131,6 @@ _VOCATIVE = re.compile(
     re.IGNORECASE,
 )
 _OF_THE_LATEST = frozenset({"last", "now", "nowadays", "current", "currently", "moment"})
-_WHY = re.compile(r"why\b", re.IGNORECASE)  # of a person it asks for one reason, of a thing for an explanation
 # Months that are first names too, after a word that may as well stand before a name ("of").
 _LONE_MONTH = re.compile(
     r"(?:(?P<of>for|from|of|by|on|at)|[\w ]+) (?P<month>march|april|may|june|august)", re.IGNORECASE
@@ -207,7 +206,6 @@ def process_query(text: str, facets: Facets, now: datetime, zone: tzinfo) -> Sea
     listed = read_list(bare) if kind == "listing" else ListWords(text=bare)
     bare, without = listed.text, recognise(listed.left_out, facets, _table().roles)
     entities = recognise(bare, facets, _table().roles)
-    kind = "factual" if kind == "conceptual" and entities.people and _WHY.match(bare) else kind
     topic_text = opened(bare)
     keywords = _keywords(topic_text if content_words(topic_text) else bare, entities, order, kind)
     kind = kind if keywords or not (periods or metrics) else "listing"

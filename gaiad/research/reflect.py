@@ -138,7 +138,7 @@ HALF_LEFT_OUT = 0.45
 STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
 TENTH, USUAL_TENTH = 9, 0.7
 # Of units, by `scoring.confidence_of`: from where they answer, and below which nothing found is about the question.
-LIKELY, NEAR_MISS = 0.29, 0.03
+LIKELY, NEAR_MISS = 0.25, 0.03
 # A question with this share of its weight in words that are nowhere in the archive is about something else.
 MOSTLY_FOREIGN = 0.6
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from constants.load import load
 from gaiad.base.text import words_of
 from gaiad.research.units import Unit
-from gaiad.research.words import lowered, normalise, stem, stop_words
+from gaiad.research.words import forms, lowered, normalise, stem, stop_words
 
 Wants = Literal["number", "time", "person", "list", "steps", "reason", "place", "thing"]
 IN_PATH = 0.8
@@ -100,6 +100,11 @@ class AskedTerm(msgspec.Struct, frozen=True):
     weight: float
     known: bool = True
 
+    @property
+    def stems(self) -> tuple[str, ...]:
+        """Its stem and those of its irregular forms, as `laid` and `lay`."""
+        return (self.stem, *map(stem, forms(self.word)))
+
 
 class Question(msgspec.Struct, frozen=True):
     """What is asked: its words, the type of thing, whether several are, and which words name the thing asked for."""
@@ -156,6 +161,14 @@ def counts(question: Question, unit: Unit) -> bool:
     asked = [at for at, token in enumerate(tokens) if stem(normalise(token)) in own]
     numbers = [at for at, token in enumerate(tokens) if _COUNT.match(token) and normalise(token) not in given]
     return any(abs(at - other) <= BESIDE_WORDS for at in numbers for other in asked)
+
+
+_DEED = re.compile(r"who (?!(?:is|are|was|were|has|have|had|do|does|did|will|would|can|could|should)\b)", re.I)
+
+
+def deed_of(question: Question) -> int | None:
+    """Which term says what somebody did, in "Who wrote the report?"; None where no such thing is asked."""
+    return 0 if question.terms and _DEED.match(question.text) else None
 
 
 _HOW_MANY = re.compile(r"\bhow many\b", re.I)

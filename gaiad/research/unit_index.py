@@ -5,7 +5,7 @@ for each question: which terms a unit covers.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,8 @@ Floats = NDArray[np.float32]
 Place = tuple[float, float]
 """How well a page was found, against the best of all, and its cosine."""
 _SHELF_PACKETS = 512
+NAME_MIN = 5
+"""Letters that a field's name and another form of the word begin with."""
 _UNASKED = 6.0
 """What a field of the front matter loses in score (log odds) where the question does not name it."""
 
@@ -53,6 +55,9 @@ class PacketUnits:
         label = [_stems(unit.label) for unit in self.units]
         above = [_stems(f"{unit.path} {unit.page.topic} {unit.page.speaker}") for unit in self.units]
         self._own, self._label, self._above = _postings(own), _postings(label), _postings(above)
+        self._names: dict[str, list[str]] = {}
+        for name in self._label:
+            self._names.setdefault(name[:NAME_MIN], []).append(name)
         self._label_count = np.array([len(row) for row in label], np.float32)
         self._front = np.array([unit.page.path == FRONT_MATTER for unit in self.units], bool)
         numbers: dict[str, int] = {}
@@ -81,14 +86,15 @@ class PacketUnits:
         """The units against a question; `packet` is how well this one was found."""
         terms = question.terms
         hit, in_path = np.zeros((2, len(terms), len(self)), bool)
-        for row, term in enumerate(terms):
-            for found, postings in ((hit, self._own), (hit, self._label), (in_path, self._above)):
-                if term.stem in postings:
-                    found[row, postings[term.stem]] = True
-        asked = {term.stem for term in terms}
         named = np.zeros(len(self), np.float32)
-        for one in asked & self._label.keys():
-            named[self._label[one]] += 1
+        for row, term in enumerate(terms):
+            for form in term.stems:
+                for found, postings in ((hit, self._own), (in_path, self._above)):
+                    if form in postings:
+                        found[row, postings[form]] = True
+            for name in {name for form in term.stems for name in self._names_like(form)}:
+                hit[row, self._label[name]] = True
+                named[self._label[name]] += 1
         credits = hit.astype(np.float32)
         with_path = np.maximum(credits, np.where(in_path, IN_PATH, 0.0))
         weight = np.array([term.weight for term in terms], np.float32) / question.weight
@@ -114,6 +120,14 @@ class PacketUnits:
         )
         unasked = _UNASKED * (self._front & (named == 0))
         return UnitScores(self.units, with_path, own, label, cosine, page, features, unasked)
+
+    def _names_like(self, asked: str) -> Iterator[str]:
+        """The stems of field names that a stem names, or a verb of theirs: `attendees` by "attended"."""
+        for name in self._names.get(asked[:NAME_MIN], ()):
+            shorter, longer = sorted((name, asked), key=len)
+            near = len(shorter) >= NAME_MIN and len(longer) - len(shorter) <= 2 and longer.startswith(shorter)
+            if name == asked or near:
+                yield name
 
     def _type(self, wants: Wants) -> Floats:
         if wants not in self._types:

@@ -36,6 +36,8 @@ from router.channels.shell import Shell
 from router.channels.shell_limits import shell_limits
 from router.channels.work_folder import WorkFolder
 
+BeforeCommand = Callable[[str, str], Awaitable[None]]
+"""Called with tenant and reason before a command runs; what it raises keeps the command from running."""
 _log = get_logger("gaiad.approvals")
 
 
@@ -148,6 +150,7 @@ async def open_approvals(
     hub: EventHub,
     clock: Clock,
     environment: Mapping[str, str],
+    before_command: BeforeCommand,
 ) -> "ApprovalService":
     """The queue of a home with its sandbox, which is tried first; closed with `stack`."""
     log = ApprovalLog(databases)
@@ -155,11 +158,7 @@ async def open_approvals(
     stack.callback(shell.close)
     if refusal := await shell.probe():
         _log.warning("commands_refused", reason=refusal)
-    return ApprovalService(databases.home, log, audit, shell, hub, clock, config)
-
-
-async def _nothing_before(_tenant: str, _reason: str) -> None:
-    """Where no state is kept."""
+    return ApprovalService(databases.home, log, audit, shell, hub, clock, config, before_command)
 
 
 class ApprovalService:
@@ -176,6 +175,7 @@ class ApprovalService:
         hub: EventHub,
         clock: Clock,
         config: ShellConfig,
+        before_command: BeforeCommand,
     ) -> None:
         self._work = home / _WORK
         self._book = ApprovalBook(log, audit, hub, clock)
@@ -185,7 +185,7 @@ class ApprovalService:
         self._ids = IdMaker(clock)
         self._tasks = TaskGroup("approvals")
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self.before_command: Callable[[str, str], Awaitable[None]] = _nothing_before
+        self._before_command = before_command
         """By tenant and the reason in words: what is done before a command, which cannot be taken back by itself."""
 
     @property
@@ -269,7 +269,7 @@ class ApprovalService:
         async with lock:
             try:
                 work = await asyncio.to_thread(folder.prepare, name, shell_limits(self._config))
-                await self.before_command(tenant, f"before command {name}")
+                await self._before_command(tenant, f"before command {name}")
                 execution = await self._executor.run(approval.command, work, call)
             except GaiadError as error:
                 return await self._book.ended(approval, call, "running", "failed", f"nothing was run: {error.message}")

@@ -31,8 +31,20 @@ from gaiad.wire.context import (
 from gaiad.wire.context_keeping import CheckpointRow, CleanupReport, CleanupRequest, RestoredState, TreeReport
 from gaiad.wire.context_reviews import AdviceEffect, FeedbackData, ReviewQuery, StrikeRequest, TrendQuery, Trends
 from gaiad.wire.status import Job
+from prompts.fence import fenced_advice
 
 CLEANUP = "context-cleanup"
+RULES: Mapping[tuple[str, str], str] = {
+    ("plan", "missing"): "Write a numbered list of two to five short steps, and nothing else.",
+    ("refine", "missing"): "Write a numbered list of short steps, then `confidence: ` and a number from 0 to 1.",
+    ("act", "empty"): "Answer the user's question directly, in one to three sentences.",
+    ("act", "thumbs down"): "Answer exactly what was asked; say so when it is not on file.",
+    ("act", "interrupted"): "Answer in your own words; do not repeat instructions or earlier text.",
+    ("verify", "fail"): "State only what the packets or the plan support; leave out what you cannot show.",
+    ("verify", "missing"): "Begin with `success` or `fail`, then one sentence that says why.",
+    ("any", "lost"): "Write at most three sentences.",
+}
+"""gaiad's own advice, by stage and fault. Only this goes into prompts as it is; all other advice is quoted as data."""
 _ALERTS = (
     (100.0, "periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
     (95.0, "at 100 periodic updates are refused: raise context.quota_mib or run `gaiad context cleanup`"),
@@ -96,13 +108,16 @@ class ContextService:
 
     async def advice_for(self, tenant: str, role: str, stage: str) -> tuple[str, str]:
         """What reviews advise a role of the council, at all its stages and at this one: a line each, and their
-        versions; "" for nothing.
+        versions; "" for nothing. What is not gaiad's own is between lines that say that it is data.
         """
         if (known := self._advice.get(tenant)) is None:
             known = await self.store.active_advice(RequestContext(tenant))
             self._advice[tenant] = known
         found = [known[agent] for agent in (role, agent_at(role, stage)) if agent in known]
-        return "\n".join(text for text, _ in found), ", ".join(source for _, source in found)
+        lines = [line for text, _ in found for line in text.split("\n")]
+        own = [line for line in lines if line in RULES.values()]
+        others = "\n".join(line for line in lines if line not in own)
+        return "\n".join([*own, *([fenced_advice(others)] if others else [])]), ", ".join(source for _, source in found)
 
     async def judge_advice(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
         """Count what came of active advice, and retire what does not help."""

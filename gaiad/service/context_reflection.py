@@ -5,7 +5,7 @@ came of it is counted at the next reflection.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gaiad.base.clock import Clock, moment_of, to_epoch_ms, to_iso
@@ -13,7 +13,7 @@ from gaiad.base.ports import Priority, RequestContext
 from gaiad.base.tasks import TaskGroup
 from gaiad.context.advice import Outcomes, agent_at
 from gaiad.ledger.turn_log import RUNNING, TurnLog
-from gaiad.service.context import ContextService
+from gaiad.service.context import RULES, ContextService
 from gaiad.wire.context import Critique, MetaReviewStorage, ResearchOverview
 from gaiad.wire.council import TurnRecord
 
@@ -21,15 +21,6 @@ EVERY = 10
 """Turns of a tenant from one reflection to the next."""
 _OFTEN = 0.2
 """Share of a role's turns from which on a fault is advised against."""
-_ADVICE: Mapping[tuple[str, str], str] = {
-    ("plan", "missing"): "Write a numbered list of two to five short steps, and nothing else.",
-    ("refine", "missing"): "Write a numbered list of short steps, then `confidence: ` and a number from 0 to 1.",
-    ("act", "empty"): "Answer the user's question directly, in one to three sentences.",
-    ("act", "interrupted"): "Answer in your own words; do not repeat instructions or earlier text.",
-    ("verify", "fail"): "State only what the packets or the plan support; leave out what you cannot show.",
-    ("verify", "missing"): "Begin with `success` or `fail`, then one sentence that says why.",
-    ("any", "lost"): "Write at most three sentences.",
-}
 
 
 class Found(NamedTuple):
@@ -50,9 +41,13 @@ def look_at(turns: Sequence[TurnRecord]) -> Found:
         bad: dict[str, set[tuple[str, str]]] = {agent_at(row.role, row.stage): set() for row in turn.stages}
         for row in turn.stages:
             fault = ("any", "lost") if row.verdict == "lost" else (row.stage, row.verdict)
-            if fault in _ADVICE:
+            if fault in RULES:
                 mine = agent_at(row.role, row.stage)
                 bad[actor if fault == ("verify", "fail") and actor else mine].add(fault)
+        if actor and turn.rating == "down":
+            bad[actor].add(("act", "thumbs down"))
+        elif actor and turn.rating == "up":  # the person's word counts more than a verdict
+            bad[actor].discard(("verify", "fail"))
         for agent, found in bad.items():
             counts[agent] += 1
             good[agent] += not found
@@ -78,7 +73,7 @@ def review_of(found: Found, turns: int, iteration: int, at: str) -> MetaReviewSt
         timestamp=at,
         critique=Critique(
             common_patterns=patterns,
-            agent_feedback={agent: [_ADVICE[fault] for fault in faults] for agent, faults in often.items() if faults},
+            agent_feedback={agent: [RULES[fault] for fault in faults] for agent, faults in often.items() if faults},
             iteration_improvements={},
         ),
         research_overview=ResearchOverview(

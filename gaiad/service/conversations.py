@@ -22,7 +22,6 @@ from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.service.identity_fit import Fitting
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prompt_factory import FeedbackOf
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn import Executed
 from gaiad.turn.turn_store import decode_sent, replay
@@ -70,12 +69,8 @@ class Conversations:
         self._metrics = metrics
         self._fitting = fitting
         self._memory = memory
-        self._turn_ended: Callable[[str], None] = lambda _tenant: None
+        self.turn_ended: Callable[[str], None] = lambda _tenant: None
         self._use_routing(routing)
-
-    def learn_from(self, turn_ended: Callable[[str], None], feedback_of: FeedbackOf) -> None:
-        """Tell of every turn that ended, by its tenant; `feedback_of` gives what the roles are advised."""
-        self._turn_ended, self._assembler.factory.feedback_of = turn_ended, feedback_of
 
     def problems(self) -> list[str]:
         """What is wrong with personas and instructions, in words."""
@@ -114,7 +109,7 @@ class Conversations:
                     if isinstance(data, ChatAnswer):
                         self._metrics.observe_ms("turn", (time.perf_counter() - started) * 1000)
                         self._metrics.count("turns")
-                        self._turn_ended(call.tenant)
+                        self.turn_ended(call.tenant)
                     for event in routed.feed(name, data):
                         yield event
         finally:

@@ -19,7 +19,7 @@ from gaiad.base.ports import RequestContext, Work
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.council_log import CouncilLog
 from gaiad.ledger.turn_log import TurnLog
-from gaiad.wire.council import HOUSE, CouncilStatus, RoleState, StoredMessage, TurnRecord
+from gaiad.wire.council import HOUSE, CouncilStatus, RateRequest, RoleState, StoredMessage, TurnRecord
 
 BEGINNING = f"{ID_PREFIX}_"
 """Sorts before the id of every message."""
@@ -174,6 +174,10 @@ class CouncilService:
     async def turn(self, name: str, call: RequestContext) -> TurnRecord:
         """The turn called `name`: its id, or the eight digits shown for it. Raises NotFound, BadInput for several."""
         return await self._turns.find(call.tenant, name)
+
+    async def rate(self, request: RateRequest, call: RequestContext) -> TurnRecord:
+        """Keep what the person thinks of an answer; reflections read it. Raises NotFound, BadInput, Conflict."""
+        return await self._turns.rate(call.tenant, request.turn, request.rating)
 
     async def turns(self, call: RequestContext, limit: int, session_id: str = "") -> list[TurnRecord]:
         """The last turns, newest first; only of one session when it is given."""

@@ -115,7 +115,7 @@ class ImportTally(msgspec.Struct):
             self._count(self.left_out, reason, number)
         said = outcome.user_messages + outcome.assistant_messages
         self.packets += outcome.kind == "packet"
-        self.conversations += said > 0
+        self.conversations += said > 0 and outcome.part == 1
         self.notes += said == 0 and outcome.kind != "packet"
         if outcome.first_message:
             self.first = min(self.first or outcome.first_message, outcome.first_message)

@@ -256,9 +256,9 @@ class ForgetService:
     """Deletes from the archive, and files in the inbox that would bring the same back."""
 
     def __init__(
-        self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path, forgotten: Callable[[], None]
+        self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path, forgotten: Sequence[Callable[[], None]]
     ) -> None:
-        """`forgotten` is called after a deletion, so that nobody answers from memory what is gone."""
+        """`forgotten` are called after a deletion, so that nobody answers from memory what is gone."""
         self._forgotten = forgotten
         self._archive = archive
         self._audit = audit
@@ -274,7 +274,8 @@ class ForgetService:
         report = await self._archive.deletion.forget(request, forget_id, call)
         if request.dry_run:
             return report
-        self._forgotten()
+        for let_go in self._forgotten:
+            let_go()
         body = {"forget_id": forget_id, "packets": report.packets, "quoting_turns": report.quoting_turns}
         await self._audit.append("memory.forgotten", "person", {**body, "log_entries": report.log_entries}, call)
         removed = await asyncio.to_thread(self._remove_files, report.sources)

@@ -21,6 +21,7 @@ from gaiad.models.gguf.gguf_header import read_header
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.tokens.token_worker import ROLE as TOKENIZER
 from gaiad.service.probes import Probes
+from gaiad.turn.call_log import CallLog
 from gaiad.wire.generation import (
     ChatMessage,
     GenerateBody,
@@ -41,13 +42,20 @@ class Models:
     """The pool, the embedder beside it, and the pins, which outlive the daemon in a file of the home."""
 
     def __init__(
-        self, home: Path, pool: ModelPool, embedder: WorkerEmbedder | None, metrics: Metrics, probes: Probes
+        self,
+        home: Path,
+        pool: ModelPool,
+        embedder: WorkerEmbedder | None,
+        metrics: Metrics,
+        probes: Probes,
+        calls: CallLog,
     ) -> None:
         self._pins = home / _PINS
         self._pool = pool
         self._embedder = embedder
         self._metrics = metrics
         self._probes = probes
+        self._calls = calls
 
     async def generate(
         self, body: GenerateBody, call: RequestContext
@@ -56,9 +64,10 @@ class Models:
 
         Raises BadInput, NotFound, Unavailable (with when to come back), WorkerDied, DeadlineExceeded, Cancelled.
         """
-        name = self._pool.name_of(body.model, _role(body))
-        request = as_request(body)
-        async with aclosing(self._pool.generate(name, request, call)) as pieces:
+        role = _role(body)
+        name = self._pool.name_of(body.model, role)
+        generate = self._calls.generate_as("" if body.model else role, "generate")
+        async with aclosing(generate(name, as_request(body), call)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, TextDelta):
                     yield piece

@@ -19,7 +19,6 @@ from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext
 from gaiad.base.tasks import TaskGroup
-from gaiad.models.pool.pool import ModelPool
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.kept_runs import KIND, KeptRuns, PendingRun, payload_of, pending_run
 from gaiad.research.thinking.asking import Limits
@@ -28,6 +27,7 @@ from gaiad.research.trail import Trail
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import RunJournal
+from gaiad.turn.call_log import CallLog
 from gaiad.wire.research import ResearchAgentPayload, ResearchRun, RunRow, SettleContradiction, SourceText
 from gaiad.wire.schemas import ErrorBody, ResearchRequest, ResearchResult
 
@@ -35,13 +35,13 @@ ThinkerOf = Callable[[ResearchConfig], Thinker | None]
 """By the settings of the moment the thinker of a run, None for the rules alone."""
 
 
-def thinking_with(pool: ModelPool, clock: Clock) -> ThinkerOf:
-    """One that thinks with the pool's models."""
+def thinking_with(calls: CallLog, clock: Clock) -> ThinkerOf:
+    """One that thinks with the pool's models, each call kept."""
 
     def thinker_of(config: ResearchConfig) -> Thinker | None:
         if not config.model:
             return None
-        model = pool.model(pool.name_of(role=config.model))
+        model = calls.model(config.model, "ask")
         limits = Limits(calls=config.model_calls, tokens=config.model_tokens, seconds=config.model_s)
         return Thinker(model, limits, clock, config.max_pages)
 
@@ -313,6 +313,12 @@ class ResearchService:
         """Take a run out for good. Raises NotFound, Conflict while it is under way."""
         await self._runs.forget(research_id, call)
         self._events.pop((call.tenant, research_id), None)
+
+    def let_go(self) -> None:
+        """Keep no events of runs that have ended: they quote what may have been deleted."""
+        jobs = self._jobs()
+        for name in [name for name, events in self._events.items() if events.ended and name not in jobs]:
+            del self._events[name]
 
     async def prune(self) -> None:
         """Take out the runs beyond `research.keep_runs_days` and `research.keep_runs_max`, of every tenant."""

@@ -183,6 +183,11 @@ class TurnRuns:
             self._break_off(run)
         await self._tasks.stop()
 
+    def let_go(self) -> None:
+        """Keep no events of turns that have ended: they quote what may have been deleted."""
+        for name in [name for name, run in self._runs.items() if run.ended.is_set()]:
+            del self._runs[name]
+
     # -- one run
 
     def _check_room(self) -> None:

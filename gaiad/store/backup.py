@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,6 @@ from gaiad.base.errors import BadInput, Conflict, NotFound
 from gaiad.base.home import sync_folder
 from gaiad.store.database import Damaged, find_damage
 from gaiad.store.home_databases import (
-    BODIES,
     STATE_DATABASE,
     TENANT_DATABASE,
     TENANTS,
@@ -28,6 +27,7 @@ from gaiad.store.home_databases import (
     migrate_database,
     read_database,
 )
+from gaiad.store.secondary import BODIES
 
 MANIFEST = "manifest.json"
 _FORMAT = 2
@@ -231,13 +231,16 @@ def _copy_files(partial: Path, databases: HomeDatabases) -> list[BackupFile]:
             )
         files.append(_copied(copy, name))
         if name != STATE_DATABASE:  # after its database: whatever that names is there by then
-            files += _copy_bodies(partial, databases.home, Path(name).parent)
+            files += _copy_bodies(partial, databases.body_folders(Path(name).parent.name), Path(name).parent)
     return files
 
 
-def _copy_bodies(partial: Path, home: Path, tenant: Path) -> Iterator[BackupFile]:
-    for source in sorted((home / tenant / BODIES).glob("??/*")):
-        name = source.relative_to(home).as_posix()
+def _copy_bodies(partial: Path, folders: Sequence[Path], tenant: Path) -> Iterator[BackupFile]:
+    found = {
+        source.relative_to(folder): source for folder in reversed(folders) for source in folder.glob(f"{BODIES}/??/*")
+    }
+    for within, source in sorted(found.items()):
+        name = (tenant / within).as_posix()
         if _BODY.fullmatch(name):
             copy = partial / name
             copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

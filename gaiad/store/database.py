@@ -72,6 +72,23 @@ def translate(error: sqlite3.Error, path: Path) -> GaiadError:
     return GaiadError(f"{path}: {text}")
 
 
+_STORAGE_FAILED = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+}
+
+
+def is_storage_failure(error: BaseException | None) -> bool:
+    """Whether a SQLite error comes from the disk or from damage, so that another copy of the file may do."""
+    return isinstance(error, sqlite3.Error) and (
+        _result_code(error) in _STORAGE_FAILED or str(error).startswith("Could not decode to UTF-8")
+    )
+
+
 def _damaged(what: str) -> Damaged:
     return Damaged(
         f"{what}; move it away and start gaiad, then restore the last backup (gaiad restore DIR) or ingest the packets"
@@ -142,6 +159,8 @@ def check_version(path: Path, application_id: int, known: int) -> None:
         tables = int.from_bytes(header[103:105], "big")  # cells of the schema's first page
     if not (owner or version or tables):  # a start was killed while it made the file
         return
+    if owner != application_id and owner >> 16 == application_id >> 16:
+        raise Conflict(f"{path} was written by another version that this one cannot read; use another home (--home)")
     if owner != application_id:
         raise Conflict(f"{path} is not a gaiad database; move it away, or use another home (--home)")
     if version > known:
@@ -182,6 +201,20 @@ def split_statements(script: str) -> Iterator[str]:
         yield statement
 
 
+def copy_database(source: Path, target: Path) -> None:
+    """A consistent copy at `target` while others read and write (SQLite's online backup). Raises GaiadError."""
+    original, copy = connect(source, read_only=True), connect(target)
+    try:
+        original.backup(copy, pages=-1)  # one step is one snapshot: smaller ones start over at every write
+        copy.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error as error:
+        raise translate(error, target) from error
+    finally:
+        copy.close()
+        original.close()
+    target.chmod(0o600)
+
+
 class ReaderPool:
     """Reading connections, handed out one at a time to whichever thread asks. Snapshots last one `reading` block."""
 
@@ -190,7 +223,7 @@ class ReaderPool:
         self._free: list[sqlite3.Connection] = [connect(path, read_only=True) for _ in range(size)]
         self._size = size
         self._condition = threading.Condition()
-        self._closed = False
+        self._closed = self._retired = False
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -214,8 +247,20 @@ class ReaderPool:
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._condition:
+            if self._retired:
+                connection.close()
+                return
             self._free.append(connection)
             self._condition.notify()
+
+    def retire(self) -> None:
+        """Close every connection as soon as it is free; waits for none."""
+        with self._condition:
+            self._closed = self._retired = True
+            self._condition.notify_all()
+            for connection in self._free:
+                connection.close()
+            self._free.clear()
 
     def close(self) -> None:
         """Wait for running blocks to end, then close every connection."""

@@ -5,6 +5,7 @@ none. Deleting, exporting or moving a tenant is work on one folder, and no query
 """
 
 import asyncio
+import os
 import re
 import sqlite3
 import threading
@@ -14,8 +15,10 @@ from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 from gaiad.base.errors import BadInput, Conflict, GaiadError, Unavailable
+from gaiad.base.home import make_private_directory, replace_file
 from gaiad.base.logs import get_logger
 from gaiad.store.database import Damaged
 from gaiad.store.file import DatabaseFile, migrate_file, reading_offline
@@ -23,11 +26,9 @@ from gaiad.wire.council import HOUSE
 
 T = TypeVar("T")
 STATE_DATABASE, TENANT_DATABASE, TENANTS = "state.db", "tenant.db", "tenants"
-BODIES = "bodies"
-"""A folder beside a tenant's database: large JSON bodies that rows of it name by their hash."""
 IN_USE = "in-use"
 """An empty file in a tenant's folder: packets were stored there."""
-_STATE_ID, _TENANT_ID = 0x67414953, 0x67414954  # "gAIS", "gAIT"
+_FAMILY = 0x67410000  # "gA"; the lower half of a file's application id is its first script's checksum
 _EARLIER = ("audit.db", "governance.db", f"{TENANTS}/*/archive.db")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _RETRY_AFTER_S = 2.0
@@ -82,16 +83,22 @@ def read_state(home: Path, work: Callable[[sqlite3.Connection], T]) -> T | None:
 
 
 def _schema(path: Path) -> tuple[list[str], int]:
-    return (migrations("state"), _STATE_ID) if path.name == STATE_DATABASE else (migrations("tenant"), _TENANT_ID)
+    scripts = migrations("state" if path.name == STATE_DATABASE else "tenant")
+    return scripts, _FAMILY | crc32(scripts[0].encode()) & 0xFFFF
 
 
 class HomeDatabases:
     """Safe from any thread; `readers` is how many reads of a tenant's file run at once."""
 
-    def __init__(self, home: Path, readers: int = 2) -> None:
-        """Raises Conflict for a home of an earlier gaiad."""
+    def __init__(self, home: Path, readers: int = 2, second: Path | None = None) -> None:
+        """`second` is a folder elsewhere that gets every commit too. Raises Conflict for a home of an earlier gaiad,
+        and for a second place that belongs to another home; BadInput for one that cannot be made.
+        """
         refuse_earlier(home)
         self.home = home
+        self._second = second
+        if second is not None:
+            _claim(second, home)
         self._readers = readers
         self._tenants: dict[str, DatabaseFile] = {}
         self._state: DatabaseFile | None = None
@@ -104,7 +111,7 @@ class HomeDatabases:
     def check_tenants(self) -> None:
         """Open every tenant found; blocks. Those that cannot be are `damaged`."""
         self.damaged = {}
-        for tenant in sorted({path.name for path in (self.home / TENANTS).glob("*") if _NAME.fullmatch(path.name)}):
+        for tenant in sorted({path.name for path in self._found("*") if _NAME.fullmatch(path.name)}):
             try:
                 if problem := self._lost(self.folder(tenant)):
                     raise Conflict(problem)
@@ -117,7 +124,7 @@ class HomeDatabases:
         """What to do about a tenant whose file is gone though packets were in it; "" when nothing is lost."""
         path = folder / TENANT_DATABASE
         held = any((folder / name).exists() for name in (IN_USE, "vectors"))
-        if not held or (path.exists() and path.stat().st_size):
+        if not held or (path.exists() and path.stat().st_size) or self._has_second(folder.name):
             return ""
         return (
             f"{path} is missing or empty, but the tenant held packets; put the file back or restore the last backup"
@@ -138,7 +145,9 @@ class HomeDatabases:
 
     def _open_state(self) -> DatabaseFile:
         """With a look at what every start reads and writes."""
-        file = DatabaseFile.open(self.home / STATE_DATABASE, migrations("state"), _STATE_ID, readers=1)
+        path = self.home / STATE_DATABASE
+        second = self._second / STATE_DATABASE if self._second else None
+        file = DatabaseFile.open(path, *_schema(path), readers=1, second=second)
         try:
             file.read(lambda connection: [connection.execute(sql).fetchall() for sql in _NEEDED])
         except Damaged:
@@ -164,20 +173,37 @@ class HomeDatabases:
         """What is damaged, in words."""
         opened = [*self._tenants.values(), *([self._state] if self._state else [])]
         tenants = [f"tenant {name} cannot be used: {why}" for name, why in self.damaged.items()]
-        found = [self._set_aside, *tenants, *(file.damage for file in opened)]
+        found = [self._set_aside, *tenants, *(file.problem for file in opened)]
         return [words for words in found if words]
 
     def folder(self, tenant: str) -> Path:
         """Where a tenant's files are. Raises BadInput for a name that cannot be one."""
         return self.home / TENANTS / check_tenant_name(tenant)
 
+    def body_folders(self, tenant: str) -> tuple[Path, ...]:
+        """Where a tenant's large bodies are written, and read from the first that has them whole. Raises BadInput."""
+        folder = self.folder(tenant)
+        return (folder, self._second / TENANTS / tenant) if self._second else (folder,)
+
+    async def place_failed(self, tenant: str, folder: Path, error: GaiadError) -> None:
+        """A body could not be written to one of its two folders: that place is left until it was copied again."""
+        file = await asyncio.to_thread(self.file, tenant)
+        await asyncio.to_thread(file.place_failed, error, first=folder == self.folder(tenant))
+
+    def _found(self, pattern: str) -> list[Path]:
+        places = [self.home, *([self._second] if self._second else [])]
+        return [path for place in places for path in (place / TENANTS).glob(pattern)]
+
+    def _has_second(self, tenant: str) -> bool:
+        return self._second is not None and (self._second / TENANTS / tenant / TENANT_DATABASE).exists()
+
     def exists(self, tenant: str) -> bool:
         """Whether there is such a tenant. Raises BadInput."""
-        return tenant == HOUSE or (self.folder(tenant) / TENANT_DATABASE).exists()
+        return tenant == HOUSE or (self.folder(tenant) / TENANT_DATABASE).exists() or self._has_second(tenant)
 
     def tenants(self) -> list[str]:
         """Those that have a file and are not damaged, by name."""
-        found = (path.parent.name for path in (self.home / TENANTS).glob(f"*/{TENANT_DATABASE}"))
+        found = {path.parent.name for path in self._found(f"*/{TENANT_DATABASE}")}
         return sorted(name for name in found if name not in self.damaged)
 
     def file(self, tenant: str) -> DatabaseFile:
@@ -191,7 +217,8 @@ class HomeDatabases:
             if tenant in self.damaged:
                 raise Conflict(self.damaged[tenant])
             if tenant not in self._tenants:
-                self._tenants[tenant] = DatabaseFile.open(path, migrations("tenant"), _TENANT_ID, self._readers)
+                second = self._second / TENANTS / tenant / TENANT_DATABASE if self._second else None
+                self._tenants[tenant] = DatabaseFile.open(path, *_schema(path), self._readers, second)
             return self._tenants[tenant]
 
     async def write(self, tenant: str, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -225,6 +252,8 @@ class HomeDatabases:
             try:
                 self._close_files()
                 move()
+                if self._second:
+                    _set_aside(self._second)
             finally:
                 state.reopen()
                 self._closed_because, self._set_aside = "", ""
@@ -238,3 +267,25 @@ class HomeDatabases:
         closing, self._tenants = list(self._tenants.values()), {}
         for file in [*closing, *([self._state] if self._state else [])]:
             file.close()
+
+
+def _claim(second: Path, home: Path) -> None:
+    """Note in a second place whose it is. Raises Conflict for another home's, BadInput when it cannot be made."""
+    owner, name = second / "home.txt", os.fsencode(home.resolve())
+    try:
+        make_private_directory(second)
+        if not owner.exists():
+            replace_file(owner, name)
+        if owner.read_bytes() != name:
+            raise Conflict(f"{second} is the second place of another home; set another context.secondary")
+    except OSError as error:
+        raise BadInput(f"context.secondary = {second}: cannot be used ({error.strerror})") from error
+
+
+def _set_aside(second: Path) -> None:
+    """What was restored counts: what the second place holds is moved out of its way, never deleted."""
+    taken = [path.name for path in second.glob("replaced-*")]
+    aside = second / f"replaced-{next(number for number in count(1) if f'replaced-{number}' not in taken)}"
+    aside.mkdir(mode=0o700)
+    for path in [*second.glob(f"{STATE_DATABASE}*"), *second.glob(TENANTS)]:
+        path.rename(aside / path.name)

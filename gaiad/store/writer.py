@@ -13,16 +13,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from gaiad.base.errors import Unavailable
-from gaiad.store.database import connect, translate
+from gaiad.base.errors import GaiadError, Unavailable
+from gaiad.base.logs import get_logger
+from gaiad.store.database import connect, is_storage_failure, translate
+from gaiad.store.secondary import Secondary
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 Hurry = Callable[[], bool]
 """Whether work that is not background waits for the writer."""
+_log = get_logger("gaiad.store")
 _MAX_GROUP = 512
 _BACKGROUND_S = 0.05  # how long background work may extend one transaction
 
@@ -32,12 +36,26 @@ class _Item(NamedTuple):
     future: "Future[Any]"
     background: bool
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether it can be done again from its beginning; long work is begun again by its owner."""
+        return not isinstance(self.work, _Stepwise)
+
 
 class Writer:
     """Owns the only writing connection of `path`. `submit` and `submit_steps` are safe from any thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, secondary: Secondary | None = None, moved: Callable[[Path], None] = lambda _: None
+    ) -> None:
+        """Every commit goes to `secondary` too. When the disk fails the writer goes on there, later back; `moved` is
+        called with the file that counts then.
+        """
         self._path = path
+        self._secondary = secondary
+        self._moved = moved
+        self.between = threading.Lock()
+        """Held while a transaction runs and its commit goes to the second place."""
         self._urgent: deque[_Item] = deque()
         self._background: deque[_Item] = deque()
         self._connection = connect(path)
@@ -83,7 +101,10 @@ class Writer:
     def _run(self) -> None:
         try:
             while self._wait():
-                self._commit_group()
+                if self._secondary is not None and self._secondary.due():
+                    self._secondary.hand_back(self._go_on_at)
+                with self.between:
+                    self._commit_group()
         finally:
             self._connection.close()
 
@@ -96,7 +117,7 @@ class Writer:
     def _commit_group(self) -> None:
         """Run what is queued in one transaction, as much of it as fits."""
         finished: list[tuple[Future[Any], Any]] = []
-        begun: list[Future[Any]] = []
+        begun: list[_Item] = []
         paused: _Item | None = None
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -104,7 +125,7 @@ class Writer:
             while (item := self._next(began, urgent, len(begun))) is not None:
                 if not item.future.running() and not item.future.set_running_or_notify_cancel():
                     continue
-                begun.append(item.future)
+                begun.append(item)
                 urgent = urgent or not item.background
                 if not self._run_one(item, finished):
                     paused, urgent = item, True
@@ -112,10 +133,14 @@ class Writer:
         except sqlite3.Error as error:
             self._undo()
             failure = translate(error, self._path)
-            for future in begun:
-                if not future.done():
-                    future.set_exception(failure)
+            again = is_storage_failure(error) and self._take_over(str(error))
+            for item in begun:
+                if not item.future.done() and not (again and item.repeatable):
+                    item.future.set_exception(failure)
+            self._urgent.extendleft(reversed([item for item in begun if not item.future.done()]))
             return
+        if self._secondary is not None:
+            self._secondary.ship()
         if paused is not None:
             with self._queued:
                 self._background.appendleft(paused)
@@ -136,7 +161,29 @@ class Writer:
     def _undo(self) -> None:
         """Roll back what a failed commit left open; after some errors SQLite has already done it."""
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the disk may fail here as well; the next BEGIN says so
+                self._connection.execute("ROLLBACK")
+
+    def _take_over(self, reason: str) -> bool:
+        """Whether the writer goes on in the second place: what the failed transaction held is done again there."""
+        if self._secondary is None or not self._secondary.take_over(reason):
+            return False
+        if self._go_on_at(self._secondary.path):
+            return True
+        self._secondary.fall_behind("it cannot be opened")
+        return False
+
+    def _go_on_at(self, path: Path) -> bool:
+        try:
+            connection = connect(path)
+            self._moved(path)
+        except GaiadError as error:
+            _log.error("database_not_opened", path=str(path), reason=error.message)
+            return False
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        self._connection, self._path = connection, path
+        return True
 
     def _run_one(self, item: _Item, finished: list[tuple["Future[Any]", Any]]) -> bool:
         """Run one piece of work in its savepoint; false when it paused and wants to go on after the commit."""
@@ -148,6 +195,8 @@ class Writer:
                 if isinstance(error, sqlite3.Error):
                     raise
                 raise sqlite3.OperationalError(f"the transaction was rolled back: {error}") from error
+            if self._secondary is not None and not self._secondary.leads and is_storage_failure(error):
+                raise
             self._connection.execute("ROLLBACK TO work")
             self._connection.execute("RELEASE work")
             item.future.set_exception(translate(error, self._path) if isinstance(error, sqlite3.Error) else error)

@@ -23,7 +23,7 @@ from gaiad.models.pool.pooled import PooledModel
 from gaiad.research.familiar import MOST_TOKENS, plan_seeds
 from gaiad.research.loop import Researcher
 from gaiad.turn.gathering import Gathered, Gatherer, pages_that_stay
-from gaiad.turn.prompt_factory import ACT, PromptFactory, directions
+from gaiad.turn.prompt_factory import ACT, FeedbackOf, PromptFactory, directions, no_feedback
 from gaiad.turn.stage_call import BEFORE_ANSWER, CallDeadlines, StageCall, pace_of, request_of, share_of
 from gaiad.turn.turn import Turn
 from gaiad.turn.turn_store import TurnStore
@@ -69,6 +69,7 @@ class Assembler:
         clock: Clock,
         turn_store: TurnStore,
         report: Callable[[BudgetOverrun], None],
+        feedback_of: FeedbackOf = no_feedback,
     ) -> None:
         self.factory = PromptFactory(
             config=config,
@@ -77,6 +78,7 @@ class Assembler:
             embedder=embedder,
             clock=clock,
             turn_store=turn_store,
+            feedback_of=feedback_of,
             report=report,
         )
         self.gather = Gatherer(self.factory, archive, researcher, clock, by_meaning=embedder is not None).gather

@@ -69,7 +69,8 @@ def role_text(role: str) -> str:
     return load_prompt(f"role_{role}").body.rstrip("\n")
 
 
-async def _no_feedback(_tenant: str, _role: str, _stage: str) -> tuple[str, str]:
+async def no_feedback(_tenant: str, _role: str, _stage: str) -> tuple[str, str]:
+    """No advice and no source, where nothing was learned."""
     return "", ""
 
 
@@ -86,6 +87,7 @@ class PromptFactory:
         clock: Clock,
         turn_store: TurnStore,
         report: Callable[[BudgetOverrun], None],
+        feedback_of: FeedbackOf = no_feedback,
     ) -> None:
         self.config = config
         self.watch = registry
@@ -96,7 +98,7 @@ class PromptFactory:
         self._clock = clock
         self._report = report
         self.counter = PromptCounter()
-        self.feedback_of: FeedbackOf = _no_feedback
+        self.feedback_of = feedback_of
 
     @property
     def registry(self) -> Registry:

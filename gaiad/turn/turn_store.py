@@ -22,7 +22,7 @@ from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.pool.making import ServedModel
 from gaiad.models.pool.pool import ModelPool
 from gaiad.wire.chat import Replay
-from gaiad.wire.generation import Generated, GenerateRequest, Segment
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Segment
 from gaiad.wire.memory import SessionTurn
 from prompts.budget import Built
 from prompts.builder import prompt_sha256
@@ -165,7 +165,10 @@ async def replay(sent: Sent, pool: ModelPool, call: RequestContext, *, generate:
     known = pool.name_with(sent.manifest.model)
     name = known or pool.name_of(role=sent.packet.role)
     model = pool.model(name)
-    rendered = await model.tokenizer.render(messages_of(sent.packet), call)
+    asked = msgspec.convert(sent.request, GenerateRequest) if sent.request else None
+    rendered = (
+        asked.segments if asked and asked.segments else await model.tokenizer.render(_messages(sent, asked), call)
+    )
     digest = prompt_sha256(rendered)
     result = Replay(
         packet_id=sent.packet.full_id,
@@ -193,9 +196,15 @@ async def replay(sent: Sent, pool: ModelPool, call: RequestContext, *, generate:
     return await _compared(result, sent.reply["text"], text, model.tokenizer, call)
 
 
+def _messages(sent: Sent, asked: GenerateRequest | None) -> list[ChatMessage]:
+    """As they were sent: those kept because the packet does not render to them, else the packet's."""
+    return asked.messages if asked and asked.messages else messages_of(sent.packet)
+
+
 async def _reply(model: ServedModel, sent: Sent, call: RequestContext) -> str:
     request = msgspec.convert(sent.request, GenerateRequest)
-    request = msgspec.structs.replace(request, messages=messages_of(sent.packet), seed=sent.reply["seed"])
+    messages = [] if request.segments else _messages(sent, request)
+    request = msgspec.structs.replace(request, messages=messages, seed=sent.reply["seed"])
     text = ""
     async with aclosing(model.generate(request, call)) as pieces:
         async for piece in pieces:

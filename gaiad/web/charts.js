@@ -1,4 +1,4 @@
-// Small drawings of numbers in SVG: a meter, a range on a logarithmic scale, stacked columns with their axis. Pure.
+// Small drawings of numbers in SVG: a meter, a range on a logarithmic scale, an effect, stacked columns. Pure.
 
 import { el, svg } from "./dom.js";
 
@@ -33,6 +33,18 @@ export function range({ p50, p95, label }, least, most) {
     svg("line", { class: "range-line", x1: from, x2: to, y1: 7, y2: 7 }),
     svg("line", { class: "range-end p95", x1: to, x2: to, y1: 7, y2: 7 }),
     svg("line", { class: "range-end p50", x1: from, x2: from, y1: 7, y2: 7 }),
+  );
+}
+
+/** An effect between -1 and 1 with its interval; the line in the middle is none. */
+export function effect(value, [low, high], label) {
+  const at = (number) => 50 + 50 * Math.max(-1, Math.min(1, number));
+  return svg(
+    "svg",
+    { class: "range effect", viewBox: "0 0 100 14", preserveAspectRatio: "none", role: "img", "aria-label": label },
+    svg("line", { class: "tick", x1: 50, x2: 50, y1: 0, y2: 14 }),
+    svg("line", { class: "range-line", x1: at(low), x2: at(high), y1: 7, y2: 7 }),
+    svg("line", { class: "range-end p50", x1: at(value), x2: at(value), y1: 7, y2: 7 }),
   );
 }
 

@@ -96,7 +96,8 @@ export class Chat {
       post("/turns/list", { session_id: session, limit: LOGGED, tenant: tenant() }),
     ];
     const [{ turns }, { turns: records }] = await Promise.all(asked);
-    return withLost(turns.map(rememberedTurn), records);
+    const ratings = new Map(records.map((record) => [record.turn_id, record.rating]));
+    return withLost(turns.map(rememberedTurn), records).map((turn) => Object.assign(turn, { rating: ratings.get(turn.turnId) ?? "" }));
   }
 
   /** Redraws turns whose pending commands may have changed. */

@@ -7,6 +7,7 @@ import { watchApprovals } from "./approvals_waiting.js";
 import { Archive } from "./archive.js";
 import { Chat } from "./chat.js";
 import { connect, hear, noticed, onReturn } from "./connection.js";
+import { ContextView } from "./context.js";
 import { Council } from "./council.js";
 import { button, el, fill, icon } from "./dom.js";
 import { closePacket, openPacket } from "./packet.js";
@@ -25,12 +26,13 @@ const PLACES = [
   { name: "research", words: "Research" },
   { name: "approvals", words: "Approvals" },
   { name: "status", words: "Status" },
+  { name: "context", words: "Context" },
 ];
 
 applyTheme();
 
 const sessions = new Sessions(document.getElementById("sessions"));
-const views = { chat: new Chat(sessions), council: new Council(), archive: new Archive(), research: new Research(), approvals: new Approvals(), status: new StatusView() };
+const views = { chat: new Chat(sessions), council: new Council(), archive: new Archive(), research: new Research(), approvals: new Approvals(), status: new StatusView(), context: new ContextView() };
 const palette = new Palette(PLACES, () => sessions.list);
 let shown = null;
 let waiting = 0;

@@ -24,6 +24,7 @@ export function newTurn(message, more = {}) {
     citations: [], // verified spans, from the answer
     also: null, // {packet_id, words} of a related earlier packet
     verdicts: {}, // packet id -> feedback
+    rating: "", // of the answer: up, down or nothing
     ...more,
   };
 }

@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { announce } from "./announce.js";
 import { decidedOf, waitsFor } from "./approvals_waiting.js";
 import { button, el, fill, icon } from "./dom.js";
-import { verdictButtons } from "./feedback.js";
+import { ratingButtons, verdictButtons } from "./feedback.js";
 import { openPacket } from "./packet.js";
 import { packetName } from "./packet_names.js";
 import { showText } from "./rich_text.js";
@@ -159,7 +159,8 @@ export class TurnView {
     const copy = turn.answer ? button("Copy", () => this.copy(), { class: "ghost small", "aria-label": "Copy the answer" }) : null;
     if (!at && !copy) return null;
     const when = at ? el("time", { datetime: at, title: dateTime(at) }, stored ? dateTime(at) : clockTime(at)) : null;
-    return el("p", { class: "foot" }, when, copy);
+    const rate = turn.answer && turn.turnId && !turn.broken ? ratingButtons(turn) : null;
+    return el("div", { class: "foot" }, when, copy, rate);
   }
 
   async copy() {

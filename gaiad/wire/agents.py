@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from gaiad.wire.context import SECTIONS, AgentOutput, Iteration, RequestType, Text, Time
 from gaiad.wire.schemas import DEFAULT_TENANT, Input, Tenant
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
@@ -53,6 +54,32 @@ class RecentArguments(Input, frozen=True):
     limit: Annotated[_Limit, msgspec.Meta(description="How many records at most.")] = 10
 
 
+class ContextStateArguments(Input, frozen=True):
+    request_type: Annotated[RequestType, msgspec.Meta(description="partial needs component.")] = "summary"
+    component: Annotated[Text, msgspec.Meta(description=f"Sections, commas between them: {', '.join(SECTIONS)}.")] = ""
+    agent_type: Annotated[Text, msgspec.Meta(description="Only of this agent.")] = ""
+    as_of: Annotated[Time, msgspec.Meta(description="As it was known then: ISO 8601.")] = ""
+
+
+class ContextFeedbackArguments(Input, frozen=True):
+    iteration: Annotated[
+        Iteration | Literal["latest"], msgspec.Meta(description="The number of an iteration, or latest.")
+    ] = "latest"
+    agent_type: Annotated[Text, msgspec.Meta(description="Only what concerns this agent.")] = ""
+
+
+class ContextRecoveryArguments(Input, frozen=True):
+    checkpoint_id: Annotated[Text, msgspec.Meta(description="A checkpoint; without it the newest.")] = ""
+
+
+class ContextOutputArguments(AgentOutput, frozen=True):
+    """The seed's AgentOutput."""
+
+
+class ContextCheckpointArguments(Input, frozen=True):
+    reason: Annotated[Text, msgspec.Meta(description="A line for people.")] = "on request"
+
+
 class ContinueArguments(Input, frozen=True):
     session_id: Annotated[str, msgspec.Meta(description="A session; without it the one spoken in last.")] = ""
 
@@ -62,7 +89,7 @@ class DecidedArguments(Input, frozen=True):
 
 
 class AgentCall(Input, frozen=True):
-    """One request of an agent, as `gaiad mcp` hands it to the daemon. `write` offers `remember`."""
+    """One request of an agent, as `gaiad mcp` hands it to the daemon. `write` offers the tools that store."""
 
     kind: Literal["tools", "tool", "resources", "resource", "prompt"]
     name: str = ""

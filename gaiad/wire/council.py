@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from gaiad.wire.schemas import Output
+from gaiad.wire.schemas import DEFAULT_TENANT, Input, Output
 
 DeliveryState = Literal["waiting", "delivered", "refused"]
 
@@ -163,10 +163,14 @@ class HistoryNote(Output, frozen=True):
     research_id: str = ""
 
 
+Rating = Literal["", "up", "down"]
+
+
 class TurnRecord(Output, frozen=True):
     """A turn as it went. `depth_why` is the row of the truth table that chose the depth; `end_why` how it ended.
 
-    `history` is how it looked back, None for a turn that came to no answer or was taken before this was kept.
+    `history` is how it looked back, None for a turn that came to no answer or was taken before this was kept. `rating`
+    is what the person thinks of its answer, "" for nothing.
 
     `blocks` are what came of it, marker by marker, retracted ones marked so in `notes`. `deliveries` are what was sent
     of it to channels outside; they are in a log of their own and are added when a turn is shown.
@@ -191,6 +195,15 @@ class TurnRecord(Output, frozen=True):
     notes: list[str] = msgspec.field(default_factory=list)
     deliveries: list[Receipt] = msgspec.field(default_factory=list)
     history: HistoryNote | None = None
+    rating: Rating = ""
+
+
+class RateRequest(Input, frozen=True):
+    """What the person thinks of a turn's answer; "" takes it back. The turn by its id or the eight digits shown."""
+
+    turn: str
+    rating: Rating
+    tenant: str = DEFAULT_TENANT
 
 
 class RoleState(Output, frozen=True):

@@ -63,7 +63,7 @@ class ImportOutcome(Output, frozen=True):
 
     `first_message` and `last_message` are UTC ISO 8601, "" when the source has no times. The counts are what a person
     sees in the source: no hidden messages, thoughts or tool calls. `reason` says why when the outcome is not accepted.
-    `line` is set when only that line of `path` could not be read.
+    `line` is set when only that line of `path` could not be read. `part` counts a long conversation's packets.
     """
 
     kind: str
@@ -79,6 +79,7 @@ class ImportOutcome(Output, frozen=True):
     reason: str = ""
     left_out: dict[str, int] = field(default_factory=dict)
     line: int = 0
+    part: int = 1
 
 
 class ImportSummary(Output, frozen=True):

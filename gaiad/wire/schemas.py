@@ -240,13 +240,14 @@ class Forgotten(Output, frozen=True):
 
 
 class PacketFilter(Input, frozen=True):
-    """Which packets to list, newest first; `after` is the packet_id the last page ended with."""
+    """Which packets to list, newest first; turns of gaiad's own chats unless `include_chats` is false."""
 
     tenant: Tenant = DEFAULT_TENANT
     filters: Filters = Filters()
     order: Literal["earliest", "latest"] = "latest"
     limit: int = 50
     offset: int = 0
+    include_chats: bool = True
 
 
 class VerifyReport(Output, frozen=True):

@@ -22,7 +22,8 @@ from gaiad.base.ports import RequestContext
 from gaiad.context.bodies import ROW_BYTES
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
-from gaiad.store.home_databases import BODIES, HomeDatabases
+from gaiad.store.home_databases import HomeDatabases
+from gaiad.store.secondary import BODIES
 from gaiad.wire.context import StateQuery
 from tests.makers.context import output, state
 

@@ -109,6 +109,24 @@ def test_failures_end_as_the_seed_says(outcomes: list[Outcome], path: str, endin
     assert said in end.why
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "raised"),
+    [
+        (["missing"], []),
+        (["missing"] * 2, ["lite to prime: stage_failed"]),
+        (["missing"] * 3, ["lite to prime: stage_failed", "prime to person: stage_failed"]),
+        (["ok", "low_confidence"], ["prime to person: low_confidence"]),
+        (["ok", "ok", "interrupted", "interrupted"], []),
+        (["ok", "ok", "interrupted", "interrupted", "interrupted"], ["prime to person: high_risk, interrupts"]),
+        (["ok", "ok", "interrupted", "exec_error", "exec_error"], ["prime to person: high_risk, interrupts"]),
+        (["ok", "ok", "ok", "fail"], ["codemind to person: stage_failed"]),
+    ],
+)
+def test_each_failure_mode_of_the_seed_goes_up_to_whom_it_says(outcomes: list[Outcome], raised: list[str]) -> None:
+    machine, _, _ = take(*outcomes)
+    assert [f"{one.raised_by} to {one.to}: {', '.join(one.triggers)}" for one in machine.escalations] == raised
+
+
 def test_a_repair_has_its_own_directive() -> None:
     _, tasks, _ = take("ok", "ok", "interrupted")
     assert [task.task_instruction for task in tasks[2:4]] == ["act", "interruption_handling"]

@@ -70,6 +70,44 @@ def drain(daemon: BenchDaemon, results: list, **more) -> threading.Thread:
     return thread
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"prompt": "Once upon a time"},
+        {
+            "prompt": "",
+            "messages": [
+                ChatTurn(role="system", content="Be brief."),
+                ChatTurn(role="user", content="Hello."),
+                ChatTurn(role="assistant", content="Yes?"),
+                ChatTurn(role="user", content="Say more."),
+            ],
+        },
+    ],
+    ids=["prompt", "messages"],
+)
+def test_a_call_is_kept_with_its_packet_and_gives_the_same_prompt_and_reply_again(client: Client, asked) -> None:
+    *_, last = client.generate_events(body(**asked))
+    kept = client.cognition_packets("local", 1)[0]
+    assert (kept.reply["text"], kept.packet["role"], kept.aside) == (last.data["text"], "prime", True)
+    assert kept.packet["user_prompt"] == (asked["prompt"] or "Say more.")
+    again = client.replay_packet(kept.packet["full_id"], "local", generate=True)
+    assert (again.same_prompt, again.differs_at) == (True, -1)
+
+
+def test_deleting_everything_deletes_calls_too(client: Client) -> None:
+    list(client.generate_events(body()))
+    client.post("/forget", {"everything": True, "now": True})
+    assert client.cognition_packets("local", 10) == []
+
+
+def test_a_call_that_is_refused_leaves_no_packet(client: Client) -> None:
+    newest = client.cognition_packets("local", 1)
+    with pytest.raises(BadInput):
+        list(client.generate_events(body(prompt="")))
+    assert client.cognition_packets("local", 1) == newest
+
+
 def test_a_stream_comes_in_pieces_and_its_end_has_the_whole_with_the_times(client: Client) -> None:
     *pieces, last = client.generate_events(body())
     assert [event.event for event in pieces] == ["delta"] * len(pieces)
@@ -169,7 +207,9 @@ def test_a_caller_who_leaves_frees_the_place(daemon: BenchDaemon, client: Client
         with socket.socket(socket.AF_UNIX) as leaving:
             leaving.connect(str(daemon.client.socket_path))
             asked = b'{"prompt": "x", "max_tokens": 1800}'
-            leaving.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(asked) + asked)
+            leaving.sendall(
+                b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(asked) + asked
+            )
             wait_until(lambda: prime(client).running == 1)
     finally:
         os.kill(worker, signal.SIGCONT)

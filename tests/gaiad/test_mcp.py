@@ -75,6 +75,7 @@ async def connected(daemon: BenchDaemon, way: str, *, write: bool = False) -> As
             yield client
 
 
+WRITING = ("remember", "context_output", "context_checkpoint")
 both = pytest.mark.parametrize("way", ["stdio", "http"])
 
 
@@ -94,15 +95,16 @@ async def refused(client: mcp.Client, tool: str, **arguments: Any) -> str:
 
 @both
 async def test_reading_is_offered_to_all_and_writing_to_who_may(daemon: BenchDaemon, way: str) -> None:
-    reading = ["search", "fetch", "ask", "briefing", "recent"]
+    reading = ["search", "fetch", "ask", "briefing", "recent", "context_state", "context_feedback", "context_recovery"]
     async with connected(daemon, way) as client:
         tools = (await client.list_tools()).tools
         assert [tool.name for tool in tools] == reading
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
         assert tools[0].input_schema["required"] == ["query"]
-        assert "remember" in await refused(client, "remember", turns=[{"role": "user", "content": "Store me."}])
+        for name in WRITING:
+            assert f"no tool is called '{name}'" in await refused(client, name)
     async with connected(daemon, way, write=True) as client:
-        assert {tool.name for tool in (await client.list_tools()).tools} == {*reading, "remember"}
+        assert {tool.name for tool in (await client.list_tools()).tools} == {*reading, *WRITING}
 
 
 @both
@@ -359,3 +361,36 @@ async def test_the_client_of_fastmcp(daemon: BenchDaemon) -> None:
         assert found.data["results"][0]["id"] == SPY
         (read,) = await client.read_resource(f"packet://{SPY}")
         assert "noun bias" in read.text
+
+
+@both
+async def test_an_agents_output_state_feedback_and_recovery_go_by_context_memory(daemon: BenchDaemon, way: str) -> None:
+    task = f"task-{way}"
+    results = {"primary_output": {"hypothesis_id": "h1"}, "confidence_score": 0.8, "resource_consumed": 3.0}
+    state_data = {"internal_state": {"open": task}}
+    output = {"agent_type": way, "task_id": task, "timestamp": "2026-11-20T10:00:00Z", "results": results}
+    output |= {"state_data": state_data}
+    async with connected(daemon, way, write=True) as client:
+        assert "Stored as " in await told(client, "context_output", **output)
+        assert "Stored before as " in await told(client, "context_output", **output)
+        made = await client.call_tool("context_checkpoint", {"reason": "before the night"})
+        assert "primary_output" in await refused(client, "context_output", **output | {"results": {}})
+        state = await client.call_tool("context_state", {"request_type": "full", "agent_type": way})
+        assert state.structured_content["complete"]
+        assert task in state.content[0].text  # type: ignore[union-attr]
+        assert "<<memory" in state.content[0].text  # type: ignore[union-attr]
+        found = await client.call_tool("context_recovery", {})
+        assert made.structured_content["checkpoint_id"] in found.content[0].text  # type: ignore[union-attr]
+    review = {
+        "iteration_number": 1 if way == "stdio" else 2,
+        "timestamp": "2026-11-21T10:00:00Z",
+        "critique": {
+            "common_patterns": [],
+            "agent_feedback": {way: "Cite your sources."},
+            "iteration_improvements": {},
+        },
+        "research_overview": {"synthesis": "", "research_areas": [], "next_priorities": []},
+    }
+    daemon.client.post("/context/reviews", review)
+    async with connected(daemon, way) as client:
+        assert "Cite your sources." in await told(client, "context_feedback", agent_type=way)

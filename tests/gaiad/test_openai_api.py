@@ -288,6 +288,17 @@ def test_a_response_goes_on_from_an_earlier_one(client: openai.OpenAI, daemon: B
     assert session_of(again) == session_of(raw)
     with pytest.raises(openai.BadRequestError, match="previous_response_id"):
         client.responses.create(model="gaiad-fast", input="Hi", previous_response_id="resp_none")
+    with pytest.raises(openai.BadRequestError, match="prime remembers nothing here"):
+        client.responses.create(model="prime", input="Hi", previous_response_id=first.id)
+
+
+def test_a_response_says_whether_it_is_stored(client: openai.OpenAI) -> None:
+    def created(model: str, **more: Any) -> bool:
+        return client.responses.create(model=model, input="Count the boats.", **more).model_dump()["store"]
+
+    assert (created("gaiad-fast"), created("prime"), created("prime", store=False)) == (True, False, False)
+    with pytest.raises(openai.BadRequestError, match="store"):
+        created("gaiad-fast", store=False)
 
 
 @pytest.mark.parametrize("role", [None, "", "x", [], {}, [[]], {"a": 1}])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.intake.mcp_tools import TOOLS
+from gaiad.intake.mcp_tools import MEMORY_TOOLS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SKILLS = json.loads((DOCS / "skills_manifest.json").read_text())["skills"]
@@ -41,7 +41,7 @@ def test_every_skill_has_its_file_with_front_matter_that_agents_accept() -> None
 def test_every_tool_that_is_named_is_offered() -> None:
     text = (DOCS / GAM["path"]).read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_]+)`", text)) - {"gaiad"}
-    assert named == set(TOOLS)
+    assert named == set(MEMORY_TOOLS)
 
 
 @pytest.mark.parametrize("trigger", GAM["invocation_triggers"])

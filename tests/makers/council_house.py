@@ -1,6 +1,7 @@
 """A council in one process: scripted roles, a real room, real logs, a real memory; turns go through it whole."""
 
 from contextlib import nullcontext
+from unittest.mock import AsyncMock
 
 from council.balloting import Balloting
 from council.execute_review import ExecuteReview
@@ -136,7 +137,10 @@ class House:
             self.room, speaker, self.room.voting, self.audit, clock, limits.voting, self.council.vote_s
         )
         self.queue = ApprovalLog(databases)
-        self.approvals = ApprovalService(home, self.queue, self.audit, self.shell, self.hub, clock, self._shell_config)
+        self.before_command = AsyncMock()
+        self.approvals = ApprovalService(
+            home, self.queue, self.audit, self.shell, self.hub, clock, self._shell_config, self.before_command
+        )
         self.services = TurnServices(
             room=self.room,
             turn_log=self.turn_log,

@@ -104,6 +104,7 @@ RULES = {
     "POST /council/status": LISTED,
     "POST /council/log": Rule(body={"limit": 1000, "heartbeats": False}),
     "POST /turns/show": _by_id("turn", "turn"),
+    "POST /turns/rate": _by_id("turn", "turn", rating="up"),
     "POST /turns/list": Rule("session", {"session_id": "ID"}),
     "POST /turns/start": Rule(
         "session", {"message": "Is the lantern lit?", "session_id": "ID", "idempotency_key": "k"}

@@ -35,6 +35,7 @@ _PAGE = (
     ' pages.start, pages."end", pages.timestamp_ms, packets.topic, pages.speaker, packets.original_model,'
     " packets.current_model, packets.id"
 )
+_NO_CHATS = " AND NOT (packets.dialect = 'session_turn' AND packets.packet_id GLOB 'turn_*')"
 _NOT_FIELDS = {"sections", "findings", "sha256", "size", "media_type"}
 
 
@@ -43,6 +44,7 @@ def list_packets(connection: sqlite3.Connection, request: PacketFilter) -> list[
     check_filters(request.filters)
     add_functions(connection)
     condition, values = packet_conditions(request.filters)
+    condition += "" if request.include_chats else _NO_CHATS
     direction = "ASC" if request.order == "earliest" else "DESC"
     rows = connection.execute(
         f"SELECT {_SUMMARY} FROM packets WHERE packets.current = 1 AND {condition}"

@@ -141,7 +141,8 @@ class Contest:
         cosines = np.full(len(positions), np.nan, np.float32)
         dense = dense_smoothed = np.zeros(len(positions), np.float32)
         if comparison is not None:
-            cosines, dense, dense_smoothed = _dense_parts(catalogue, comparison, positions, links)
+            by_words = ranking.as_share(lexical[positions])
+            cosines, dense, dense_smoothed = _dense_parts(catalogue, comparison, positions, by_words, links)
         terms = found.lexical.terms
         pool = ranking.CandidatePool(
             positions=positions,
@@ -212,11 +213,18 @@ def _view(scores: Scores) -> tuple[Positions, Scores]:
 
 
 def _dense_parts(
-    catalogue: Catalogue, comparison: QueryScores, positions: Positions, links: tuple[Scores, Scores, float, float]
+    catalogue: Catalogue,
+    comparison: QueryScores,
+    positions: Positions,
+    by_words: Scores,
+    links: tuple[Scores, Scores, float, float],
 ) -> tuple[Scores, Scores, Scores]:
-    """Raw cosines of the pool, their place above the pool's mean, and that smoothed over neighbours in the pool."""
+    """Raw cosines of the pool, their place above the pool's mean, and that smoothed over neighbours in the pool.
+
+    A page that has no vector yet is taken to be as near in meaning as it is by its words.
+    """
     cosines = comparison.of(catalogue.ids[positions])
-    scaled = ranking.above_mean(cosines)
+    scaled = np.where(np.isnan(cosines), by_words, ranking.above_mean(cosines)).astype(np.float32)
     everywhere = np.zeros(len(catalogue), np.float32)
     everywhere[positions] = scaled
     return cosines, scaled, ranking.smooth_at(everywhere, positions, *links)

@@ -197,8 +197,12 @@ def with_parts(fused: Fused, more: dict[str, Scores]) -> Fused:
     return Fused(total, {**fused.parts, **more})
 
 
+def as_share(scores: Scores) -> Scores:
+    """Scores as shares of the best one."""
+    return scores / np.float32(_best(scores))
+
+
 def _part(weight: float, scores: Scores) -> Scores:
-    """Scores as shares of the best one, weighted."""
     return np.float32(weight / _best(scores)) * scores
 
 

@@ -24,7 +24,7 @@ from gaiad.archive.finding.hits import hits_of
 from gaiad.archive.finding.lexical import LexicalIndex
 from gaiad.archive.finding.query_terms import Stemmer, parse_query
 from gaiad.archive.finding.ranked import Candidates, Contest
-from gaiad.archive.storing.catalogue import CatalogueReader
+from gaiad.archive.storing.catalogue import Catalogue, CatalogueReader
 from gaiad.archive.storing.tenant import Tenant
 from gaiad.base.clock import Clock
 from gaiad.base.config import Config
@@ -78,6 +78,8 @@ def _check_length(request: SearchRequest) -> None:
 
 EMBEDDING_S = 0.4
 """How long a search that can go on by words waits for its vector; a small model takes some 10 ms."""
+_NEARLY_ALL = 0.95
+"""The share of pages with vectors from which on nobody is told that some wait."""
 _MAX_EMBEDDED_CHARS = 20_000
 """Models read a few thousand; the rest of a longer text would only keep the embedder from everybody else."""
 
@@ -177,6 +179,7 @@ class Searcher:
             degraded.append(f"embedder: {failure}; searched by words only")
         else:
             query = embedded
+            degraded += _unfinished(index, prepared.catalogue)
         return await self._tenant.file.aread(lambda c: self._finish(c, request, prepared, (index, query)))
 
     def _choose_index(self, embedder: Embedder | None) -> tuple[VectorIndex | None, str]:
@@ -227,6 +230,14 @@ class Searcher:
             return None
         allowed = None if found.mask is None else found.catalogue.ids[found.mask]
         return index.compare(query, self._config.candidates, allowed)
+
+
+def _unfinished(index: VectorIndex, catalogue: Catalogue) -> list[str]:
+    """What to say while many pages wait for their vectors; a few wait after every turn."""
+    share = index.count / max(1, int(catalogue.active.sum()))
+    if share >= _NEARLY_ALL:
+        return []
+    return [f"still indexing, {share:.0%} done: the other pages are found by words only"]
 
 
 async def _embed(embedder: Embedder, query: str, call: RequestContext, limit_s: float | None) -> NDArray[np.float32]:

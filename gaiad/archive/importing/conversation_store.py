@@ -6,13 +6,20 @@ Which state that is does not depend on the order they come in, so the parts of a
 import hashlib
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 import msgspec
 
-from gaiad.archive.reading.conversation import MEDIA_TYPE, Conversation, message_ids, write_conversation
+from gaiad.archive.reading.conversation import (
+    MEDIA_TYPE,
+    Conversation,
+    Message,
+    message_ids,
+    shown_title,
+    write_conversation,
+)
 from gaiad.archive.reading.derive import Derived, derive
 from gaiad.archive.reading.reader import ID_MAX_CHARS
 from gaiad.archive.storing import arrivals, records
@@ -53,6 +60,7 @@ _PLAIN_ID = re.compile(r"[\w.:@+-]{1,150}", re.ASCII)
 _WORDS = re.compile(r"\w+")
 _ID_WORDS_CHARS = 60
 _OLDER = "older than the stored version; skipped"
+_PART_CHARS = 8 * 1024 * 1024
 _TAKEN = "a packet that is not this conversation has its id; it stays as it is"
 
 
@@ -71,11 +79,15 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """A conversation with its packet id and its state, which sorts older before newer."""
+    """A conversation with its packet id and its state, which sorts older before newer.
+
+    `first_part` is the packet id of the first part, "" for the first itself.
+    """
 
     conversation: Conversation
     packet_id: str
     state: str
+    first_part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +120,49 @@ def with_id(conversation: Conversation) -> Conversation:
     return msgspec.structs.replace(conversation, id=made)
 
 
+def in_parts(conversation: Conversation) -> Iterator[Conversation]:
+    """The conversation, one with very many words cut between messages: what is added later leaves the cuts in place."""
+    others = _filled(conversation.alternatives)
+    title = shown_title(conversation.title, (each.text for each in conversation.messages))
+    for number, messages in enumerate(_filled(conversation.messages) or [[]], start=1):
+        if number == 1:
+            first = {"messages": messages, "alternatives": others[0] if others else ()}
+            yield msgspec.structs.replace(conversation, **first)
+            continue
+        yield msgspec.structs.replace(
+            conversation,
+            title=f"{title} (part {number})",
+            messages=messages,
+            raw=b"",
+            labels={name: value for name, value in conversation.labels.items() if name != "begins"},
+            alternatives=others[number - 1] if number <= len(others) else (),
+            left_out={},
+            part=number,
+        )
+
+
+def _filled(messages: Sequence[Message]) -> list[list[Message]]:
+    """The messages in runs of at most `_PART_CHARS`, or of one message."""
+    runs: list[list[Message]] = []
+    size = _PART_CHARS
+    for each in messages:
+        size += len(each.text)
+        if size > _PART_CHARS:
+            runs.append([])
+            size = len(each.text)
+        runs[-1].append(each)
+    return runs
+
+
 def identify(conversation: Conversation) -> Identified:
     """The packet id follows from the source's own id; the state from its time, its length and its words."""
     packet_id = f"{conversation.kind}-{conversation.id}"
     if not _PLAIN_ID.fullmatch(packet_id):
         words = "-".join(_WORDS.findall(conversation.id.rpartition("/")[2]))[:_ID_WORDS_CHARS]
         packet_id = f"{conversation.kind}-{words}-{hashlib.sha256(packet_id.encode()).hexdigest()[:12]}"
+    first_part = ""
+    if conversation.part > 1:
+        first_part, packet_id = packet_id, f"{packet_id}-part-{conversation.part}"
     messages = conversation.messages
     content = (
         conversation.title,
@@ -123,7 +172,8 @@ def identify(conversation: Conversation) -> Identified:
     updated = max((conversation.updated, *(each.time for each in messages)), key=lambda time: time.rstrip("Z"))
     digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
     size = f"{len(messages):07d} {sum(len(each.text) for each in messages):010d}"
-    return Identified(conversation, packet_id, f"{READER_VERSION:03d} {updated.rstrip('Z') or '-'} {size} {digest}")
+    state = f"{READER_VERSION:03d} {updated.rstrip('Z') or '-'} {size} {digest}"
+    return Identified(conversation, packet_id, state, first_part)
 
 
 def load_known(connection: sqlite3.Connection, packet_ids: Sequence[str]) -> dict[str, Known]:
@@ -207,7 +257,7 @@ def prepare(
     new: Identified, import_id: str, source: str, modified_ms: int, config: Config, zone: tzinfo
 ) -> PreparedConversation:
     """Read and cut like any packet. Raises PacketRejected."""
-    data = write_conversation(new.conversation, new.packet_id, new.state, {"import": (import_id,)})
+    data = write_conversation(new.conversation, new.packet_id, new.state, {"import": (import_id,)}, new.first_part)
     body = records.compress(data)
     derived = derive(data, source, modified_ms, config.packets, config.archive, zone)
     derived = replace(derived, packet=msgspec.structs.replace(derived.packet, sections=()))  # the pages have the words

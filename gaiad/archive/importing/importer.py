@@ -19,6 +19,7 @@ from gaiad.archive.importing.conversation_store import (
     KnownStates,
     PreparedConversation,
     identify,
+    in_parts,
     said_by_others,
     with_id,
 )
@@ -88,7 +89,8 @@ class _Group:
     def take(self, entry: _Entry) -> bool:
         """Add one; true when the group is large enough."""
         self.entries.append(entry)
-        self.bytes += len(entry[0].raw) if isinstance(entry, tuple) else 0
+        if isinstance(entry, tuple):
+            self.bytes += max(len(entry[0].raw), sum(len(each.text) for each in entry[0].messages))
         return len(self.entries) >= _STEP_CONVERSATIONS or self.bytes >= _STEP_BYTES
 
 
@@ -118,15 +120,16 @@ class Importer:
         """Steps in the order of the sources. Raises Cancelled between them."""
         found = [(each, path) for path in paths for each in sources(path, options.upload)]
         total = sum(each.weight for each, _ in found if isinstance(each, Source))
-        first, skip = int(cursor.get("source", 0)), int(cursor.get("items", 0))
+        first, skip = int(cursor.get("source", 0)), (int(cursor.get("items", 0)), int(cursor.get("part", 1)))
         done = sum(each.weight for each, _ in found[:first] if isinstance(each, Source))
         group, writing, untold = _Group(), None, options.import_id if options.resumed else ""
         for number, (source, given) in enumerate(found[first:], start=first):
             alone = isinstance(source, Source) and source.path == given
-            items, read = 0, int(cursor.get("read", 0)) if skip else 0
-            for entry in self._entries(source, options, call, skip, alone=alone):
-                items += 1
-                if entry is None or items <= skip:
+            items, read = 0, int(cursor.get("read", 0)) if skip[0] else 0
+            for entry in self._entries(source, options, call, max(0, skip[0] - 1), alone=alone):
+                part = entry[0].part if isinstance(entry, tuple) else 1
+                items += part == 1
+                if entry is None or (items, part) <= skip:
                     continue
                 read += len(entry[0].raw) if isinstance(entry, tuple) else 0
                 if not group.take(entry):
@@ -139,11 +142,10 @@ class Importer:
                     if isinstance(source, Source)
                     else done
                 )
-                writing = self._write(
-                    group, options, untold, reached, total, {"source": number, "items": items, "read": read}
-                )
+                behind = {"source": number, "items": items, "part": part, "read": read}
+                writing = self._write(group, options, untold, reached, total, behind)
                 group, untold = _Group(), ""
-            skip = 0
+            skip = (0, 1)
             done += source.weight if isinstance(source, Source) else 0
         if writing is not None:
             yield self._settled(writing)
@@ -235,7 +237,8 @@ class Importer:
                     outcome: ImportOutcomeKind = "failed" if item.loses else "ignored"
                     yield _file_outcome(source.label, outcome, f"{item.where} {item.reason}", kind.name, item.line)
                 else:
-                    yield with_id(said_by_others(item)), source
+                    for part in in_parts(with_id(said_by_others(item))):
+                        yield part, source
             if empty:
                 yield _file_outcome(source.label, "ignored", "has no conversations in it", kind.name)
         except Unreadable as error:
@@ -249,7 +252,7 @@ class Importer:
         """Judge and read a group, and hand it to the writer; what the import `untold` stored is told as it was then."""
         states = KnownStates(self._tenant)
         identified = states.load([identify(entry[0]) for entry in group.entries if isinstance(entry, tuple)])
-        deleted = states.deleted([each.packet_id for each in identified])
+        deleted = states.deleted([each.first_part or each.packet_id for each in identified])
         outcomes: list[ImportOutcome] = []
         ready: dict[str, PreparedConversation] = {}
         for entry in group.entries:
@@ -260,7 +263,7 @@ class Importer:
             verdict = conversation_store.EMPTY
             if any(each.text.strip() for each in new.conversation.messages):
                 verdict = conversation_store.judge(new, states.known.get(new.packet_id), untold)
-            if verdict.outcome == "accepted" and new.packet_id in deleted and not options.again:
+            if verdict.outcome == "accepted" and (new.first_part or new.packet_id) in deleted and not options.again:
                 verdict = conversation_store.DELETED
             if verdict.outcome in ("accepted", "revised"):
                 try:
@@ -366,6 +369,7 @@ def _outcome(new: Identified, verdict: conversation_store.ImportDecision, source
         path=source.label,
         reason=verdict.reason,
         left_out=conversation.left_out,
+        part=conversation.part,
     )
 
 

@@ -6,20 +6,24 @@ strings are looked at here; whether a record is JSON, `json_value` finds out.
 
 import codecs
 import json
+import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-RECORD_MAX_BYTES = 24 * 1024 * 1024
+RECORD_MAX_BYTES = 16 * 1024 * 1024
+"""A longer record is not decoded whole."""
+LARGE_MAX_BYTES = 256 * 1024 * 1024
 _MAX_CONTAINERS = 300_000
 _MAX_COMMAS = 2_000_000
 _KEPT_BYTES = 1024  # before the place looked at: a key may stand there
 _KEPT_BUFFER_BYTES = 2 * 1024 * 1024  # a longer record leaves the buffer at once, and is not there twice
 _OUTSIDE = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
-_INSIDE = re.compile(  # as _OUTSIDE, and over whole objects and arrays that hold no others
+INSIDE = re.compile(  # as _OUTSIDE, and over whole objects and arrays that hold no others
     rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|[{\[](?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+[}\]])*+', re.DOTALL
 )
 _STRING_REST = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -31,25 +35,46 @@ class Unreadable(ValueError):
     """A record or file that cannot be read; the text is one clear line."""
 
 
+class SpillFile:
+    """Bytes too many for memory, in a file without a name that lasts as long as this object."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with this object
+        self.fileno = self._file.fileno()
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def write(self, data: bytes | memoryview) -> None:
+        while data:
+            data = memoryview(data)[os.write(self.fileno, data) :]
+
+    def read(self, start: int, end: int) -> bytes:
+        return os.pread(self.fileno, end - start, start)
+
+
 @dataclass(frozen=True, slots=True)
 class Element:
     """A record: `key` names its array below the top object, "" for one at the top.
 
-    `raw` is None when it is too long; `start` is how such a record begins.
+    `raw` is None when it is too long; `file` holds such a record, None when it is beyond all bounds, and `start` is how
+    it begins.
     """
 
     key: str
     raw: bytes | None
     size: int
     start: bytes = b""
+    file: SpillFile | None = None
 
 
 class _Splitter:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.buffer = b""
-        self.at = self.depth = self.level = self.skipped = 0
-        self.start = -1
+        self.at = self.depth = self.level = self.size = self.unwritten = 0
+        self.start = -1  # of a record, -1 outside one, -2 inside one that is written to `file`
+        self.file: SpillFile | None = None
         self.in_string = False
         self.key = ""
         self.opening = b""
@@ -58,6 +83,7 @@ class _Splitter:
         cut = self.start if self.start >= 0 else max(0, self.at - _KEPT_BYTES)
         self.buffer, self.at = self.buffer[cut:] + chunk, self.at - cut
         self.start -= cut if self.start >= 0 else 0
+        self.unwritten = self.at
         while True:
             if self.in_string:
                 self.at = self._end(_STRING_REST)
@@ -65,7 +91,7 @@ class _Splitter:
                     break
                 self.in_string = False
                 self.at += 1
-            self.at = self._end(_INSIDE if self.depth > self.level > 0 else _OUTSIDE)
+            self.at = self._end(INSIDE if self.depth > self.level > 0 else _OUTSIDE)
             if self.at >= len(self.buffer):
                 break
             character = self.buffer[self.at]
@@ -76,12 +102,23 @@ class _Splitter:
                 self._opened(character)
             elif (done := self._closed()) is not None:
                 yield done
-        if self.start >= 0 and len(self.buffer) - self.start > self.limit:
-            self.skipped += self.at - self.start
-            self.opening = self.buffer[self.start : self.start + _KEPT_BYTES]
-            self.start = -2
-        elif self.start == -2:
-            self.skipped += len(chunk)
+        if self.start == -2:
+            self._write(self.unwritten)
+        elif self.start >= 0 and len(self.buffer) - self.start > self.limit:
+            self._begin_file()
+
+    def _begin_file(self) -> None:
+        self.opening, self.size = self.buffer[self.start : self.start + _KEPT_BYTES], 0
+        self.file = SpillFile()
+        self._write(self.start)
+        self.start = -2
+
+    def _write(self, begin: int) -> None:
+        self.size += self.at - begin
+        if self.size > LARGE_MAX_BYTES:
+            self.file = None
+        if self.file is not None:
+            self.file.write(memoryview(self.buffer)[begin : self.at])
 
     def _end(self, pattern: re.Pattern[bytes]) -> int:
         found = pattern.match(self.buffer, self.at)
@@ -104,15 +141,17 @@ class _Splitter:
             raise Unreadable("not JSON: a closing bracket too many")
         if self.depth != self.level or self.start == -1:
             return None
+        if self.start >= 0 and self.at - self.start > self.limit:
+            self._begin_file()
+        elif self.start == -2:
+            self._write(self.unwritten)
         start, self.start = self.start, -1
         if start == -2:
-            size, self.skipped = self.skipped, 0
-            return Element(self.key, None, size, self.opening)
+            file, self.file = self.file, None
+            return Element(self.key, None, self.size, self.opening, file)
         raw = self.buffer[start : self.at]
         if len(raw) > _KEPT_BUFFER_BYTES:
             self.buffer, self.at = self.buffer[self.at :], 0
-        if len(raw) > self.limit:
-            return Element(self.key, None, len(raw), raw[:_KEPT_BYTES])
         return Element(self.key, raw, len(raw))
 
 

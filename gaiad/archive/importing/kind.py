@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from gaiad.archive.importing.json_stream import RECORD_MAX_BYTES, Unreadable
+from gaiad.archive.importing.json_stream import Unreadable
+from gaiad.archive.importing.large_record import LargeArray, LargeObject
 from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
 from gaiad.archive.reading.conversation import Conversation
 
+RAW_TOO_LONG = "raw records too long to keep"
 KEPT_RAW_BYTES = 16 * 1024 * 1024
+WORDS_MAX_BYTES = 64 * 1024 * 1024
 Item = Conversation | Problem
 Reads = Callable[[Sample], Iterator[Item | None]]
 Converts = Callable[[ExportRecord, Sample], Iterable[Conversation]]
@@ -52,10 +55,11 @@ def of_records(name: str, title: str, matches: Callable[[ExportRecord], bool], c
             if record is None or isinstance(record, Problem):
                 yield record
             elif matches(record):
-                found = list(converted(convert, record, sample))
+                item = next(converted(convert, record, sample))
+                if not record.raw and isinstance(item, Conversation):
+                    item.left_out[RAW_TOO_LONG] = 1
                 del record  # what was decoded of a large conversation is not kept while it is stored
-                while found:
-                    yield found.pop(0)
+                yield item
             elif record.value:
                 yield Problem(record.where, f"is not what a {title} holds")
 
@@ -86,11 +90,15 @@ def as_text(value: Any) -> str:
 
 def as_list(value: Any) -> list[Any]:
     """A list, or [] for anything else."""
+    if isinstance(value, LargeArray):
+        return value.whole()
     return value if isinstance(value, list) else []
 
 
 def as_dict(value: Any) -> dict[str, Any]:
     """A dict, or {} for anything else."""
+    if isinstance(value, LargeObject):
+        return value.whole()
     return value if isinstance(value, dict) else {}
 
 
@@ -151,14 +159,14 @@ class SourceLines:
         """The bytes, or none, with a note in `left_out`."""
         if self._size <= KEPT_RAW_BYTES:
             return bytes(self._data)
-        left_out["raw records too long to keep"] = 1
+        left_out[RAW_TOO_LONG] = 1
         return b""
 
 
 def check_words(total_bytes: int) -> None:
     """Raise Unreadable when a session has more words than one conversation may."""
-    if total_bytes > RECORD_MAX_BYTES:
-        raise Unreadable(f"has more than {RECORD_MAX_BYTES // (1024 * 1024)} MiB of words in one conversation")
+    if total_bytes > WORDS_MAX_BYTES:
+        raise Unreadable(f"has more than {WORDS_MAX_BYTES // (1024 * 1024)} MiB of words in one conversation")
 
 
 @dataclass(frozen=True, slots=True)

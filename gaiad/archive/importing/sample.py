@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, overload
 
 from gaiad.archive.importing.json_stream import (
+    LARGE_MAX_BYTES,
     RECORD_MAX_BYTES,
     Element,
     Unreadable,
@@ -15,6 +16,7 @@ from gaiad.archive.importing.json_stream import (
     json_value,
     lenient_text,
 )
+from gaiad.archive.importing.large_record import large_record
 from gaiad.archive.importing.source import Source
 from gaiad.archive.reading.reader import SCHEMA_SUFFIXES
 
@@ -22,17 +24,20 @@ Form = Literal["array", "object", "lines", "sqlite", "html", "xml", "text", "bin
 _HEAD_BYTES = 64 * 1024
 _FIRST_RECORDS = 3
 _FIRST_LINES = 200  # a session may begin with many lines of the program's own
-_FIRST_LINES_BYTES = 8 * 1024 * 1024
+_FIRST_BYTES = 8 * 1024 * 1024
 _EMPTY = (b"{}", b"[]")
 _NUMBERS_OR_WORDS = re.compile(rb"(?:-?\d[\d.eE+-]*|null|true|false)\s*[,\]]")
 _TITLE = re.compile(rb'"(?:title|name)"\s*:\s*"((?:[^"\\]|\\.){1,100})')
-LINE_MAX_BYTES = RECORD_MAX_BYTES
+LINE_MAX_BYTES = 24 * 1024 * 1024
 LINES_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class ExportRecord:
-    """A decoded record with its bytes; `where` names it for people. `value` is a dict, list or plain value."""
+    """A decoded record with its bytes; `where` names it for people. `value` is a dict, list or plain value.
+
+    One that is too long to be decoded whole has no bytes, and LargeObject and LargeArray among its values.
+    """
 
     where: str
     key: str
@@ -116,7 +121,8 @@ class Sample:
                 if isinstance(each, ExportRecord):
                     found.append(each)
                     size += len(each.raw)
-                if len(found) == most or (self.form == "lines" and size > _FIRST_LINES_BYTES):
+                    size += RECORD_MAX_BYTES if not each.raw else 0
+                if len(found) == most or size > _FIRST_BYTES:
                     break
         except Unreadable:
             return found  # told when it is read
@@ -125,9 +131,11 @@ class Sample:
     @cached_property
     def whole(self) -> ExportRecord | None:
         """An object file as one record, when it is small enough and well-formed."""
-        if self.form != "object" or self.source.size > RECORD_MAX_BYTES:
+        if self.form != "object" or self.source.size > LARGE_MAX_BYTES:
             return None
         try:
+            if self.source.size > RECORD_MAX_BYTES:
+                return ExportRecord("the file", "", b"", large_record(self.source.copy()))
             raw = self.source.text_bytes(RECORD_MAX_BYTES)
             return ExportRecord("the file", "", raw, json_value(raw))
         except Unreadable:
@@ -178,14 +186,15 @@ class Sample:
 
 
 def _decoded(element: Element, where: str) -> ExportRecord | Problem:
-    if element.raw is None:
-        limit = RECORD_MAX_BYTES // (1024 * 1024)
-        reason = f"has {element.size:,} bytes; one conversation may have {limit} MiB"
-        return Problem(_titled(where, element.start), reason)
     try:
-        return ExportRecord(where, element.key, element.raw, json_value(element.raw))
+        if element.raw is not None:
+            return ExportRecord(where, element.key, element.raw, json_value(element.raw))
+        if element.file is not None:
+            return ExportRecord(where, element.key, b"", large_record(element.file))
+        limit = LARGE_MAX_BYTES // (1024 * 1024)
+        raise Unreadable(f"has {element.size:,} bytes; one conversation may have {limit} MiB")
     except Unreadable as error:
-        return Problem(_titled(where, element.raw[:1024]), str(error))
+        return Problem(_titled(where, element.start or (element.raw or b"")[:1024]), str(error))
 
 
 def _titled(where: str, start: bytes) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from gaiad.archive.importing.json_stream import Unreadable
+from gaiad.archive.importing.json_stream import SpillFile, Unreadable
 from gaiad.archive.reading.disk import path_text
 
 _CHUNK = 1 << 20
@@ -86,6 +86,13 @@ class Source:
             if len(found) > limit:
                 raise Unreadable(f"is larger than {limit // (1024 * 1024)} MiB")
         return bytes(found)
+
+    def copy(self) -> SpillFile:
+        """All bytes, as `chunks` gives them, in a file without a name. Raises Unreadable."""
+        file = SpillFile()
+        for chunk in self.chunks():
+            file.write(chunk)
+        return file
 
     def raw_bytes(self, limit: int) -> bytes:
         """All bytes as they are. Raises Unreadable when there are more than `limit`."""

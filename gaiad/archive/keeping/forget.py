@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gaiad.archive.finding.filters import Labels, not_hidden
+from gaiad.archive.reading.conversation import MEDIA_TYPE
 from gaiad.archive.reading.derive import derive
 from gaiad.archive.storing import arrivals, records, sessions
 from gaiad.archive.storing.records import WriteResult, unindex_pages
@@ -56,13 +57,21 @@ def choose(connection: sqlite3.Connection, request: ForgetRequest, hidden: Label
     """
     aside = _set_aside_before(connection, request)
     rows = list(dict.fromkeys(_named(connection, request, not_hidden("id", hidden), aside)))
-    if not rows and not aside:
+    calls = _calls_outside_turns(connection) if request.everything else []
+    if not (rows or aside or calls):
         raise NotFound("nothing matches; `gaiad packets list` and `gaiad sessions list` show what is there")
     ids = aside | {row[0] for chunk in chunks(rows) for row in _of_rows(connection, "packet_id", chunk)}
     quoting = [row for row in _quoting_turns(connection, ids) if row not in set(rows)]
     rows += quoting
     ids |= {row[0] for chunk in chunks(quoting) for row in _of_rows(connection, "packet_id", chunk)}
-    return DeletionSet(rows, ids, len(quoting), _quoting_logs(connection, rows, ids))
+    logs = _quoting_logs(connection, rows, ids)
+    logs["cognition_packets"] = list(dict.fromkeys([*logs["cognition_packets"], *calls]))
+    return DeletionSet(rows, ids, len(quoting), logs)
+
+
+def _calls_outside_turns(connection: sqlite3.Connection) -> list[str]:
+    """What belongs to no turn, and need not name a packet."""
+    return [full_id for (full_id,) in connection.execute("SELECT full_id FROM cognition_packets WHERE turn_id = ''")]
 
 
 def report_on(connection: sqlite3.Connection, chosen: DeletionSet) -> ForgetReport:
@@ -172,6 +181,7 @@ def _named(connection: sqlite3.Connection, request: ForgetRequest, shown: str, a
         return _rows_with(connection, "session_id", request.session_ids, shown)
     ids = request.packet_ids or _imported(connection, request.import_id)
     found = _rows_with(connection, "packet_id", ids, shown)
+    found += _rows_with(connection, "session_id", ids, f" AND media_type = '{MEDIA_TYPE}'{shown}")  # its later parts
     known = {row[0] for chunk in chunks(found) for row in _of_rows(connection, "packet_id", chunk)}
     missing = set(request.packet_ids) - known - set(aside)
     if missing:

@@ -43,7 +43,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation or note of a source, read. `raw` is its record there; `alternatives` are its other branches.
 
-    `left_out` counts what was not taken over, by reason.
+    `left_out` counts what was not taken over, by reason. `part` numbers what a very long one is stored in.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, tuple[str, ...]] = {}
     alternatives: Sequence[Message] = ()
     left_out: dict[str, int] = {}
+    part: int = 1
 
 
 class _MessageEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,13 +89,19 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     alternatives: tuple[_MessageEntry, ...] = ()
     left_out: dict[str, int] = {}
     record_bytes: int = 0
+    session_id: str = ""
 
 
 _decode = msgspec.json.Decoder(_Header).decode
 
 
-def write_conversation(given: Conversation, packet_id: str, state: str, labels: dict[str, tuple[str, ...]]) -> bytes:
-    """The bytes that are stored. `state` tells two states of the same conversation apart; `labels` are added."""
+def write_conversation(
+    given: Conversation, packet_id: str, state: str, labels: dict[str, tuple[str, ...]], session_id: str = ""
+) -> bytes:
+    """The bytes that are stored. `state` tells two states of the same conversation apart; `labels` are added.
+
+    `session_id` is the packet that a later part of a long conversation belongs to.
+    """
     body = bytearray()
     entries, others = (_written(messages, body) for messages in (given.messages, given.alternatives))
     header = _Header(
@@ -112,6 +119,7 @@ def write_conversation(given: Conversation, packet_id: str, state: str, labels: 
         alternatives=others,
         left_out=given.left_out,
         record_bytes=len(given.raw),
+        session_id=session_id,
     )
     return b"".join((msgspec.json.encode(header), b"\n", body, given.raw))
 
@@ -171,7 +179,7 @@ def read_conversation(data: bytes, digest: str, modified: datetime) -> Packet:
         sha256=digest,
         size=len(data),
         schema_version="1",
-        session_id=header.packet_id,
+        session_id=header.session_id or header.packet_id,
         topic=shown_title(header.title, (section.text.value for section in sections)),
         original_model=header.model,
         summary=_summary(sections),

@@ -140,9 +140,13 @@ class ModelPool:
         """gguf, openai, extractive or scripted."""
         return self._models[name].config.kind
 
+    def pooled(self, name: str) -> Pooled:
+        """The model called `name` itself. Raises NotFound."""
+        return self._models[self.name_of(name)]
+
     def model(self, name: str) -> PooledModel:
         """The model called `name` behind the port. Raises NotFound."""
-        pooled = self._models[self.name_of(name)]
+        pooled = self.pooled(name)
         return PooledModel(lambda: pooled, self.generate, self.load)
 
     def serving(self, role: str) -> PooledModel:

@@ -295,6 +295,10 @@ def test_why_and_sources_tell_how_an_answer_came_about_and_what_it_stands_on(
     here.wait('You said (persona plain): "What did we decide about the lantern?"')
     here.wait("Prime acted")
     here.wait("It ended as SUCCESS")
+    here.say("/down")
+    here.wait("Noted: thumbs down")
+    (turn,) = client.council.turns("local", 1, "why")
+    assert turn.rating == "down"
     here.say("/sources")
     here.wait("1.  [Packet: TP-7]  2025-11-27  Lantern project")
     here.say("/sources 1")

@@ -70,3 +70,24 @@ def test_people_read_a_row_a_verdict() -> None:
     assert "\x1b" not in lines[1]
     assert len(lines[1]) < 110
     assert feedback_text([]) == "no feedback has been given yet"
+
+
+def test_the_last_answer_is_rated_or_the_one_named(api: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    turn: dict[str, Any] = {
+        "turn_id": "turn_01M81EH6YVDAAAKM98JQAD4X2N",
+        "session_id": "s",
+        "depth": "fast",
+        "stages": [],
+        "votes": [],
+        "status": "SUCCESS",
+        "message": "What hums?",
+    }
+    api.routes["POST /turns/list"] = {"turns": [turn]}
+    api.routes["POST /turns/rate"] = {**turn, "rating": "down"}
+    assert gaiad(api, "answer", "down") == 0
+    assert api.requests[-1][1] == {"turn": turn["turn_id"], "rating": "down", "tenant": "local"}
+    assert capsys.readouterr().out.endswith(": thumbs down: What hums?\n")
+    api.routes["POST /turns/rate"] = turn
+    assert gaiad(api, "answer", "none", "turn_1") == 0
+    assert api.requests[-1][1] == {"turn": "turn_1", "rating": "", "tenant": "local"}
+    assert "not rated" in capsys.readouterr().out

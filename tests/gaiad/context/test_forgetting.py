@@ -1,5 +1,6 @@
 """Records that quote a deleted packet are gone from rows, files, packs, sums and checkpoints; the others stay whole."""
 
+from functools import partial
 from hashlib import sha256
 
 import pytest
@@ -21,9 +22,9 @@ NAME = "tp-20251130-zqgone"
 
 
 async def forget(databases: HomeDatabases, *, dry_run: bool = False) -> int:
-    folder = databases.folder("local")
+    work = partial(forget_quoting, databases.body_folders)
     count, files = await databases.write(
-        "local", lambda c: forget_quoting(c, folder, lambda text: NAME in text, dry_run=dry_run)
+        "local", lambda c: work(c, "local", lambda text: NAME in text, dry_run=dry_run)
     )
     for path in files:
         path.unlink()

@@ -86,3 +86,17 @@ async def test_looking_makes_no_file(log, tmp_path):
     assert await log.newest("nobody", 5) == []
     assert log._databases.tenants() == []
     assert not [*tmp_path.rglob("*.db")]
+
+
+async def test_an_answer_is_rated_once_it_is_there(log):
+    await log.put("local", record(1, RUNNING))
+    with pytest.raises(Conflict, match="has not ended yet"):
+        await log.rate("local", "turn_0001", "up")
+    await log.put("local", record(1, stages=[ACT]))
+    assert (await log.rate("local", short("turn_0001"), "down")).rating == "down"
+    found = await log.find("local", "turn_0001")
+    assert (found.rating, found.stages) == ("down", [ACT])
+    await log.rate("local", "turn_0001", "")
+    assert await log.find("local", "turn_0001") == record(1, stages=[ACT])
+    with pytest.raises(NotFound):
+        await log.rate("local", "turn_0002", "up")

@@ -18,7 +18,7 @@ OTTO = "Otto lives in Graz."
 @pytest.mark.parametrize(
     ("query", "status", "missing"),
     [
-        ("Who lives in Porto?", "PARTIAL", ["lives"]),
+        ("Who lives in Porto?", "NOT_FOUND", ["lives"]),
         ("Who lives in Graz?", "SUCCESS", []),
         ("What will Ines bring from Porto?", "SUCCESS", []),
     ],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gaiad.base.text import words_of
-from gaiad.research.scoring import counted_in, read_question, wants_of
+from gaiad.research.scoring import counted_in, deed_of, read_question, wants_of
 from gaiad.research.unit_index import PacketUnits, ranked
 from gaiad.research.units import units_of
 
@@ -131,3 +131,29 @@ def test_a_property_that_is_a_number_wants_one(asked: str) -> None:
 @pytest.mark.parametrize("asked", ["What kind of bread did Mara share with the crew?", "What is her number one rule?"])
 def test_to_share_something_is_not_to_ask_for_a_number(asked: str) -> None:
     assert wants_of(asked) != "number"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("Who attended the launch?", "attendees: Mara, Otto"),
+        ("Who laid the keel?", "Renato will lay the keel."),
+    ],
+)
+def test_a_word_is_found_in_another_form(page: Any, asked: str, told: str) -> None:
+    question = read_question(asked, {}, {})
+    (best,) = ranked([PacketUnits([page(told)]).hold(question, {}, 1.0)], 1)
+    assert best.credits[0] == 1.0
+
+
+def test_a_field_of_another_name_with_the_same_beginning_is_not_named(page: Any) -> None:
+    question = read_question("How was the port reached?", {}, {})
+    (best,) = ranked([PacketUnits([page("portfolio: oak")]).hold(question, {}, 1.0)], 1)
+    assert not any(best.credits)
+
+
+@pytest.mark.parametrize(
+    ("asked", "deed"), [("Who built the barge?", 0), ("Who is the skipper?", None), ("What did Otto build?", None)]
+)
+def test_a_question_for_who_did_it_hangs_on_the_deed(asked: str, deed: int | None) -> None:
+    assert deed_of(read_question(asked, {}, {})) == deed

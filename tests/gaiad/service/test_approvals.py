@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -138,14 +139,14 @@ async def test_a_checkpoint_is_made_before_the_command_and_nothing_runs_without_
         async def before(tenant, reason):
             reasons.append((tenant, reason, len(house.shell.ran)))
 
-        house.approvals.before_command = before
+        house.before_command.side_effect = before
         made = await approve(house, await asked(house))
         assert reasons == [("local", f"before command {short(made.id)}", 0)]
 
         async def fails(_tenant, _reason):
             raise Unavailable("the disk is full", 5.0)
 
-        house.approvals.before_command = fails
+        house.before_command.side_effect = fails
         made = await approve(house, await asked(house, idempotency_key="again"))
         assert (made.state, made.note) == ("failed", "nothing was run: the disk is full")
         assert len(house.shell.ran) == 1
@@ -459,7 +460,9 @@ async def test_a_command_that_gaiad_died_under_is_undone_at_the_next_start(open_
         await asyncio.wait_for(begun.wait(), 30)
         await house.approvals.stop()
         log = ApprovalLog(house.databases)
-        after = ApprovalService(house.home, log, house.audit, house.shell, house.hub, house.clock, config.shell)
+        after = ApprovalService(
+            house.home, log, house.audit, house.shell, house.hub, house.clock, config.shell, AsyncMock()
+        )
         await after.start(house.taker.verify)
         (made,) = await log.newest("local", 5)
         assert made.state == "interrupted"

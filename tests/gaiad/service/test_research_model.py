@@ -67,6 +67,20 @@ def test_an_answer_is_the_models_words_on_verified_quotes(daemon: BenchDaemon) -
     assert "script wrote the sentences; rules held each against the quotes it names." in limits(kept)
 
 
+def test_every_call_of_a_run_is_kept_with_its_packet_and_gives_its_prompt_again(daemon: BenchDaemon) -> None:
+    before = {record.packet["full_id"] for record in daemon.client.cognition_packets("local", 100)}
+    (citation,) = ask(daemon).citations
+    kept = [one for one in daemon.client.cognition_packets("local", 100) if one.packet["full_id"] not in before]
+    assert len(kept) == 3
+    assert {(one.packet["task_instruction_key"], one.packet["role"], one.aside) for one in kept} == {
+        ("ask", "prime", True)
+    }
+    assert citation.packet_id in kept[0].packet["user_prompt"]
+    assert "wired in series" in kept[0].reply["text"]
+    for one in kept:
+        assert daemon.client.replay_packet(one.packet["full_id"], "local", generate=False).same_prompt
+
+
 def test_without_the_setting_the_rules_answer(daemon: BenchDaemon) -> None:
     settings = daemon.home / "config.toml"
     before = settings.read_text()

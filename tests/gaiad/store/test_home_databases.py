@@ -1,10 +1,11 @@
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gaiad.base.errors import BadInput, Conflict
-from gaiad.store.home_databases import HomeDatabases, read_database, read_state
+from gaiad.store.home_databases import HomeDatabases, migrate_database, read_database, read_state
 
 
 def tables(path: Path) -> set[str]:
@@ -44,6 +45,22 @@ def test_a_home_of_an_earlier_gaiad_is_refused_untouched(tmp_path: Path, name: s
     with pytest.raises(Conflict, match=r"was written by an earlier version that this one cannot read; use another"):
         HomeDatabases(tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
+
+
+@pytest.mark.parametrize("name", ["state.db", "tenants/local/tenant.db"])
+def test_a_file_of_an_edited_schema_with_the_same_number_is_refused_untouched(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    migrate_database(path)
+    with closing(sqlite3.connect(path)) as connection:
+        (owner,) = connection.execute("PRAGMA application_id").fetchone()
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute(f"PRAGMA application_id = {owner ^ 1}")
+    before = path.read_bytes()
+    with pytest.raises(
+        Conflict, match=rf"{path.name} was written by another version that this one cannot read; use an"
+    ):
+        migrate_database(path)
+    assert path.read_bytes() == before
 
 
 def test_a_state_of_an_earlier_gaiad_is_refused_untouched(tmp_path: Path) -> None:

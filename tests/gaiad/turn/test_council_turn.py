@@ -273,6 +273,10 @@ async def test_a_verification_that_fails_is_told_and_nothing_is_claimed_to_be_un
         )
         assert answer.answer == "The keeper is Zephyrine."
         assert house.reflected[-1] == ("verify", "fail", None)
+        assert [(one.to, one.why) for one in turn.escalations] == [
+            ("person", "the result did not stand up to verification")
+        ]
+        assert len(house.room.escalations("local")) == 1
 
 
 async def test_an_answer_that_nobody_can_verify_says_so(open_house):

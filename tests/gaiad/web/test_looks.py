@@ -11,7 +11,7 @@ import gaiad
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WEB = Path(gaiad.__file__).parent / "web"
-PLACES = ("chat", "council", "archive?q=bearings", "research", "approvals", "status")
+PLACES = ("chat", "council", "archive?q=bearings", "research", "approvals", "status", "context")
 LEAST_CONTRAST = 4.5
 
 

@@ -3,13 +3,15 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from gaiad.archive.importing.json_stream import Unreadable, json_value
 from gaiad.archive.importing.kind import active_branch, as_dict, as_list, as_text, dicts, joined, named, of_records
+from gaiad.archive.importing.large_record import LargeObject
 from gaiad.archive.importing.sample import ExportRecord, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
@@ -29,16 +31,19 @@ def _matches(record: ExportRecord) -> bool:
     mapping = value.get("mapping")
     if mapping is None and "mapping" in value and ("conversation_id" in value or "id" in value):
         return True  # a conversation in which nothing was said
-    if not isinstance(mapping, dict) or not ("title" in value or "create_time" in value or "current_node" in value):
+    if not isinstance(mapping, dict | LargeObject) or not (
+        "title" in value or "create_time" in value or "current_node" in value
+    ):
         return False
     return all(
-        isinstance(node, dict) and ("message" in node or "parent" in node) for node in list(mapping.values())[:8]
+        isinstance(node, dict) and ("message" in node or "parent" in node) for node in islice(mapping.values(), 8)
     )
 
 
 def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
     value = record.value
-    nodes = {name: node for name, node in as_dict(value.get("mapping")).items() if isinstance(node, dict)}
+    mapping = value.get("mapping")
+    nodes = mapping if isinstance(mapping, LargeObject) else as_dict(mapping)
     parents = _parents(nodes)
     current = as_text(value.get("current_node"))
     untold = () if current in nodes else nodes.items()  # without it the newest leaf counts
@@ -49,9 +54,7 @@ def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
     model = as_text(value.get("default_model_slug"))
     messages = [each for name in branch.path if (each := _read(name, nodes[name], left_out)) is not None]
     alternatives = [
-        each
-        for name, node in nodes.items()
-        if name not in on_branch and (each := _read(name, node, Counter())) is not None
+        each for name in parents if name not in on_branch and (each := _read(name, nodes[name], Counter())) is not None
     ]
     if branch.cycle:
         left_out["messages above a cycle in its tree"] += 1
@@ -75,19 +78,17 @@ def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
     )
 
 
-def _message(node: dict[str, Any]) -> dict[str, Any]:
-    return as_dict(node.get("message"))
+def _message(node: Any) -> dict[str, Any]:
+    return as_dict(as_dict(node).get("message"))
 
 
-def _parents(nodes: dict[str, dict[str, Any]]) -> dict[str, str]:
+def _parents(nodes: Mapping[str, Any]) -> dict[str, str]:
     """Each node's parent; told by the `children` where nodes name none, or the one before where nothing is told."""
-    told = {name: as_text(node.get("parent")) for name, node in nodes.items()}
+    told = {name: as_text(node.get("parent")) for name, node in nodes.items() if isinstance(node, dict)}
     if not any(told.values()):
-        told |= {
-            child: name for name, node in nodes.items() for child in as_list(node.get("children")) if child in told
-        }
+        told |= {child: name for name in told for child in as_list(nodes[name].get("children")) if child in told}
     if not any(told.values()):
-        names = list(nodes)
+        names = list(told)
         told = dict(zip(names, ["", *names], strict=False))
     return told
 
@@ -101,6 +102,8 @@ def _read(name: str, node: dict[str, Any], left_out: Counter[str]) -> Message | 
     content = {"content_type": "text", "parts": [plain]} if isinstance(plain, str) else as_dict(plain)
     author = as_dict(message.get("author"))
     role, kind = as_text(author.get("role")), as_text(content.get("content_type"))
+    if role == "tool" and metadata.get("is_async_task_result_message"):
+        role = "assistant"  # the report of a deep research
     recipient = as_text(message.get("recipient")) or "all"
     text = _text(content, metadata)
     reason, speaker, part = "", role, "transcript"
@@ -143,7 +146,7 @@ def _text(content: dict[str, Any], metadata: dict[str, Any]) -> str:
     parts = [_part(each) for each in as_list(content.get("parts"))]
     plain = as_text(content.get("text")) or as_text(content.get("result"))
     files = [
-        named("image" if as_text(each.get("mime_type")).startswith("image/") else "file", as_text(each.get("name")))
+        named("image" if _media_type(each).startswith("image/") else "file", as_text(each.get("name")))
         for each in dicts(metadata.get("attachments"))
         if as_text(each.get("name"))
     ]
@@ -151,6 +154,10 @@ def _text(content: dict[str, Any], metadata: dict[str, Any]) -> str:
     if sum(each.startswith("[image: ") for each in files) >= len(pictures):
         parts = [part for part in parts if part not in pictures]  # the attachment tells its name, the part only an id
     return joined((*(_plain(part) for part in parts), _plain(plain), "\n".join(files)))
+
+
+def _media_type(attachment: dict[str, Any]) -> str:
+    return as_text(attachment.get("mime_type")) or as_text(attachment.get("mimeType"))
 
 
 def _part(part: Any) -> str:
@@ -205,7 +212,7 @@ def _fenced(text: str, language: str) -> str:
     return f"```{language}\n{text.strip()}\n```" if text.strip() else ""
 
 
-def _instructions(nodes: dict[str, dict[str, Any]]) -> str:
+def _instructions(nodes: Mapping[str, Any]) -> str:
     """The person's own instructions to every conversation, once though they may be repeated in the tree."""
     for node in nodes.values():
         content = as_dict(_message(node).get("content"))

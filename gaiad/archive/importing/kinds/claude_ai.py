@@ -15,6 +15,7 @@ from gaiad.archive.importing.kind import (
     of_records,
     without_elements,
 )
+from gaiad.archive.importing.large_record import LargeArray
 from gaiad.archive.importing.sample import ExportRecord, Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
@@ -32,21 +33,25 @@ def _matches(record: ExportRecord) -> bool:
     return (
         record.key in ("", "conversations")
         and isinstance(value, dict)
-        and isinstance(value.get("chat_messages"), list)
+        and isinstance(value.get("chat_messages"), list | LargeArray)
         and ("uuid" in value or "name" in value)
     )
 
 
 def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
     value = record.value
-    given = dicts(value["chat_messages"])
-    by_id: dict[str, dict[str, Any]] = {}
-    for number, each in enumerate(given):
+    given = value["chat_messages"]
+    said: dict[str, list[Message]] = {}
+    links: dict[str, tuple[str, str]] = {}
+    thoughts = 0
+    for number, each in enumerate(each for each in given if isinstance(each, dict)):
         name = as_text(each.get("uuid")) or f"message-{number}"
-        by_id[name if name not in by_id else f"{name}-{number}"] = each
-    order, others, cycle = _order(by_id, as_text(value.get("current_leaf_message_uuid")))
+        name = name if name not in links else f"{name}-{number}"
+        links[name] = (as_text(each.get("parent_message_uuid")), iso_time(each.get("created_at")).rstrip("Z"))
+        said[name] = list(_messages(name, each))
+        thoughts += sum(block.get("type") == "thinking" for block in dicts(each.get("content")))
+    order, others, cycle = _order(links, as_text(value.get("current_leaf_message_uuid")))
     left_out: dict[str, int] = {"messages above a cycle in its tree": 1} if cycle else {}
-    thoughts = sum(block.get("type") == "thinking" for each in given for block in dicts(each.get("content")))
     if thoughts:
         left_out["thoughts"] = thoughts
     project = as_text(as_dict(value.get("project")).get("name")) or as_text(value.get("project_uuid"))
@@ -54,21 +59,24 @@ def _convert(record: ExportRecord, _sample: Sample) -> Iterator[Conversation]:
         kind="claude_ai",
         id=as_text(value.get("uuid")) or as_text(value.get("name")),
         title=as_text(value.get("name")),
-        messages=[message for each in order for message in _messages(each, by_id[each])],
+        messages=[message for each in order for message in said[each]],
         raw=record.raw,
         created=iso_time(value.get("created_at")),
         updated=iso_time(value.get("updated_at")),
         model=as_text(value.get("model")),
         labels={"project": (project,)} if project else {},
-        alternatives=[message for each in others for message in _messages(each, by_id[each])],
+        alternatives=[message for each in others for message in said[each]],
         left_out=left_out,
     )
 
 
-def _order(messages: dict[str, dict[str, Any]], leaf: str) -> tuple[list[str], list[str], bool]:
-    """Ids of the branch shown, ids of the others, and whether the tree had a cycle; without a tree, all by time."""
-    parents = {name: as_text(each.get("parent_message_uuid")) for name, each in messages.items()}
-    times = {name: iso_time(each.get("created_at")).rstrip("Z") for name, each in messages.items()}
+def _order(messages: dict[str, tuple[str, str]], leaf: str) -> tuple[list[str], list[str], bool]:
+    """Ids of the branch shown, ids of the others, and whether the tree had a cycle; without a tree, all by time.
+
+    `messages` gives each one's (parent, time).
+    """
+    parents = {name: parent for name, (parent, _) in messages.items()}
+    times = {name: time for name, (_, time) in messages.items()}
     if any(parent in messages for parent in parents.values()):
         branch = active_branch(parents, times, leaf)
         on_branch = frozenset(branch.path)

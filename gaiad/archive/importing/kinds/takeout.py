@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from gaiad.archive.importing.json_stream import RECORD_MAX_BYTES, Unreadable, lenient_text
+from gaiad.archive.importing.json_stream import Unreadable, lenient_text
 from gaiad.archive.importing.kind import Item, Kind, as_dict, as_list, as_text, dicts, joined, named
 from gaiad.archive.importing.local_times import shown_time
 from gaiad.archive.importing.sample import ExportRecord, Problem, Sample
@@ -93,6 +93,7 @@ _PREFIXES = (  # in files with too few entries to see what they share
 _SAMPLE_TITLES = 200
 _PREFIX_CHARS = 48
 _HELD_BYTES = 64 * 1024 * 1024
+_THREAD_MAX_BYTES = 24 * 1024 * 1024
 _THREAD_ENTRIES = 20_000
 _CELL = b'<div class="outer-cell'
 _BODY = re.compile(
@@ -280,7 +281,7 @@ class _Thread:
     def take(self, entry: _Exchange) -> int:
         """How many bytes it holds more."""
         self._size += len(entry.raw)
-        self.too_long = self.too_long or self._size > RECORD_MAX_BYTES or len(self._packed) >= _THREAD_ENTRIES
+        self.too_long = self.too_long or self._size > _THREAD_MAX_BYTES or len(self._packed) >= _THREAD_ENTRIES
         if self.too_long:
             self._packed.clear()
             return 0

@@ -150,3 +150,13 @@ def test_a_call_hands_on_what_it_may_not_see() -> None:
     wide_cancel = RequestContext(deadline=3.0)
     wide_cancel.without(["x"], []).cancel()
     assert wide_cancel.cancelled
+
+
+async def test_turns_of_gaiads_own_chats_are_listed_where_they_are_asked_for(archive: LocalArchive) -> None:
+    await archive.remember_turns(
+        [turn("turn_01M81EH6YVDAAAKM98JQAD4X2N", "s", "Mine."), turn("t-9", "s", "His.")], SEEING
+    )
+    for asked, listed in ((True, 2), (False, 1)):
+        found = await archive.list_packets(PacketFilter(include_chats=asked), SEEING)
+        assert len(found) == listed
+        assert "t-9" in {packet.packet_id for packet in found}

@@ -411,3 +411,15 @@ async def test_terms_beyond_the_postings_budget_still_rescore(make_shelf, budget
     assert hits[0].packet_id == "tp-both"
     assert hits[0].explanation.matched_terms == ["common", "mark", "zebra"]
     assert len(hits) == {0: 1, 25: 6, 20_000: 31}[budget]
+
+
+async def test_pages_that_wait_for_a_vector_keep_their_place_by_words_and_the_share_is_said(shelf, embedder):
+    shelf.packet("early", ["the phoenix is at the quay with the lantern", *(f"rain on day {day}" for day in range(7))])
+    await shelf.embed_all(embedder)
+    shelf.packet("late", ["phoenix quay"])
+    found = await shelf.find("phoenix quay", embedder)
+    assert found.hits[0].packet_id == "late"
+    assert found.degraded == ["still indexing, 89% done: the other pages are found by words only"]
+    await shelf.embed_all(embedder)
+    found = await shelf.find("phoenix quay", embedder)
+    assert (found.hits[0].packet_id, found.degraded) == ("late", [])

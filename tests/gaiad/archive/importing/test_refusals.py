@@ -153,6 +153,7 @@ async def test_a_record_beyond_all_measure_is_told_with_its_size(
     run_import: Any, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_stream.elements, "__defaults__", (1000,))
+    monkeypatch.setattr(json_stream, "LARGE_MAX_BYTES", 2000)
     (outcome,) = await run_import(put("conversations.json", [chatgpt(title="x" * 2000)]))
     assert outcome.outcome == "failed"
     assert outcome.reason.startswith('record 1 ("xxx')
@@ -167,7 +168,7 @@ async def test_a_session_of_too_many_lines_or_words_is_refused_in_one_line(
     (outcome,) = await run_import(put("rollout-1.jsonl", lines))
     assert (outcome.outcome, outcome.reason) == ("failed", "has more than 30 lines; one session may have that many")
     monkeypatch.setattr(sample, "LINES_MAX", 300)
-    monkeypatch.setattr(kind, "RECORD_MAX_BYTES", 1024)
+    monkeypatch.setattr(kind, "WORDS_MAX_BYTES", 1024)
     (outcome,) = await run_import(put("rollout-1.jsonl", lines))
     assert (outcome.outcome, "of words in one conversation" in outcome.reason) == ("failed", True)
 

@@ -55,6 +55,29 @@ CHATGPT = {
         chatgpt(("user", text("Sail?"), {}), ("assistant", {"content_type": "system_error", "text": "Failed"}, {})),
         [(ME, "Sail?")],
     ),
+    "the report of a deep research is the assistant's, though a tool hands it in": (
+        chatgpt(
+            ("user", text("Why do ships float?"), {}),
+            ("assistant", text("{}"), {"recipient": "research_kickoff_tool.start_research_task"}),
+            ("tool", text("# Ships"), {"metadata": {"is_async_task_result_message": True}}),
+        ),
+        [(ME, "Why do ships float?"), (IT, "# Ships")],
+    ),
+    "an image is named once, by its attachment": (
+        chatgpt(
+            (
+                "user",
+                {
+                    "parts": [
+                        {"content_type": "image_asset_pointer", "asset_pointer": "file-service://f"},
+                        "What is it?",
+                    ]
+                },
+                {"metadata": {"attachments": [{"name": "cat.png", "mimeType": "image/png"}]}},
+            )
+        ),
+        [(ME, "What is it?\n\n[image: cat.png]")],
+    ),
     "a conversation without a tree is empty": (
         [{"title": "", "conversation_id": "b-2", "mapping": None}],
         [],
