@@ -158,6 +158,7 @@ class ShellConfig(_Section, frozen=True):
     memory_mib: int
     output_bytes: int
     work_mib: int
+    desktop_notice: bool
 
 
 class RouterConfig(_Section, frozen=True):

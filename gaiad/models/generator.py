@@ -40,7 +40,7 @@ class GeneratorSettings(msgspec.Struct, frozen=True, kw_only=True):
     context: int = 0
     cells: int = 0
     parallel: int = 4
-    queue: int = 32
+    queue: int = 64
     flash: Literal["auto", "on", "off"] = "auto"
     start_timeout_s: float = 120.0
 

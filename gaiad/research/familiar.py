@@ -23,7 +23,7 @@ from gaiad.research.evidence import asks, only_asked, own_words, repeats_questio
 from gaiad.research.one_run import QUERY_MAX_CHARS
 from gaiad.research.query import SearchParameters, process_query, request_words
 from gaiad.research.sentences import split
-from gaiad.research.words import content_words, cut, forms, stem, stems, stop_words
+from gaiad.research.words import content_words, cut, forms, normalise, stem, stems, stop_words
 from gaiad.wire.memory import Memo
 from gaiad.wire.schemas import Facets, Page, SearchRequest
 
@@ -173,6 +173,31 @@ def _table() -> _Everyday:
 def everyday_stems() -> frozenset[str]:
     """Stems of words of ordinary talk and of everyday tasks."""
     return frozenset(stem(word) for word in _table().words)
+
+
+NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[^\W\d_a-z][\w'’-]+")
+_OF_WHAT = re.compile(r"\bthe ((?:[a-z-]+ )?[a-z-]+)['’]s\b|\bof the ((?:[a-z-]+ )?[a-z-]+)[?.!]*$")
+_POSSESSIVE = re.compile(r"['’]s?$")
+
+
+def names_asked_about(message: str) -> set[str]:
+    """The names in a question that gives no number itself, as `bare_name`: "matthi" of "How old is Matthis?"; without
+    one what it asks for something of: "choir" of "Who is the choir's conductor?"."""
+    if any(map(str.isdigit, message)) or not asks(message):
+        return set()
+    names = {bare_name(name) for name in NAME.findall(message) if normalise(name) not in stop_words()}
+    return names or owners_asked_about(message)
+
+
+def owners_asked_about(message: str) -> set[str]:
+    """What a question asks for something of, by a definite noun that not everybody talks of; stems."""
+    found = [stem(word) for one in _OF_WHAT.finditer(message) for word in content_words(one[1] or one[2])]
+    return set() if set(found) <= everyday_stems() else set(found)
+
+
+def bare_name(name: str) -> str:
+    """Its stem, without the ending that says whose something is."""
+    return stem(_POSSESSIVE.sub("", name).lower())
 
 
 MOST_TOKENS = 200

@@ -27,6 +27,7 @@ from gaiad.base.ports import Executor, RequestContext
 from gaiad.base.tasks import TaskGroup
 from gaiad.ledger.approvals import APPROVED, ASKED, DENIED, EXPIRED, ApprovalLog, asked_in_audit, in_words
 from gaiad.ledger.audit import AuditLog
+from gaiad.service.desktop_notice import show_waiting
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.turn import Executed
@@ -158,6 +159,9 @@ async def open_approvals(
     stack.callback(shell.close)
     if refusal := await shell.probe():
         _log.warning("commands_refused", reason=refusal)
+    if config.desktop_notice:
+        tasks = await stack.enter_async_context(TaskGroup("notices"))
+        tasks.start("notices", show_waiting(hub))
     return ApprovalService(databases.home, log, audit, shell, hub, clock, config, before_command)
 
 

@@ -4,7 +4,6 @@ Whether a message needs the archive is decided here (GAM, Integration Point 2). 
 without the grant `research` it is one search. No model that writes is asked, but for the reading of a new persona.
 """
 
-import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -14,12 +13,12 @@ from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, DeadlineExceeded, NotFound, Unavailable
 from gaiad.base.events import OnEvent
 from gaiad.base.ports import Archive, RequestContext
-from gaiad.research.evidence import CHAT_TURN, asks, only_tells, own_words
-from gaiad.research.familiar import familiar, history_need, telling
+from gaiad.research.evidence import CHAT_TURN, only_tells, own_words
+from gaiad.research.familiar import familiar, history_need, names_asked_about, telling
 from gaiad.research.loop import Researcher
 from gaiad.research.one_run import QUERY_MAX_CHARS
 from gaiad.research.reflect import nothing_then
-from gaiad.research.words import normalise, stem, stems, stop_words
+from gaiad.research.words import stems
 from gaiad.turn.prompt_factory import Names, PromptFactory
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.council import HistoryNote
@@ -34,8 +33,6 @@ CHOSEN_PERSONA, CHOSEN_PROJECT = "chosen_persona", "chosen_project"  # in a turn
 EXECUTE_GRANT = "shell_with_approval"  # constants/grants.toml
 _REVIEW_SHARE = 0.25  # of the turn's time, for judging a persona
 _NEAR_HITS, _NEAR_PAGES = 8, 2
-NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[^\W\d_a-z][\w'’-]+")
-_POSSESSIVE = re.compile(r"['’]s?$")
 RESEARCH = "research"  # the grant (constants/grants.toml)
 _STANDING_CHARACTERS = 1.5  # of history for each token of the MTU: fewer than fit beside context, so that they do stand
 
@@ -386,15 +383,3 @@ def _asked(message: str) -> str:
         return message
     half = QUERY_MAX_CHARS // 2 - 1
     return f"{message[:half]}\n{message[-half:]}"
-
-
-def names_asked_about(message: str) -> set[str]:
-    """The names in a question that gives no number itself, as `bare_name`: "matthi" of "How old is Matthis?"."""
-    if any(map(str.isdigit, message)) or not asks(message):
-        return set()
-    return {bare_name(name) for name in NAME.findall(message) if normalise(name) not in stop_words()}
-
-
-def bare_name(name: str) -> str:
-    """Its stem, without the ending that says whose something is."""
-    return stem(_POSSESSIVE.sub("", name).lower())

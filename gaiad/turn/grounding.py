@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from gaiad.research.evidence import asks_of_talk, without_order
+from gaiad.research.familiar import NAME, bare_name
 from gaiad.research.sentences import inline, split
 from gaiad.research.thinking.support import Passage, foreign_number, unsupported
 from gaiad.research.words import content_words, stem, stems, stop_words
-from gaiad.turn.gathering import NAME, bare_name
 from gaiad.wire.schemas import Page
 from prompts.packet import CognitionPacket, ContextItem
 
@@ -66,7 +66,7 @@ class Grounding:
 
         `unproven` is set where the model has not shown that it answers from pages and the question is about them: then
         a sentence with a number or a name that is neither there nor in the conversation is cut. `by_name` are pages
-        outside the packet that only name what is asked about: beside them a name may be common knowledge.
+        outside the packet that only name what is asked about: a name may be common knowledge where it is known by one.
         """
         self._pages = [_passage(item) for item in packet.context if not (item.summary or item.own)]
         self._said = [_passage(item) for item in packet.context if item.own and not item.summary]
@@ -80,7 +80,7 @@ class Grounding:
         self._zone = zone
         self.strict = strict
         self._unproven = unproven
-        self._names_too = not by_name
+        self._names_too = not by_name or not NAME.search(self._question)
         pages = [f"{item.text} {item.topic} {item.timestamp}" for item in (*packet.context, *by_name)]
         self._known = " ".join([*pages, *(entry.text for entry in packet.history), self._question])
         self._found = found

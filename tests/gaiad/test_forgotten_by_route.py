@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.intake.mcp_tools import TOOLS
+from gaiad.intake.mcp_answers import TOOLS
 from gaiad.intake.routes import table
 from gaiad.wire.ingest import ImportRequest
 from tests.makers.exports import chatgpt, chatgpt_node
-from tests.makers.tenants_house import RULES, TENANTS, House
+from tests.makers.tenants_house import OUTPUT, RULES, TENANTS, House
 
 OWNERS = {
     "GET /config", "GET /doctor", "GET /models/catalogue", "GET /stability", "POST /rfc/list", "POST /sweep",
@@ -35,6 +35,9 @@ TOOLS_ASKED: dict[str, dict[str, Any]] = {
     "ask": {"question": "When is the lantern of the harbour lit?"},
     "briefing": {"request": "The lantern of the harbour"},
     "recent": {},
+    "context_state": {},
+    "context_feedback": {},
+    "context_recovery": {},
 }
 QUESTION = "When is the lantern of the harbour lit?"
 SECRETS = {"packet": "bismuthfern", "import": "telluriumoak", "conversation": "rhodiumelm", "everything": "osmiumbirch"}
@@ -149,6 +152,9 @@ def test_no_route_gives_back_what_was_forgotten(kept: Kept, way: str) -> None:
     house, tenant, secret = kept.house, TENANT_OF[way], SECRETS[way]
     asked = bring_in(kept, way, tenant, secret)
     assert secret in talk_of_it(house, tenant)
+    for packet in house.ids(tenant, "packet")[-1:]:  # the newest
+        results = {**OUTPUT["results"], "primary_output": f"{sentence(secret)} [Packet: {packet}]"}
+        house.own(tenant, "record", json.loads(house.ask(tenant, "POST /context/outputs", results=results)[1])["id"])
     time.sleep(1.0)  # turns and runs that go on by themselves
     kept.daemon.client.post("/forget", {**asked, "now": True, "tenant": tenant})
     told = {"GET /events, from the start": events_from_the_start(house, tenant)}

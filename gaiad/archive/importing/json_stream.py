@@ -18,6 +18,7 @@ import msgspec
 RECORD_MAX_BYTES = 16 * 1024 * 1024
 """A longer record is not decoded whole."""
 LARGE_MAX_BYTES = 256 * 1024 * 1024
+MAX_DEPTH = 20_000  # an export has a few dozen
 _MAX_CONTAINERS = 300_000
 _MAX_COMMAS = 2_000_000
 _KEPT_BYTES = 1024  # before the place looked at: a key may stand there
@@ -134,6 +135,8 @@ class _Splitter:
         if self.depth == self.level and self.level and (self.level == 1 or self.key):
             self.start = self.at - 1
         self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Unreadable("is nested too deeply")
 
     def _closed(self) -> Element | None:
         self.depth -= 1

@@ -54,24 +54,23 @@ def of_records(name: str, title: str, matches: Callable[[ExportRecord], bool], c
         for record in sample.take_whole() if alone(sample) else sample.records(keys):
             if record is None or isinstance(record, Problem):
                 yield record
-            elif matches(record):
-                item = next(converted(convert, record, sample))
-                if not record.raw and isinstance(item, Conversation):
-                    item.left_out[RAW_TOO_LONG] = 1
+            elif record.value:
+                item = item_of(record, sample)
                 del record  # what was decoded of a large conversation is not kept while it is stored
                 yield item
-            elif record.value:
-                yield Problem(record.where, f"is not what a {title} holds")
+
+    def item_of(record: ExportRecord, sample: Sample) -> Item:
+        try:
+            if not matches(record):
+                return Problem(record.where, f"is not what a {title} holds")
+            found = next(iter(convert(record, sample)))
+        except Unreadable as error:
+            return Problem(record.where, str(error))
+        if not record.raw:
+            found.left_out[RAW_TOO_LONG] = 1
+        return found
 
     return Kind(name, title, recognises, read)
-
-
-def converted(convert: Converts, record: ExportRecord, sample: Sample) -> Iterator[Item]:
-    """The conversations of a record, or the one problem that it has."""
-    try:
-        yield from convert(record, sample)
-    except Unreadable as error:
-        yield Problem(record.where, str(error))
 
 
 def same_file(sample: Sample, data: bytes) -> str:

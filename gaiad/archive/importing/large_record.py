@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gaiad.archive.importing.json_stream import INSIDE, SpillFile, Unreadable, json_value
+from gaiad.archive.importing.json_stream import INSIDE, MAX_DEPTH, SpillFile, Unreadable, json_value
 
 _LARGE_BYTES = 1024 * 1024  # a value of a record that is longer is decoded in members
 _MEMBER_MAX_BYTES = 32 * 1024 * 1024
@@ -124,6 +124,8 @@ def _value_end(data: mmap.mmap, at: int) -> int:
         if at >= len(data):
             raise Unreadable("is not JSON (it ends in the middle)")
         depth += 1 if data[at] in _OPEN else -1
+        if depth > MAX_DEPTH:
+            raise Unreadable("is nested too deeply")
         at += 1
     return at
 

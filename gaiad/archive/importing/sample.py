@@ -190,7 +190,7 @@ def _decoded(element: Element, where: str) -> ExportRecord | Problem:
         if element.raw is not None:
             return ExportRecord(where, element.key, element.raw, json_value(element.raw))
         if element.file is not None:
-            return ExportRecord(where, element.key, b"", large_record(element.file))
+            return ExportRecord(_titled(where, element.start), element.key, b"", large_record(element.file))
         limit = LARGE_MAX_BYTES // (1024 * 1024)
         raise Unreadable(f"has {element.size:,} bytes; one conversation may have {limit} MiB")
     except Unreadable as error:

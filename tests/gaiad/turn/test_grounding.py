@@ -4,7 +4,7 @@ from datetime import UTC
 
 import pytest
 
-from gaiad.turn.gathering import names_asked_about
+from gaiad.research.familiar import names_asked_about
 from gaiad.turn.grounding import Grounding, about_the_pages, misread, says_enough
 from prompts.packet import CognitionPacket, ContextItem, HistoryEntry
 from tests.makers.cognition import packet
@@ -216,8 +216,18 @@ def test_beside_pages_that_only_name_what_is_asked_about_a_name_may_be_common_kn
         assert one.feed(answer) + one.finish() == shown
 
 
+def test_of_a_thing_that_pages_name_no_name_from_nowhere_is_told() -> None:
+    pages = asked("x", PAGE).context
+    for answer, shown in (("The boat's captain is John Silver.", ""), ("The boat's captain is Sigrun.",) * 2):
+        one = Grounding(asked("Who is the boat's captain?"), UTC, strict=False, unproven=True, by_name=pages)
+        assert one.feed(answer) + one.finish() == shown
+
+
 def test_the_names_of_a_question_that_gives_no_number_itself() -> None:
     assert names_asked_about("What is the telephone number of Matthis?") == {"matthi"}
     assert names_asked_about("Matthis has 3 boats and buys 4, how many does Matthis have?") == set()
     assert names_asked_about("Write a story about Matthis.") == set()
     assert names_asked_about("How old am I?") == set()
+    assert names_asked_about("What is the name of the choir's conductor?") == {"choir"}
+    assert names_asked_about("Who is the president of the rowing club?") == {"row", "club"}
+    assert names_asked_about("What is the middle of the night?") == set()

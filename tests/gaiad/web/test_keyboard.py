@@ -74,6 +74,7 @@ def used(served, tmp_path_factory):
         ("research", "#view h1"),
         ("approvals", "#view h1"),
         ("status", ".tile"),
+        ("context", "#view h1"),
     ],
 )
 async def test_whatever_can_be_clicked_is_reached_with_tab(opened, place, ready, width):
@@ -88,6 +89,9 @@ async def test_import_citation_deletion_and_quarantine_by_keys_alone(opened, use
     path.write_text("**User:** Which knot holds a boat?\n\n**Assistant:** The bowline holds a boat.\n")
     async with opened("#/chat/asked") as window:
         page = window.page
+        page.on(
+            "filechooser", lambda chooser: chooser.set_files(path)
+        )  # from now on: asked for late, one may be missed
         await page.wait_for_selector(".turn .cite")
         await focus(page, "document.activeElement.matches('.cite, .cite *')")
         await page.keyboard.press("Enter")
@@ -97,9 +101,7 @@ async def test_import_citation_deletion_and_quarantine_by_keys_alone(opened, use
         await page.keyboard.press("3")
         await page.wait_for_selector(".browse-list li")
         await focus(page, "document.activeElement.textContent === 'Import…'")
-        async with page.expect_file_chooser() as chooser:
-            await page.keyboard.press("Enter")
-        await (await chooser.value).set_files(path)
+        await page.keyboard.press("Enter")
         boats = page.locator(".browse-list a", has_text="boats")
         await expect(boats).to_be_visible()
         await focus(

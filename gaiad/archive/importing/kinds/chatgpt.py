@@ -31,9 +31,9 @@ def _matches(record: ExportRecord) -> bool:
     mapping = value.get("mapping")
     if mapping is None and "mapping" in value and ("conversation_id" in value or "id" in value):
         return True  # a conversation in which nothing was said
-    if not isinstance(mapping, dict | LargeObject) or not (
-        "title" in value or "create_time" in value or "current_node" in value
-    ):
+    if isinstance(mapping, LargeObject):
+        return True
+    if not isinstance(mapping, dict) or not ("title" in value or "create_time" in value or "current_node" in value):
         return False
     return all(
         isinstance(node, dict) and ("message" in node or "parent" in node) for node in islice(mapping.values(), 8)

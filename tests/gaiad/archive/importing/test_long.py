@@ -120,3 +120,16 @@ def test_large_values_are_decoded_in_members_and_nothing_else_differs(
     for broken in (b'{"a": [1, 2', b'{"a": "x', b'{"a" 1, b}', b'{"a": [' + b"{]" * 20):
         with pytest.raises(Unreadable):
             read_large(spilled(broken))
+
+
+@pytest.mark.usefixtures("small_bounds")
+@pytest.mark.parametrize(("bound", "why"), [("_MAX_MEMBERS", "messages"), ("_MEMBER_MAX_BYTES", "in one message")])
+async def test_a_long_conversation_that_cannot_be_read_is_named_and_the_others_come_in(
+    run_import: Any, put: Any, monkeypatch: pytest.MonkeyPatch, bound: str, why: str
+) -> None:
+    monkeypatch.setattr(large_record, bound, 19)
+    path = put("conversations.json", [chatgpt(conversation_id="a"), of_chatgpt(20), chatgpt(conversation_id="b")])
+    found = await run_import(path)
+    assert [each.outcome for each in found] == ["accepted", "failed", "accepted"]
+    assert found[1].reason.startswith('record 2 ("Harbour depth") has more than ')
+    assert found[1].reason.endswith(why)
