@@ -27,6 +27,8 @@ NEAR_BEST = 3.0
 """How far below the best unit's score (log odds) another one may be that is told beside it."""
 OTHER_PACKET = 0.8
 """How likely another packet must be against the best one for its units to be told beside it."""
+PACKET_DOUBT = 0.2
+"""What an answer loses of its confidence where other packets are as likely to hold it."""
 LEXICAL_COSINE = 0.6
 """Of a page found by its words alone, against its cover of the question: what its cosine usually is."""
 
@@ -64,7 +66,8 @@ class Answerer:
         chosen = _with_answers(fewest(scored, likely, threshold), held)
         if asks_how_many(question):
             chosen = _counted(question, chosen, held)
-        return FoundUnits(tuple(chosen), confidence_of(question, chosen, of_then), _near(question, chosen))
+        share = sum(likely[one] for one in {each.unit.page.packet_id for each in chosen})
+        return FoundUnits(tuple(chosen), confidence_of(question, chosen, share, of_then), _near(question, chosen))
 
     def best_of(
         self,
@@ -205,8 +208,8 @@ def _overlap(unit: Unit, other: Unit) -> bool:
     return shared * 2 > shorter or unit.text == other.text
 
 
-def confidence_of(question: Question, chosen: Sequence[Scored], of_then: bool) -> float:
-    """How likely the chosen units hold the answer, 0 to 1.
+def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of_then: bool) -> float:
+    """How likely the chosen units hold the answer, 0 to 1; `share` is how likely one of their packets is the right one.
 
     A period that the question names is a part of it like a word, covered where the units are `of_then`; it alone is no
     answer.
@@ -227,4 +230,4 @@ def confidence_of(question: Question, chosen: Sequence[Scored], of_then: bool) -
         "deed_lost": float(deed_of(question) in lost),
     }
     odds = sum(weights().confidence[name] * value for name, value in values.items())
-    return float(1 / (1 + np.exp(-odds)))
+    return float((1 - PACKET_DOUBT * (1 - share)) / (1 + np.exp(-odds)))
