@@ -138,9 +138,9 @@ HALF_LEFT_OUT = 0.45
 STANDS_OUT, FOREIGN_WORDS = 0.35, 0.25
 TENTH, USUAL_TENTH = 9, 0.7
 # Of units, by `scoring.confidence_of`: from where they answer, and below which nothing found is about the question.
-LIKELY, NEAR_MISS = 0.25, 0.03
-# A question with this share of its weight in words that are nowhere in the archive is about something else.
-MOSTLY_FOREIGN = 0.6
+LIKELY, NEAR_MISS = 0.27, 0.03
+# Nothing comes near a question with this share of its weight in words that are nowhere in the archive.
+MOSTLY_FOREIGN = 0.7
 
 EXPAND_DATES = "expand date range"
 LOWER_THRESHOLD = "lower threshold"
@@ -220,11 +220,9 @@ def judge_units(
         return judged
     near = max(item.semantic for item in selected)
     other = somebody_elses(parameters, selected, found)
-    foreign = foreign_share(terms) > MOSTLY_FOREIGN and near < SAME_MEANING
-    known = not foreign and not strangers(parameters, terms)
     whole = not other and _left_out(terms, selected, near) < HALF_LEFT_OUT
     paraphrase = near >= SAME_MEANING and _coverage(parameters, terms, selected) <= NO_WORDS
-    relevant = known and (confidence >= LIKELY or paraphrase)
+    relevant = not strangers(parameters, terms) and (confidence >= LIKELY or paraphrase)
     more = judged.refinement_suggestions
     if relevant:  # weaker pages and other words find nothing that answers better
         more = tuple(one for one in more if one != LOWER_THRESHOLD and not one.startswith(ADD_TERM))
