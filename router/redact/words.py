@@ -27,7 +27,8 @@ Finder = Callable[[str, int], Item | None]
 _WORD = re.compile(r"[^\W_]+")
 _START = re.compile(r"\$?[^\W_]+")
 _WITH_SIGNS = re.compile(r"\$?[^\W_]{1,40}(?:[@$!][^\W_]{1,40}){1,3}(?![^\W_])")
-_BETWEEN = r"[\s._*`~-]{1,4}"  # of two words of a listed text: bold, joined, over two lines
+_SEPARATORS = r"[\s._*`~-]"  # of two words of a listed text: bold, joined, over two lines
+_BETWEEN = _SEPARATORS + "{1,4}"
 _SIGNS = frozenset("@$!")
 _LONGEST_WORD = 40
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -127,8 +128,8 @@ class Breaks:
     def __init__(self, listed: Iterable[str], also: Callable[[str], bool]) -> None:
         """`also` says of the text before a space whether something may go on behind it."""
         self._also = also
-        self._open = _beginnings(listed) + tuple(word + quote for word in _NAMED_SECRETS for quote in ("", '"', "'"))
-        self._longest_open = max(map(len, self._open))
+        opened = _beginnings(listed) + tuple(word + quote for word in _NAMED_SECRETS for quote in ("", '"', "'"))
+        self._open = tuple({*opened, *filter(None, map(_spaced, opened))})
 
     def last(self, text: str, start: int) -> int:
         """The last break behind `start`, that is where the text behind it begins; -1 when there is none.
@@ -165,9 +166,15 @@ class Breaks:
         return not self._goes_on(before)
 
     def _goes_on(self, before: str) -> bool:
-        if before[-self._longest_open :].casefold().endswith(self._open) or self._also(before):
+        read = before.casefold()
+        if read.endswith(self._open) or _spaced(read).endswith(self._open) or self._also(before):
             return True
         return ("/home/" in before or "Users" in before) and _IN_HOME.search(before) is not None
+
+
+def _spaced(text: str) -> str:
+    """With one space for whatever separates its words, and none at its end."""
+    return re.sub(f"{_SEPARATORS}+", " ", text).rstrip()
 
 
 def _beginnings(listed: Iterable[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gaiad.base.channels import Channel
@@ -198,12 +198,16 @@ def test_a_remembered_turn_is_shown_as_it_would_have_been_said() -> None:
 
 
 PIECES = st.lists(
-    st.sampled_from(["Jane ", "Doe", "jane@acme.org", "@", " ", "\n\n", "+49 30 ", "901820", "word ", ".", "\u200b"]),
+    st.sampled_from(
+        ["Jane ", "Doe", "jane@acme.org", "@", " ", "\n\n", "+49 30 ", "901820", "word ", ".", "\u200b", "_", "*"]
+    ),
     max_size=14,
 )
 STEPS = st.lists(st.one_of(PIECES, st.just("retract"), st.just("stage_done")), max_size=6)
 
 
+@example([["Jane ", ".", " ", "Doe", "Jane "]])
+@example([["jane", "*", "  ", "Doe", " "]])
 @settings(max_examples=200)
 @given(STEPS)
 def test_deltas_and_done_agree_whatever_comes_between(steps: list[Any]) -> None:
