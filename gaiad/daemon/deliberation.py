@@ -1,5 +1,6 @@
 """Opens what the council does in its room: votes, reviews of commands, governance, the initiative, turns."""
 
+import asyncio
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from gaiad.service.governance import GovernanceService, open_governance
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices
+from gaiad.turn.stage_call import ModelRates, read_rates, write_rates
 
 _log = get_logger("gaiad.council")
 
@@ -117,6 +119,9 @@ class Deliberation:
         self.initiative.apply(config.initiative)
 
 
+_RATES = "model_rates.json"
+
+
 async def open_deliberation(
     stack: AsyncExitStack,
     databases: HomeDatabases,
@@ -173,7 +178,10 @@ async def open_deliberation(
         looked=governing.reflections.initiative_looked,
     )
     parts.room.initiative = initiative.status
-    services = _services(config, clock, parts, speaker, balloting, limits, governing, initiative, approvals)
+    kept_at = databases.home / _RATES
+    rates = await asyncio.to_thread(read_rates, kept_at)
+    stack.callback(write_rates, kept_at, rates)
+    services = _services(config, clock, parts, speaker, balloting, limits, governing, initiative, approvals, rates)
     return Deliberation(services, governing, initiative, ballotings, speaker)
 
 
@@ -192,6 +200,7 @@ def _services(
     governing: GovernanceService,
     initiative: Initiative,
     approvals: Approvals,
+    rates: ModelRates,
 ) -> TurnServices:
     def reflect(stage: CouncilStage, outcome: str, confidence: float | None) -> Coroutine[Any, Any, None]:
         return governing.reflections.record(stage, outcome, confidence)
@@ -213,4 +222,5 @@ def _services(
         reflect=reflect,
         config=config.council,
         approvals=approvals,
+        rates=rates,
     )

@@ -64,6 +64,7 @@ class TurnServices:
         reflect: Reflect,
         config: CouncilConfig,
         approvals: Approvals,
+        rates: ModelRates,
     ) -> None:
         self.room = room
         self.approvals = approvals
@@ -76,7 +77,7 @@ class TurnServices:
         self.reflect = reflect
         self.depths: DepthTable = depth_table()
         self.observed: ObserverTable = observer_table()
-        self.rates = ModelRates()
+        self.rates = rates
         self.kept: Mapping[str, str] = kept(routing_table())
         self.use_config(config)
 

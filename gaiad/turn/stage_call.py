@@ -3,7 +3,8 @@
 import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import NamedTuple
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -14,6 +15,8 @@ from council.state_machine import StageTask
 from gaiad.base.clock import Clock, to_iso
 from gaiad.base.config import model_label
 from gaiad.base.errors import DeadlineExceeded, GaiadError
+from gaiad.base.home import replace_file
+from gaiad.base.logs import get_logger
 from gaiad.base.ports import RequestContext
 from gaiad.models.pool.pooled import PooledModel
 from gaiad.turn.turn_store import Sent, logged
@@ -22,6 +25,7 @@ from gaiad.wire.generation import Generated, GenerateRequest, Sampling
 from prompts.budget import Built
 from prompts.fence import FENCE_OPENINGS
 
+_log = get_logger("gaiad.turn")
 LEFT = "the caller left before the end"
 CUT = "the text was cut at its deadline"
 _SILENT_END = 0.25  # of the time that a text took: a longer silence before its end is no slow writing
@@ -274,36 +278,38 @@ _NEW_SHARE = 0.3
 _FEWEST_TOKENS = 8
 
 
-class ModelRates:
+_Rates = dict[str, Annotated[float, msgspec.Meta(gt=0)]]
+
+
+class ModelRates(msgspec.Struct):
     """Tokens a second by model; nothing is said of one that has not replied yet."""
 
-    def __init__(self) -> None:
-        self._reading: dict[str, float] = {}
-        self._writing: dict[str, float] = {}
+    reading: _Rates = msgspec.field(default_factory=dict)
+    writing: _Rates = msgspec.field(default_factory=dict)
 
     def observe(self, model: str, reply: Generated) -> None:
         """One more reply. What is too short to tell is passed over."""
         read = reply.prompt_tokens - reply.cached_tokens
-        _mix(self._reading, model, read, reply.prefill_ms)
+        _mix(self.reading, model, read, reply.prefill_ms)
         self.observe_part(model, reply.tokens, reply.decode_ms)
 
     def observe_part(self, model: str, tokens: int, decode_ms: float) -> None:
         """What came of a reply that was cut off: a model whose replies never end in time would stay unknown."""
-        _mix(self._writing, model, tokens - 1, decode_ms)
+        _mix(self.writing, model, tokens - 1, decode_ms)
 
     def first_word_s(self, model: str, prompt_tokens: int) -> float | None:
         """Seconds to the first word of a reply to a prompt that was not read before."""
-        rate = self._reading.get(model)
+        rate = self.reading.get(model)
         return None if rate is None else prompt_tokens / rate
 
     def writing_s(self, model: str, tokens: int) -> float | None:
         """Seconds to write so many tokens."""
-        rate = self._writing.get(model)
+        rate = self.writing.get(model)
         return None if rate is None else tokens / rate
 
     def tokens_in(self, model: str, seconds: float) -> int | None:
         """How many tokens it writes in so many seconds."""
-        rate = self._writing.get(model)
+        rate = self.writing.get(model)
         return None if rate is None else int(max(0.0, seconds) * rate)
 
 
@@ -313,3 +319,22 @@ def _mix(rates: dict[str, float], model: str, tokens: int, took_ms: float) -> No
     now = tokens * 1000 / took_ms
     before = rates.get(model, now)
     rates[model] = before + (now - before) * _NEW_SHARE
+
+
+def read_rates(path: Path) -> ModelRates:
+    """What an earlier daemon measured; nothing where the file is not there or cannot be read, which is logged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ModelRates)
+    except FileNotFoundError:
+        return ModelRates()
+    except (OSError, msgspec.DecodeError) as error:
+        _log.warning("model_rates_not_read", file=str(path), error=str(error))
+        return ModelRates()
+
+
+def write_rates(path: Path, rates: ModelRates) -> None:
+    """Keep them for the next start; a failure is logged, for they are measured again."""
+    try:
+        replace_file(path, msgspec.json.encode(rates))
+    except OSError as error:
+        _log.warning("model_rates_not_written", file=str(path), error=str(error))

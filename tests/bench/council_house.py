@@ -41,6 +41,7 @@ from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices, rulebook
+from gaiad.turn.stage_call import ModelRates
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.chat import ChatAnswer, ChatRequest
@@ -195,6 +196,7 @@ async def _services(
         reflect=_nothing,
         config=config.council,
         approvals=NothingRuns(),
+        rates=ModelRates(),
     )
     services.rules = msgspec.structs.replace(services.rules, limits=_looking_early(limits))
     return services

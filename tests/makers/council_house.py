@@ -26,6 +26,7 @@ from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
 from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices, rulebook
+from gaiad.turn.stage_call import ModelRates
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
 from gaiad.wire.chat import ChatAnswer, ChatRequest
@@ -154,6 +155,7 @@ class House:
             reflect=self._reflect,
             config=self.council,
             approvals=self.approvals,
+            rates=ModelRates(),
         )
         self.taker = TurnTaker(
             assembler, self.archive, self.turn_store, self.services, ids, clock, self._history_turns, PrefixWarmup()

@@ -1,6 +1,8 @@
 """A model's rates come from its replies; the time a stage gets follows them."""
 
-from gaiad.turn.stage_call import ModelRates, pace_of
+from pathlib import Path
+
+from gaiad.turn.stage_call import ModelRates, pace_of, read_rates, write_rates
 from gaiad.wire.generation import Generated
 
 
@@ -33,6 +35,15 @@ def test_rates_follow_the_replies_and_short_ones_tell_nothing() -> None:
     assert rates.tokens_in("m", 10) == 50
     rates.observe("m", reply(100, 2500.0, 51, 5000.0))
     assert rates.tokens_in("m", 10) == 65
+
+
+def test_rates_are_kept_for_the_next_start_and_a_damaged_file_costs_only_them(tmp_path: Path) -> None:
+    path, rates = tmp_path / "rates.json", ModelRates()
+    rates.observe("m", reply(100, 5000.0, 51, 10_000.0))
+    write_rates(path, rates)
+    assert read_rates(path).tokens_in("m", 10) == 50
+    path.write_text('{"reading": {}, "writing": {"m": 0}}')
+    assert read_rates(path).tokens_in("m", 10) is None
 
 
 def test_a_reply_that_was_cut_off_tells_how_fast_it_was_written() -> None:
