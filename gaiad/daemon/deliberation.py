@@ -1,9 +1,9 @@
 """Opens what the council does in its room: votes, reviews of commands, governance, the initiative, turns."""
 
-import asyncio
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -119,9 +119,6 @@ class Deliberation:
         self.initiative.apply(config.initiative)
 
 
-_RATES = "model_rates.json"
-
-
 async def open_deliberation(
     stack: AsyncExitStack,
     databases: HomeDatabases,
@@ -178,11 +175,16 @@ async def open_deliberation(
         looked=governing.reflections.initiative_looked,
     )
     parts.room.initiative = initiative.status
-    kept_at = databases.home / _RATES
-    rates = await asyncio.to_thread(read_rates, kept_at)
-    stack.callback(write_rates, kept_at, rates)
+    rates = _rates(stack, databases.home / "model_rates.json")
     services = _services(config, clock, parts, speaker, balloting, limits, governing, initiative, approvals, rates)
     return Deliberation(services, governing, initiative, ballotings, speaker)
+
+
+def _rates(stack: AsyncExitStack, path: Path) -> ModelRates:
+    """How fast the models are, as measured so far; written back when the daemon ends."""
+    rates = read_rates(path)
+    stack.callback(write_rates, path, rates)
+    return rates
 
 
 def _balloting(parts: CouncilParts, speaker: Speaker, limits: CouncilLimits, clock: Clock) -> Balloting:

@@ -69,7 +69,7 @@ class CouncilHouse:
     async def say(self, message: str, tokens: int) -> tuple[TurnRecord, float]:
         """The turn as the log has it, and the seconds until its answer was whole. Raises as TurnTaker.take."""
         self.pool.tokens, self.pool.asked[:] = tokens, []
-        request = ChatRequest(message=message, session_id=SESSION, depth="full", max_tokens=tokens)
+        request = ChatRequest(message=message, session_id=SESSION, depth="full", max_tokens=tokens, seed=1)
         answer: object = None
         started = time.perf_counter()
         async with aclosing(self._taker.take(request, RequestContext())) as events:

@@ -1,7 +1,6 @@
 """The measure of the council on small models; on the model it is made for it takes minutes and is run by hand."""
 
 import re
-from contextlib import suppress
 
 import msgspec
 import pytest
@@ -64,13 +63,7 @@ def request(stage, max_tokens=320):
 
 async def test_a_full_turn_on_a_tiny_worker_is_put_beside_its_cold_calls(tmp_path):
     model = write_chat_llama(tmp_path / "chat.gguf")
-    for attempt in range(4):  # on a busy machine a stage may come too late: then the turn shows nothing, and says so
-        home, slow = tmp_path / f"home{attempt}", ("models.flash_attention=off", "models.threads=1")
-        with suppress(Unavailable):
-            rows = await full_turn_rows(home, model, 6, 48, *slow)
-            break
-    else:
-        pytest.fail("no turn of four went its usual course")
+    rows = await full_turn_rows(tmp_path / "home", model, 6, 48, "models.flash_attention=off", "models.threads=1")
     assert all(one.value >= 0 for one in rows)
     ratios = [one for one in rows if one.unit == "ratio"]
     assert [one.aim for one in ratios] == ["<= 0.4", "<= 0.4"]
