@@ -6,6 +6,7 @@ The worker that fails is a real process; what the others say stands in scripts, 
 import asyncio
 import itertools
 import os
+import re
 import signal
 from contextlib import aclosing, asynccontextmanager, suppress
 
@@ -213,6 +214,8 @@ def expected(turn):
             continue  # a look is only spoken of when it interrupts
         begins = {"plan": "PLAN:\n", "refine": "PLAN:\n", "act": "RESPONSE of ", "verify": "VERIFY: "}[row.stage]
         begins = {"lost": f"{row.stage} was lost: ", "missing": f"{row.stage}: missing ("}.get(row.verdict, begins)
+        if any(re.match(r"(\d+) of \1 steps ", note) for note in row.notes):
+            begins = f"{row.stage}: "  # random weights wrote a plan that names nothing of the request
         yield row.role, "INFO", begins
         for vote in turn.votes if row.stage == "act" and row.verdict == "ok" else ():
             yield None, "INFO", '{"argv"'
