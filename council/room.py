@@ -103,6 +103,8 @@ class Room:
         rules: CouncilRules,
         limits: CouncilLimits,
         depth: str = "auto",
+        duties: Callable[[str], frozenset[str] | None] = lambda model: None,
+        abilities: Callable[[], list[str]] = list,
     ) -> None:
         self._members = {role: members[role] for role in table.roles}
         self._log, self._hub, self._clock = log, hub, clock
@@ -119,8 +121,7 @@ class Room:
         self.pulse = Pulse(self._members, limits.heartbeat, clock, self._post_beat, self._post_change)
         self.on_state_change: list[Callable[[StateChange], None]] = []
         self.initiative: Callable[[str], dict[str, Any]] = lambda tenant: {}
-        self.duties: Callable[[str], frozenset[str] | None] = lambda model: None
-        self.abilities: Callable[[], list[str]] = list
+        self.duties, self._abilities = duties, abilities
 
     def use(self, table: RoleTable, depth: str) -> None:
         """Other stages and another depth, as status shows them from now on."""
@@ -331,5 +332,5 @@ class Room:
             open_proposals=self.open_proposals(tenant),
             escalations=self.escalations(tenant),
             initiative=self.initiative(tenant),
-            abilities=self.abilities(),
+            abilities=self._abilities(),
         )

@@ -25,7 +25,7 @@ from gaiad.base.tasks import Stopping
 from gaiad.context.forgetting import forget_quoting
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
-from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations
+from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations, open_registry
 from gaiad.daemon.deliberation import Deliberation, open_council
 from gaiad.daemon.set_up import SetUp, without_llama
 from gaiad.identity.keys import owner_folder
@@ -37,6 +37,7 @@ from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
+from gaiad.models.provision import models_folder
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.service.approvals import ApprovalService, open_approvals
 from gaiad.service.backups import BackupService
@@ -50,6 +51,7 @@ from gaiad.service.health import Condition, Place
 from gaiad.service.jobs import JobRunner
 from gaiad.service.memory import ForgetService
 from gaiad.service.models import Models, machine_bytes, read_pins
+from gaiad.service.probes import Probes
 from gaiad.service.research import ResearchService, thinking_with
 from gaiad.service.service import Service
 from gaiad.service.turn_runs import TurnRuns
@@ -133,6 +135,7 @@ class _Parts(NamedTuple):
     audit: AuditLog
     runner: JobRunner
     models: Models
+    probes: Probes
     archive: LocalArchive
     research: ResearchService
     context: ContextService
@@ -181,27 +184,41 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     await archive.start()
     turn_store = TurnStore(archive, CognitionLog(databases, clock), clock)
     stack.push_async_callback(turn_store.close)
-    calls = CallLog(pool, turn_store, clock)
-    thinker_of, limit_s = thinking_with(calls, clock), config.http.request_timeout_s
+    calls, registry = CallLog(pool, turn_store, clock), open_registry(root, identity)
+    roles, folder = rulebook(config.council).roles, models_folder(os.environ) / "probes"
+    probes = Probes(pool, lambda: registry.registry, roles, clock, folder, enabled=config.models.probe)
+    stack.push_async_callback(probes.stop)
+    thinker_of, limit_s = thinking_with(calls, probes.duties, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
     context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
     stack.push_async_callback(context.close)
-    convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
+    convened = await open_council(stack, databases, config, clock, pool, hub, audit, roles, probes)
     before = context.checkpoint_before
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ, before)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
     ready = StartedParts(
-        archive, research.researcher, pool, embedder, identity, convened, approving, context.advice_for, turn_store
+        archive, research.researcher, pool, embedder, convened, approving, context.advice_for, turn_store, registry
     )
-    conversations, deliberation, probes = await open_conversations(stack, around, ready)
+    conversations, deliberation = await open_conversations(stack, around, ready)
     reflection = ContextReflection(context, convened.turn_log, clock, AdviceWriter(deliberation.speaker, probes.able))
     stack.push_async_callback(reflection.stop)
     conversations.turn_ended = reflection.turn_ended
     models = Models(root, pool, embedder, ground.metrics, probes, calls)
     parts = _Parts(
-        databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
+        databases,
+        audit,
+        runner,
+        models,
+        probes,
+        archive,
+        research,
+        context,
+        convened,
+        approving,
+        conversations,
+        deliberation,
     )
     return parts, trouble
 
@@ -315,6 +332,7 @@ async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
     stack, config = ground.stack, ground.config
     stack.push_async_callback(service.stop)
     await service.start()
+    parts.probes.begin()
     stack.push_async_callback(parts.approving.stop)
     await parts.approving.start(parts.conversations.verify)
     ground.stopping.end_beside(stack, "turns", service.turn_runs.stop)

@@ -20,13 +20,11 @@ from gaiad.base.ports import Approvals, Archive, Embedder, Scheduler, Tokenizer
 from gaiad.daemon.deliberation import Deliberation, open_deliberation
 from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.pool import ModelPool
-from gaiad.models.provision import models_folder
 from gaiad.research.loop import Researcher
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts
 from gaiad.service.governance import fitting
 from gaiad.service.identity_fit import Fitting
-from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import RunJournal
 from gaiad.turn.beside import PrefixWarmup
@@ -63,28 +61,27 @@ class StartedParts(NamedTuple):
     researcher: Researcher
     pool: ModelPool
     embedder: Embedder | None
-    identity: Identity
     convened: CouncilParts
     approvals: Approvals
     feedback_of: FeedbackOf
     turn_store: TurnStore
+    registry: RegistryWatch
 
 
 async def open_conversations(
     stack: AsyncExitStack, around: Infrastructure, ready: StartedParts
-) -> tuple[Conversations, Deliberation, Probes]:
-    """Registry, cognition log, assembler, council and turns. Raises ConfigError when the stack fits no packet."""
+) -> tuple[Conversations, Deliberation]:
+    """Cognition log, assembler, council and turns. Raises ConfigError when the stack fits no packet."""
     check_all()
     config, clock, pool = around.config, around.clock, ready.pool
     routing = routing_of(config)
-    registry = _registry(around.databases.home, ready.identity)
-    measured = Fitting(registry, pool.all_models, lambda: pool.roles.values(), config.cognition)
+    measured = Fitting(ready.registry, pool.all_models, lambda: pool.roles.values(), config.cognition)
     stack.push_async_callback(measured.stop)
     await measured.start()
     log, turn_store = CognitionLog(around.databases, clock), ready.turn_store
-    assembler, ids = _assembler(around, ready, registry, turn_store), IdMaker(clock)
+    assembler, ids = _assembler(around, ready, turn_store), IdMaker(clock)
     speaker = RoleSpeaker(assembler.factory, rulebook(config.council).roles)
-    deliberation = await _deliberation(stack, around, ready, speaker, registry)
+    deliberation = await _deliberation(stack, around, ready, speaker)
     ahead = PrefixWarmup()
     stack.push_async_callback(ahead.stop)
     history_turns = config.cognition.history_turns
@@ -102,37 +99,23 @@ async def open_conversations(
     conversations = Conversations(
         taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory
     )
-    return conversations, deliberation, await _probes(stack, around, ready, registry)
+    return conversations, deliberation
 
 
-async def _probes(
-    stack: AsyncExitStack, around: Infrastructure, ready: StartedParts, registry: RegistryWatch
-) -> Probes:
-    """The figures of the models, which decide what the council asks of whom."""
-    roles, enabled = rulebook(around.config.council).roles, around.config.models.probe
-    folder = models_folder(around.environment) / "probes"
-    probes = Probes(ready.pool, lambda: registry.registry, roles, around.clock, folder, enabled=enabled)
-    stack.push_async_callback(probes.stop)
-    ready.convened.room.duties, ready.convened.room.abilities = probes.duties, probes.notes
-    probes.begin()
-    return probes
-
-
-def _registry(home: Path, identity: Identity) -> RegistryWatch:
+def open_registry(home: Path, identity: Identity) -> RegistryWatch:
+    """Identity, personas and directives of the home; a file that cannot be used is logged."""
     registry = RegistryWatch(home, identity)
     for problem in registry.problems:
         _log.warning("registry file not used", file=problem.file, line=problem.line, problem=problem.message)
     return registry
 
 
-def _assembler(
-    around: Infrastructure, ready: StartedParts, registry: RegistryWatch, turn_store: TurnStore
-) -> Assembler:
+def _assembler(around: Infrastructure, ready: StartedParts, turn_store: TurnStore) -> Assembler:
     return Assembler(
         config=around.config.cognition,
         archive=ready.archive,
         researcher=ready.researcher,
-        registry=registry,
+        registry=ready.registry,
         pool=ready.pool,
         embedder=ready.embedder,
         clock=around.clock,
@@ -147,7 +130,6 @@ async def _deliberation(
     around: Infrastructure,
     ready: StartedParts,
     speaker: RoleSpeaker,
-    registry: RegistryWatch,
 ) -> Deliberation:
     return await open_deliberation(
         stack,
@@ -160,7 +142,7 @@ async def _deliberation(
         speaker,
         ready.archive,
         around.scheduler,
-        (registry.registry.identity_text(),),
+        (ready.registry.registry.identity_text(),),
         fitting(lambda: _tokenizers(ready.pool), lambda: around.config.cognition.mtu),
         ready.approvals,
     )

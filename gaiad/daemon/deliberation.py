@@ -30,6 +30,7 @@ from gaiad.ledger.turn_log import TurnLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.service.council import CouncilParts
 from gaiad.service.governance import GovernanceService, open_governance
+from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices
@@ -47,8 +48,9 @@ async def open_council(
     hub: EventHub,
     audit: AuditLog,
     table: RoleTable,
+    probes: Probes,
 ) -> CouncilParts:
-    """The room with its pulse beating, closed by `stack`; `table` has the user's stages.
+    """The room with its pulse beating, closed by `stack`; `table` has the user's stages, `probes` what models can do.
 
     Turns that an earlier daemon left running are marked as cut off. Raises Conflict.
     """
@@ -66,6 +68,8 @@ async def open_council(
         rules=council_rules(),
         limits=with_settings(council_limits(), config.council),
         depth=config.council.depth,
+        duties=probes.duties,
+        abilities=probes.notes,
     )
     stack.push_async_callback(room.close)
     await _withdraw_unended(log, room, audit)

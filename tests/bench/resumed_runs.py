@@ -149,7 +149,9 @@ async def live(home: Path, log: Path, at: int, config: Config) -> tuple[dict[str
     await archive.start()
     watched(kill)
     runner = JobRunner(Jobs(databases, clock), clock, EventHub(clock))
-    thinker = Thinker(model_with(kill, clock), Limits(calls=40, tokens=200_000, seconds=300.0), clock, 12)
+    thinker = Thinker(
+        model_with(kill, clock), Limits(calls=40, tokens=200_000, seconds=300.0), clock, 12, lambda _: None
+    )
     service = ResearchService(
         databases, config.research, clock, archive, lambda _config: thinker, runner, Metrics(), 300.0
     )

@@ -4,7 +4,7 @@ A call that fails, comes late or says what does not fit its form is no error of 
 and why is told. Only the caller's own cancel and deadline end the run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -51,9 +51,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of call: its name, the longest reply in tokens, and the share of what is left that it may use up."""
+    """One kind of call: its name, the duty that a model must be able to do for it, the longest reply in tokens, and the
+    share of what is left that it may use up."""
 
     name: str
+    duty: str
     reply_tokens: int
     share: float
 
@@ -68,10 +70,20 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunCalls:
-    """One run's calls. `degraded` are the steps that went by the rules, with the reason."""
+    """One run's calls. `degraded` are the steps that went by the rules, with the reason.
+
+    A step for which the model has no duty (`duties`, None for all) is the rules' own, and no reason is told.
+    """
 
     def __init__(
-        self, mind: Mind, limits: Limits, clock: Clock, call: RequestContext, spent: Spent, tell: ReportProgress
+        self,
+        mind: Mind,
+        limits: Limits,
+        clock: Clock,
+        call: RequestContext,
+        spent: Spent,
+        tell: ReportProgress,
+        duties: Collection[str] | None = None,
     ) -> None:
         self.name = mind.name
         self.degraded: list[str] = []
@@ -81,6 +93,7 @@ class RunCalls:
         self._call = call
         self._until = call.until(clock.monotonic() + limits.seconds)
         self._spent = spent
+        self._duties = duties
         self.tell = tell
         self._failures = 0
 
@@ -91,6 +104,8 @@ class RunCalls:
 
         Raises Cancelled and DeadlineExceeded of the run's own call.
         """
+        if self._duties is not None and step.duty not in self._duties:
+            return None
         started = self._clock.monotonic()
         why = self._refusal()
         reply: Generated | None = None
@@ -210,9 +225,9 @@ SENTENCE_CHARACTERS = 300
 QUERY_CHARACTERS, NOTE_CHARACTERS = 160, 80
 MOST_ACTIONS, MOST_HITS = 4, 24
 
-PLAN = Step(name="planning", reply_tokens=512, share=0.25)
-REFLECTION = Step(name="reflection", reply_tokens=384, share=0.35)
-SYNTHESIS = Step(name="synthesis", reply_tokens=1024, share=1.0)
+PLAN = Step(name="planning", duty="plan", reply_tokens=512, share=0.25)
+REFLECTION = Step(name="reflection", duty="verify", reply_tokens=384, share=0.35)
+SYNTHESIS = Step(name="synthesis", duty="answer", reply_tokens=1024, share=1.0)
 
 Aspect = Annotated[str, msgspec.Meta(min_length=1, max_length=80)]
 Suggestion = Annotated[str, msgspec.Meta(min_length=1, max_length=120)]

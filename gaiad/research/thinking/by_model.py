@@ -7,7 +7,7 @@ the question was asked in other words than theirs: then only its own sentences m
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import tzinfo
 from itertools import zip_longest
 from typing import Any
@@ -295,13 +295,16 @@ _USABLE = ("ready", "sleeping")  # a sleeper is woken by the first call
 
 
 class Thinker:
-    """Begins the steps of runs on `mind`. `most` is how many pages it is shown."""
+    """Begins the steps of runs on `mind`. `most` is how many pages it sees, `duties` what it may do, by its name."""
 
-    def __init__(self, mind: Mind, limits: Limits, clock: Clock, most: int) -> None:
+    def __init__(
+        self, mind: Mind, limits: Limits, clock: Clock, most: int, duties: Callable[[str], frozenset[str] | None]
+    ) -> None:
         self._mind = mind
         self._limits = limits
         self._clock = clock
         self._most = most
+        self._duties = duties
 
     def begin(
         self,
@@ -311,8 +314,11 @@ class Thinker:
         on_event: OnEvent,
         passed_over: Collection[str],
     ) -> Steps:
-        """The steps of one run; what its calls take is added to the trail."""
-        if self._mind.kind == "extractive":
+        """The steps of one run, the rules' own when the model cannot answer from pages; what calls take is added to the
+        trail.
+        """
+        duties = self._duties(self._mind.name)
+        if self._mind.kind == "extractive" or (duties is not None and SYNTHESIS.duty not in duties):
             return ByRules()
         status = self._mind.status()
         if status.state not in _USABLE:
@@ -322,7 +328,7 @@ class Thinker:
         def tell(name: str, **data: Any) -> None:
             on_event(name, data)
 
-        asking = RunCalls(self._mind, self._limits, self._clock, call, trail.spent, tell)
+        asking = RunCalls(self._mind, self._limits, self._clock, call, trail.spent, tell, duties)
         return ByModel(asking, archive, call, trail, self._clock.zone, self._most, passed_over)
 
 

@@ -360,7 +360,7 @@ async def test_a_briefing_is_thought_by_the_model_that_the_setting_names(
     memory = Memory(archive, clock, config)
     written = ("The new lens comes on 12 December.", ["s1"])
     mind = Mind([no_plan(), sufficient(), reply(WRITE, sentences(written))])
-    memory.runs.thinkers["lite"] = Thinker(mind, LIMITS, CLOCK, 8)
+    memory.runs.thinkers["lite"] = Thinker(mind, LIMITS, CLOCK, 8, lambda _: None)
     await memory.ingest()
     built = await memory.build(QUESTION)
     assert mind.asked == ["plan", "reflect", "write"]

@@ -133,11 +133,16 @@ def run(memory: Any) -> Run:
             ]
 
     async def research(
-        pages: Sequence[Any], query: str, mind: Mind | None, limits: Limits = LIMITS, call: RequestContext | None = None
+        pages: Sequence[Any],
+        query: str,
+        mind: Mind | None,
+        limits: Limits = LIMITS,
+        call: RequestContext | None = None,
+        duties: frozenset[str] | None = None,
     ) -> Told:
         archive = pages if isinstance(pages, memory) else Remembering(pages)
         keeps, events = LastTrail(), list[tuple[str, dict[str, Any]]]()
-        thinker = Thinker(mind, limits, CLOCK, CONFIG.max_pages) if mind is not None else None
+        thinker = Thinker(mind, limits, CLOCK, CONFIG.max_pages, lambda _: duties) if mind is not None else None
         result = await Researcher(archive, CLOCK, CONFIG, keeps).research(
             ResearchRequest(query=query),
             call or RequestContext(),

@@ -36,6 +36,18 @@ async def test_all_three_steps_are_the_models(run: Any, page: Any) -> None:
     assert told.result.degraded == []
 
 
+@pytest.mark.parametrize(
+    ("duties", "asked"),
+    [((), []), (("plan", "verify"), []), (("answer",), ["write"]), (("answer", "verify"), ["reflect", "write"])],
+)
+async def test_a_model_does_what_it_has_shown_it_can(run: Any, page: Any, duties: Any, asked: Any) -> None:
+    mind = Mind([no_plan(), sufficient(), reply(WRITE, sentences(GOOD))])
+    told = await run([page(SWITCH)], QUESTION, mind, duties=frozenset(duties))
+    assert mind.asked == asked
+    assert of(told.result) == ("SUCCESS", "script" if asked else "extractive")
+    assert told.result.degraded == []
+
+
 async def test_calls_and_tokens_of_a_run_are_counted_and_told(run: Any, page: Any) -> None:
     told = await run([page(SWITCH)], QUESTION, Mind([no_plan(), sufficient(), reply(WRITE, sentences(GOOD))]))
     thoughts = [data for name, data in told.events if name == "thought"]
