@@ -25,7 +25,7 @@ from gaiad.base.tasks import Stopping
 from gaiad.context.forgetting import forget_quoting
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
-from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations
+from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations, open_registry
 from gaiad.daemon.deliberation import Deliberation, open_council
 from gaiad.daemon.set_up import SetUp, without_llama
 from gaiad.identity.keys import owner_folder
@@ -37,19 +37,19 @@ from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.making import ModelDependencies
 from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.pool.pooled import Pooled
+from gaiad.models.provision import models_folder
 from gaiad.models.tokens.token_worker import TokenWorker
 from gaiad.service.approvals import ApprovalService, open_approvals
 from gaiad.service.backups import BackupService
 from gaiad.service.chat_channels import Receipts, open_chat_channels
 from gaiad.service.context import ContextService
-from gaiad.service.context_advice import AdviceWriter
-from gaiad.service.context_reflection import ContextReflection
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts, CouncilService
 from gaiad.service.health import Condition, Place
 from gaiad.service.jobs import JobRunner
 from gaiad.service.memory import ForgetService
 from gaiad.service.models import Models, machine_bytes, read_pins
+from gaiad.service.probes import Probes
 from gaiad.service.research import ResearchService, thinking_with
 from gaiad.service.service import Service
 from gaiad.service.turn_runs import TurnRuns
@@ -140,6 +140,7 @@ class _Parts(NamedTuple):
     approving: ApprovalService
     conversations: Conversations
     deliberation: Deliberation
+    probes: Probes
 
 
 async def assemble(ground: StartContext) -> tuple[Service, LocalArchive]:
@@ -188,22 +189,21 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
     context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
     stack.push_async_callback(context.close)
-    convened = await open_council(stack, databases, config, clock, pool, hub, audit, rulebook(config.council).roles)
+    registry, roles, enabled = open_registry(root, identity), rulebook(config.council).roles, config.models.probe
+    folder = models_folder(os.environ) / "probes"
+    probes = Probes(pool, lambda: registry.registry, roles, clock, folder, enabled=enabled)
+    stack.push_async_callback(probes.stop)
+    convened = await open_council(stack, databases, config, clock, pool, hub, audit, roles, probes.duties)
     before = context.checkpoint_before
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ, before)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
     ready = StartedParts(
-        archive, research.researcher, pool, embedder, identity, convened, approving, context.advice_for, turn_store
+        archive, research.researcher, pool, embedder, convened, approving, context, turn_store, registry, probes
     )
-    conversations, deliberation, probes = await open_conversations(stack, around, ready)
-    reflection = ContextReflection(context, convened.turn_log, clock, AdviceWriter(deliberation.speaker, probes.able))
-    stack.push_async_callback(reflection.stop)
-    conversations.turn_ended = reflection.turn_ended
+    conversations, deliberation = await open_conversations(stack, around, ready)
     models = Models(root, pool, embedder, ground.metrics, probes, calls)
-    parts = _Parts(
-        databases, audit, runner, models, archive, research, context, convened, approving, conversations, deliberation
-    )
-    return parts, trouble
+    opened = archive, research, context, convened, approving, conversations, deliberation, probes
+    return _Parts(databases, audit, runner, models, *opened), trouble
 
 
 def _condition(ground: StartContext, parts: _Parts) -> Condition:
@@ -228,7 +228,7 @@ def _condition(ground: StartContext, parts: _Parts) -> Condition:
 def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> Service:
     deliberation, approving, research = parts.deliberation, parts.approving, parts.research
     turn_runs = TurnRuns(parts.conversations, ground.clock, error_body)
-    service = Service(
+    return Service(
         load_config=ground.load_config,
         config=ground.config,
         clock=ground.clock,
@@ -240,7 +240,7 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         research=research,
         context=parts.context,
         governance=deliberation.governing,
-        council=CouncilService(parts.convened, ground.hub, deliberation.initiative.status),
+        council=CouncilService(parts.convened, ground.hub, deliberation.initiative.status, parts.probes.notes),
         initiative=deliberation.initiative,
         approvals=approving,
         backups=_backups(ground, parts, condition, receipts),
@@ -257,10 +257,16 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         hub=ground.hub,
         metrics=ground.metrics,
         request_stop=ground.request_stop,
+        on_reload=[
+            parts.archive.use_config,
+            parts.models.use_config,
+            parts.conversations.use_config,
+            deliberation.use_config,
+            lambda config: approving.use_config(config.shell),
+            lambda config: research.use_config(config.research),
+            parts.context.use_config,
+        ],
     )
-    service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
-    service.on_reload += [lambda config: research.use_config(config.research), parts.context.use_config]
-    return service
 
 
 def _backups(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> BackupService:

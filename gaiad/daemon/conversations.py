@@ -20,8 +20,9 @@ from gaiad.base.ports import Approvals, Archive, Embedder, Scheduler, Tokenizer
 from gaiad.daemon.deliberation import Deliberation, open_deliberation
 from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.pool import ModelPool
-from gaiad.models.provision import models_folder
 from gaiad.research.loop import Researcher
+from gaiad.service.context import ContextService
+from gaiad.service.context_reflection import AdviceWriter, ContextReflection
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts
 from gaiad.service.governance import fitting
@@ -31,7 +32,7 @@ from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import RunJournal
 from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prompt_factory import FeedbackOf, RoleSpeaker
+from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import rulebook
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
@@ -63,35 +64,37 @@ class StartedParts(NamedTuple):
     researcher: Researcher
     pool: ModelPool
     embedder: Embedder | None
-    identity: Identity
     convened: CouncilParts
     approvals: Approvals
-    feedback_of: FeedbackOf
+    context: ContextService
     turn_store: TurnStore
+    registry: RegistryWatch
+    probes: Probes
 
 
 async def open_conversations(
     stack: AsyncExitStack, around: Infrastructure, ready: StartedParts
-) -> tuple[Conversations, Deliberation, Probes]:
-    """Registry, cognition log, assembler, council and turns. Raises ConfigError when the stack fits no packet."""
+) -> tuple[Conversations, Deliberation]:
+    """Cognition log, assembler, council and turns. Raises ConfigError when the stack fits no packet."""
     check_all()
     config, clock, pool = around.config, around.clock, ready.pool
     routing = routing_of(config)
-    registry = _registry(around.databases.home, ready.identity)
-    measured = Fitting(registry, pool.all_models, lambda: pool.roles.values(), config.cognition)
+    measured = Fitting(ready.registry, pool.all_models, lambda: pool.roles.values(), config.cognition)
     stack.push_async_callback(measured.stop)
     await measured.start()
-    log, turn_store = CognitionLog(around.databases, clock), ready.turn_store
-    assembler, ids = _assembler(around, ready, registry, turn_store), IdMaker(clock)
+    assembler, ids = _assembler(around, ready), IdMaker(clock)
     speaker = RoleSpeaker(assembler.factory, rulebook(config.council).roles)
-    deliberation = await _deliberation(stack, around, ready, speaker, registry)
+    deliberation = await _deliberation(stack, around, ready, speaker)
+    writer = AdviceWriter(speaker, ready.probes.able)
+    reflection = ContextReflection(ready.context, ready.convened.turn_log, clock, writer)
+    stack.push_async_callback(reflection.stop)
     ahead = PrefixWarmup()
     stack.push_async_callback(ahead.stop)
     history_turns = config.cognition.history_turns
     taker = TurnTaker(
         assembler,
         ready.archive,
-        turn_store,
+        ready.turn_store,
         deliberation.services,
         ids,
         clock,
@@ -99,55 +102,39 @@ async def open_conversations(
         ahead,
         partial(RunJournal, around.databases, clock),
     )
+    ready.probes.begin()
+    log, turn_ended = CognitionLog(around.databases, clock), reflection.turn_ended
     conversations = Conversations(
-        taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory
+        taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory, turn_ended
     )
-    return conversations, deliberation, await _probes(stack, around, ready, registry)
+    return conversations, deliberation
 
 
-async def _probes(
-    stack: AsyncExitStack, around: Infrastructure, ready: StartedParts, registry: RegistryWatch
-) -> Probes:
-    """The figures of the models, which decide what the council asks of whom."""
-    roles, enabled = rulebook(around.config.council).roles, around.config.models.probe
-    folder = models_folder(around.environment) / "probes"
-    probes = Probes(ready.pool, lambda: registry.registry, roles, around.clock, folder, enabled=enabled)
-    stack.push_async_callback(probes.stop)
-    ready.convened.room.duties, ready.convened.room.abilities = probes.duties, probes.notes
-    probes.begin()
-    return probes
-
-
-def _registry(home: Path, identity: Identity) -> RegistryWatch:
+def open_registry(home: Path, identity: Identity) -> RegistryWatch:
+    """Personas and instructions; what is wrong with them is in the log."""
     registry = RegistryWatch(home, identity)
     for problem in registry.problems:
         _log.warning("registry file not used", file=problem.file, line=problem.line, problem=problem.message)
     return registry
 
 
-def _assembler(
-    around: Infrastructure, ready: StartedParts, registry: RegistryWatch, turn_store: TurnStore
-) -> Assembler:
+def _assembler(around: Infrastructure, ready: StartedParts) -> Assembler:
     return Assembler(
         config=around.config.cognition,
         archive=ready.archive,
         researcher=ready.researcher,
-        registry=registry,
+        registry=ready.registry,
         pool=ready.pool,
         embedder=ready.embedder,
         clock=around.clock,
-        turn_store=turn_store,
-        feedback_of=ready.feedback_of,
+        turn_store=ready.turn_store,
+        feedback_of=ready.context.advice_for,
         report=lambda overrun: _report(overrun, around.metrics),
     )
 
 
 async def _deliberation(
-    stack: AsyncExitStack,
-    around: Infrastructure,
-    ready: StartedParts,
-    speaker: RoleSpeaker,
-    registry: RegistryWatch,
+    stack: AsyncExitStack, around: Infrastructure, ready: StartedParts, speaker: RoleSpeaker
 ) -> Deliberation:
     return await open_deliberation(
         stack,
@@ -160,7 +147,7 @@ async def _deliberation(
         speaker,
         ready.archive,
         around.scheduler,
-        (registry.registry.identity_text(),),
+        (ready.registry.registry.identity_text(),),
         fitting(lambda: _tokenizers(ready.pool), lambda: around.config.cognition.mtu),
         ready.approvals,
     )
