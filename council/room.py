@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -87,7 +86,8 @@ _log = get_logger("council.room")
 
 
 class Room:
-    """One for a daemon. `members` has the model of each role, `depth` is the setting that status shows.
+    """One for a daemon. `members` has the model of each role, `depth` is the setting that status shows, `duties` tells
+    what a model has shown that it can do, None for one that may do all.
 
     Call `start` once, then `close`. Not for other threads than the event loop's.
     """
@@ -104,7 +104,6 @@ class Room:
         limits: CouncilLimits,
         depth: str = "auto",
         duties: Callable[[str], frozenset[str] | None] = lambda model: None,
-        abilities: Callable[[], list[str]] = list,
     ) -> None:
         self._members = {role: members[role] for role in table.roles}
         self._log, self._hub, self._clock = log, hub, clock
@@ -119,9 +118,7 @@ class Room:
         self.depth = depth
         self.voting = Voting(rules, limits.voting)
         self.pulse = Pulse(self._members, limits.heartbeat, clock, self._post_beat, self._post_change)
-        self.on_state_change: list[Callable[[StateChange], None]] = []
-        self.initiative: Callable[[str], dict[str, Any]] = lambda tenant: {}
-        self.duties, self._abilities = duties, abilities
+        self.duties = duties
 
     def use(self, table: RoleTable, depth: str) -> None:
         """Other stages and another depth, as status shows them from now on."""
@@ -251,8 +248,6 @@ class Room:
         await self.post(HOUSE, sender=beat.role, role="member", type="HEARTBEAT", content=struct_content(said))
 
     async def _post_change(self, change: StateChange) -> None:
-        for told in self.on_state_change:
-            told(change)
         role = known_role(change.role)
         words = change_in_words(change, self._table.roles[role].title, self.pulse.trouble(role))
         await self.post(HOUSE, sender="gaiad", role="steward", type="INFO", content=words)
@@ -331,6 +326,4 @@ class Room:
             turns=[turn for owner, turn in self._running.values() if owner == tenant],
             open_proposals=self.open_proposals(tenant),
             escalations=self.escalations(tenant),
-            initiative=self.initiative(tenant),
-            abilities=self._abilities(),
         )

@@ -43,8 +43,6 @@ from gaiad.service.approvals import ApprovalService, open_approvals
 from gaiad.service.backups import BackupService
 from gaiad.service.chat_channels import Receipts, open_chat_channels
 from gaiad.service.context import ContextService
-from gaiad.service.context_advice import AdviceWriter
-from gaiad.service.context_reflection import ContextReflection
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts, CouncilService
 from gaiad.service.health import Condition, Place
@@ -135,7 +133,6 @@ class _Parts(NamedTuple):
     audit: AuditLog
     runner: JobRunner
     models: Models
-    probes: Probes
     archive: LocalArchive
     research: ResearchService
     context: ContextService
@@ -143,6 +140,7 @@ class _Parts(NamedTuple):
     approving: ApprovalService
     conversations: Conversations
     deliberation: Deliberation
+    probes: Probes
 
 
 async def assemble(ground: StartContext) -> tuple[Service, LocalArchive]:
@@ -184,9 +182,10 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     await archive.start()
     turn_store = TurnStore(archive, CognitionLog(databases, clock), clock)
     stack.push_async_callback(turn_store.close)
-    calls, registry = CallLog(pool, turn_store, clock), open_registry(root, identity)
-    roles, folder = rulebook(config.council).roles, models_folder(os.environ) / "probes"
-    probes = Probes(pool, lambda: registry.registry, roles, clock, folder, enabled=config.models.probe)
+    calls = CallLog(pool, turn_store, clock)
+    registry, roles, enabled = open_registry(root, identity), rulebook(config.council).roles, config.models.probe
+    folder = models_folder(os.environ) / "probes"
+    probes = Probes(pool, lambda: registry.registry, roles, clock, folder, enabled=enabled)
     stack.push_async_callback(probes.stop)
     thinker_of, limit_s = thinking_with(calls, probes.duties, clock), config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
@@ -194,33 +193,17 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
     context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
     stack.push_async_callback(context.close)
-    convened = await open_council(stack, databases, config, clock, pool, hub, audit, roles, probes)
+    convened = await open_council(stack, databases, config, clock, pool, hub, audit, roles, probes.duties)
     before = context.checkpoint_before
     approving = await open_approvals(stack, databases, config.shell, audit, hub, clock, os.environ, before)
     around = Infrastructure(databases, config, clock, ground.metrics, hub, ground.schedule, os.environ)
     ready = StartedParts(
-        archive, research.researcher, pool, embedder, convened, approving, context.advice_for, turn_store, registry
+        archive, research.researcher, pool, embedder, convened, approving, context, turn_store, registry, probes
     )
     conversations, deliberation = await open_conversations(stack, around, ready)
-    reflection = ContextReflection(context, convened.turn_log, clock, AdviceWriter(deliberation.speaker, probes.able))
-    stack.push_async_callback(reflection.stop)
-    conversations.turn_ended = reflection.turn_ended
     models = Models(root, pool, embedder, ground.metrics, probes, calls)
-    parts = _Parts(
-        databases,
-        audit,
-        runner,
-        models,
-        probes,
-        archive,
-        research,
-        context,
-        convened,
-        approving,
-        conversations,
-        deliberation,
-    )
-    return parts, trouble
+    opened = archive, research, context, convened, approving, conversations, deliberation, probes
+    return _Parts(databases, audit, runner, models, *opened), trouble
 
 
 def _condition(ground: StartContext, parts: _Parts) -> Condition:
@@ -245,7 +228,7 @@ def _condition(ground: StartContext, parts: _Parts) -> Condition:
 def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> Service:
     deliberation, approving, research = parts.deliberation, parts.approving, parts.research
     turn_runs = TurnRuns(parts.conversations, ground.clock, error_body)
-    service = Service(
+    return Service(
         load_config=ground.load_config,
         config=ground.config,
         clock=ground.clock,
@@ -257,7 +240,7 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         research=research,
         context=parts.context,
         governance=deliberation.governing,
-        council=CouncilService(parts.convened, ground.hub, deliberation.initiative.status),
+        council=CouncilService(parts.convened, ground.hub, deliberation.initiative.status, parts.probes.notes),
         initiative=deliberation.initiative,
         approvals=approving,
         backups=_backups(ground, parts, condition, receipts),
@@ -274,10 +257,16 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
         hub=ground.hub,
         metrics=ground.metrics,
         request_stop=ground.request_stop,
+        on_reload=[
+            parts.archive.use_config,
+            parts.models.use_config,
+            parts.conversations.use_config,
+            deliberation.use_config,
+            lambda config: approving.use_config(config.shell),
+            lambda config: research.use_config(config.research),
+            parts.context.use_config,
+        ],
     )
-    service.on_reload += [deliberation.use_config, lambda config: approving.use_config(config.shell)]
-    service.on_reload += [lambda config: research.use_config(config.research), parts.context.use_config]
-    return service
 
 
 def _backups(ground: StartContext, parts: _Parts, condition: Condition, receipts: Receipts) -> BackupService:
@@ -332,7 +321,6 @@ async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
     stack, config = ground.stack, ground.config
     stack.push_async_callback(service.stop)
     await service.start()
-    parts.probes.begin()
     stack.push_async_callback(parts.approving.stop)
     await parts.approving.start(parts.conversations.verify)
     ground.stopping.end_beside(stack, "turns", service.turn_runs.stop)

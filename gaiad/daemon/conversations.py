@@ -21,15 +21,18 @@ from gaiad.daemon.deliberation import Deliberation, open_deliberation
 from gaiad.ledger.turn_log import CognitionLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.research.loop import Researcher
+from gaiad.service.context import ContextService
+from gaiad.service.context_reflection import AdviceWriter, ContextReflection
 from gaiad.service.conversations import Conversations
 from gaiad.service.council import CouncilParts
 from gaiad.service.governance import fitting
 from gaiad.service.identity_fit import Fitting
+from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.journal import RunJournal
 from gaiad.turn.beside import PrefixWarmup
 from gaiad.turn.cognition import Assembler
-from gaiad.turn.prompt_factory import FeedbackOf, RoleSpeaker
+from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import rulebook
 from gaiad.turn.taker import TurnTaker
 from gaiad.turn.turn_store import TurnStore
@@ -63,9 +66,10 @@ class StartedParts(NamedTuple):
     embedder: Embedder | None
     convened: CouncilParts
     approvals: Approvals
-    feedback_of: FeedbackOf
+    context: ContextService
     turn_store: TurnStore
     registry: RegistryWatch
+    probes: Probes
 
 
 async def open_conversations(
@@ -78,17 +82,19 @@ async def open_conversations(
     measured = Fitting(ready.registry, pool.all_models, lambda: pool.roles.values(), config.cognition)
     stack.push_async_callback(measured.stop)
     await measured.start()
-    log, turn_store = CognitionLog(around.databases, clock), ready.turn_store
-    assembler, ids = _assembler(around, ready, turn_store), IdMaker(clock)
+    assembler, ids = _assembler(around, ready), IdMaker(clock)
     speaker = RoleSpeaker(assembler.factory, rulebook(config.council).roles)
     deliberation = await _deliberation(stack, around, ready, speaker)
+    writer = AdviceWriter(speaker, ready.probes.able)
+    reflection = ContextReflection(ready.context, ready.convened.turn_log, clock, writer)
+    stack.push_async_callback(reflection.stop)
     ahead = PrefixWarmup()
     stack.push_async_callback(ahead.stop)
     history_turns = config.cognition.history_turns
     taker = TurnTaker(
         assembler,
         ready.archive,
-        turn_store,
+        ready.turn_store,
         deliberation.services,
         ids,
         clock,
@@ -96,21 +102,23 @@ async def open_conversations(
         ahead,
         partial(RunJournal, around.databases, clock),
     )
+    ready.probes.begin()
+    log, turn_ended = CognitionLog(around.databases, clock), reflection.turn_ended
     conversations = Conversations(
-        taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory
+        taker, assembler, ready.archive, log, pool, around.metrics, measured, routing, config.memory, turn_ended
     )
     return conversations, deliberation
 
 
 def open_registry(home: Path, identity: Identity) -> RegistryWatch:
-    """Identity, personas and directives of the home; a file that cannot be used is logged."""
+    """Personas and instructions; what is wrong with them is in the log."""
     registry = RegistryWatch(home, identity)
     for problem in registry.problems:
         _log.warning("registry file not used", file=problem.file, line=problem.line, problem=problem.message)
     return registry
 
 
-def _assembler(around: Infrastructure, ready: StartedParts, turn_store: TurnStore) -> Assembler:
+def _assembler(around: Infrastructure, ready: StartedParts) -> Assembler:
     return Assembler(
         config=around.config.cognition,
         archive=ready.archive,
@@ -119,17 +127,14 @@ def _assembler(around: Infrastructure, ready: StartedParts, turn_store: TurnStor
         pool=ready.pool,
         embedder=ready.embedder,
         clock=around.clock,
-        turn_store=turn_store,
-        feedback_of=ready.feedback_of,
+        turn_store=ready.turn_store,
+        feedback_of=ready.context.advice_for,
         report=lambda overrun: _report(overrun, around.metrics),
     )
 
 
 async def _deliberation(
-    stack: AsyncExitStack,
-    around: Infrastructure,
-    ready: StartedParts,
-    speaker: RoleSpeaker,
+    stack: AsyncExitStack, around: Infrastructure, ready: StartedParts, speaker: RoleSpeaker
 ) -> Deliberation:
     return await open_deliberation(
         stack,

@@ -163,7 +163,7 @@ class Daemon:
             if self._set_up.pending:
                 tasks.start("set-up", self._set_up.follow(service.note, service.use_built_models))
             tokens = await self._open_listeners(stack, service)
-            service.on_reload.append(lambda config: _apply(config, service, archive, watch, tokens))
+            service.on_reload.append(lambda config: _apply(config, service, watch, tokens))
             asyncio.get_running_loop().add_signal_handler(
                 signal.SIGHUP, lambda: tasks.start("reload", self._reload(service))
             )
@@ -300,14 +300,9 @@ def _noting(service: "Service") -> OnFailure:
     return note
 
 
-def _apply(
-    config: Config, service: "Service", archive: "LocalArchive", watch: "FolderWatch", tokens: "TokenFile"
-) -> None:
+def _apply(config: Config, service: "Service", watch: "FolderWatch", tokens: "TokenFile") -> None:
     """What a reload changes outside the service."""
     configure_logs(config.daemon.log_level, config.daemon.log_format)
-    archive.use_config(config)
-    service.models.use_config(config)
-    service.conversations.use_config(config)
     watch.rescan()
     try:
         tokens.load()

@@ -1,6 +1,6 @@
 """Opens what the council does in its room: votes, reviews of commands, governance, the initiative, turns."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,6 @@ from gaiad.ledger.turn_log import TurnLog
 from gaiad.models.pool.pool import ModelPool
 from gaiad.service.council import CouncilParts
 from gaiad.service.governance import GovernanceService, open_governance
-from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.prompt_factory import RoleSpeaker
 from gaiad.turn.services import TurnServices
@@ -48,9 +47,9 @@ async def open_council(
     hub: EventHub,
     audit: AuditLog,
     table: RoleTable,
-    probes: Probes,
+    duties: Callable[[str], frozenset[str] | None] = lambda model: None,
 ) -> CouncilParts:
-    """The room with its pulse beating, closed by `stack`; `table` has the user's stages, `probes` what models can do.
+    """The room with its pulse beating, closed by `stack`; `table` has the user's stages, `duties` what models can do.
 
     Turns that an earlier daemon left running are marked as cut off. Raises Conflict.
     """
@@ -68,8 +67,7 @@ async def open_council(
         rules=council_rules(),
         limits=with_settings(council_limits(), config.council),
         depth=config.council.depth,
-        duties=probes.duties,
-        abilities=probes.notes,
+        duties=duties,
     )
     stack.push_async_callback(room.close)
     await _withdraw_unended(log, room, audit)
@@ -178,7 +176,6 @@ async def open_deliberation(
         protected=protected,
         looked=governing.reflections.initiative_looked,
     )
-    parts.room.initiative = initiative.status
     rates = _rates(stack, databases.home / "model_rates.json")
     services = _services(config, clock, parts, speaker, balloting, limits, governing, initiative, approvals, rates)
     return Deliberation(services, governing, initiative, ballotings, speaker)

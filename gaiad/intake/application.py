@@ -18,7 +18,7 @@ from gaiad.intake.auth import Caller
 from gaiad.intake.connections import ENDING_S, IDLE_S, REQUESTS, Requests, Site, most_connections
 from gaiad.intake.doors import FOREIGN_ORIGIN, Door
 from gaiad.intake.exchange import JSON, Exchange, Handler, Reply, ReplyWithStatus, Route, error_body, error_response
-from gaiad.intake.sse import STREAM, STREAMS, encode_event, end_streams
+from gaiad.intake.streams import STREAM, STREAMS, encode_event, end_streams
 
 if TYPE_CHECKING:
     from gaiad.service.service import Service

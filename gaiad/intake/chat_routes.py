@@ -9,7 +9,7 @@ import msgspec
 from gaiad.base.errors import BadInput
 from gaiad.base.events import Event
 from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, Withheld, asks
-from gaiad.intake.sse import EventStream, PatientStream, last_event_id, wants_events
+from gaiad.intake.streams import EventStream, last_event_id, wants_events
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.council import HOUSE
 from gaiad.wire.governance import EVENT_KIND as APPROVALS
@@ -122,7 +122,7 @@ async def events(exchange: Exchange) -> Reply:
         exchange.caller.require_tenant(tenant)
     after = last_event_id(exchange.request)
     after = hub.last_id if after is None else after
-    async with PatientStream(exchange.request) as stream:
+    async with EventStream(exchange.request, patient=True) as stream:
         if tenant:
             await stream.send("following", {"last_id": hub.last_id}, min(after, hub.last_id))
         async for name, event in _of_tenant(exchange, tenant, after) if tenant else _visible(exchange, after):
@@ -164,7 +164,7 @@ async def follow(exchange: Exchange) -> Reply:
         raise BadInput("name the turn: ?turn=ID, with the ID that POST /turns/start returned")
     call, after = exchange.call(_tenant(exchange)), last_event_id(exchange.request) or 0
     events = await exchange.service.turn_runs.follow(turn, after, call, exchange.channel)
-    async with aclosing(events), PatientStream(exchange.request) as stream:
+    async with aclosing(events), EventStream(exchange.request, patient=True) as stream:
         async for number, name, data in events:
             await stream.send(name, data, number)
             if name in _LAST:

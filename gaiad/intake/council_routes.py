@@ -7,7 +7,7 @@ import msgspec
 
 from gaiad.base.ports import RequestContext
 from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, Withheld, asks
-from gaiad.intake.sse import EventStream, wants_events
+from gaiad.intake.streams import EventStream, wants_events
 from gaiad.wire.council import RateRequest
 from gaiad.wire.governance import ApprovalsBody, ApproveBody, DenyBody, RfcProposal, RfcSignature
 from gaiad.wire.schemas import Input

@@ -4,7 +4,7 @@ from contextlib import aclosing
 
 from gaiad.base.ports import Priority, RequestContext
 from gaiad.intake.exchange import Exchange, Reply, Route, asks
-from gaiad.intake.sse import EventStream, wants_events
+from gaiad.intake.streams import EventStream, wants_events
 from gaiad.wire.generation import GenerateBody, GenerateReply, TextDelta
 from gaiad.wire.schemas import DEFAULT_TENANT, Input
 

@@ -26,7 +26,7 @@ from gaiad.intake.openai_routes import (
     tenant_of,
     text_of,
 )
-from gaiad.intake.sse import EventStream, encode_event
+from gaiad.intake.streams import EventStream, encode_event
 from gaiad.wire.openai import Asked, Begun, Finished, Responses, Said
 
 _PREFIX = "resp_"

@@ -16,7 +16,7 @@ from aiohttp import web
 from gaiad.base.errors import BadInput, Forbidden
 from gaiad.base.ports import RequestContext
 from gaiad.intake.exchange import Exchange, Reply, error_body, openai_error
-from gaiad.intake.sse import EventStream
+from gaiad.intake.streams import EventStream
 from gaiad.wire.openai import Asked, Begun, ChatCompletion, Embeddings, Finished, Said, Sampled, Source
 from gaiad.wire.schemas import DEFAULT_TENANT
 

@@ -7,8 +7,7 @@ from contextlib import aclosing
 
 from gaiad.base.errors import BadInput, NotFound
 from gaiad.intake.exchange import Exchange, Reply, Route, TenantBody, asks
-from gaiad.intake.sse import last_event_id
-from gaiad.intake.web_socket import event_stream
+from gaiad.intake.streams import event_stream, last_event_id
 from gaiad.wire.research import ImportResearch, ResearchRun, RunRow, SettleContradiction
 from gaiad.wire.schemas import ResearchRequest
 

@@ -23,7 +23,7 @@ from gaiad.intake import (
     research_routes,
 )
 from gaiad.intake.exchange import Exchange, Reply, ReplyWithStatus, Route, TenantBody, asks, error_body
-from gaiad.intake.sse import EventStream, wants_events
+from gaiad.intake.streams import EventStream, wants_events
 from gaiad.wire.ingest import IngestRequest
 from gaiad.wire.schemas import DEFAULT_TENANT, Input, PacketFilter, ResearchRequest, SearchRequest
 from gaiad.wire.status import Job

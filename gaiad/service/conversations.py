@@ -60,7 +60,9 @@ class Conversations:
         fitting: Fitting,
         routing: Routing,
         memory: MemoryConfig,
+        turn_ended: Callable[[str], None],
     ) -> None:
+        """`turn_ended` hears the tenant of every turn that was answered."""
         self._taker = taker
         self._archive = archive
         self._log = log
@@ -69,7 +71,7 @@ class Conversations:
         self._metrics = metrics
         self._fitting = fitting
         self._memory = memory
-        self.turn_ended: Callable[[str], None] = lambda _tenant: None
+        self._turn_ended = turn_ended
         self._use_routing(routing)
 
     def problems(self) -> list[str]:
@@ -109,7 +111,7 @@ class Conversations:
                     if isinstance(data, ChatAnswer):
                         self._metrics.observe_ms("turn", (time.perf_counter() - started) * 1000)
                         self._metrics.count("turns")
-                        self.turn_ended(call.tenant)
+                        self._turn_ended(call.tenant)
                     for event in routed.feed(name, data):
                         yield event
         finally:

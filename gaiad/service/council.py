@@ -82,18 +82,29 @@ class CouncilParts:
 
 
 class CouncilService:
-    """The council as callers see it, each within the tenant of its call. `initiative` tells what its loop does."""
+    """The council as callers see it, each within the tenant of its call. `initiative` tells what its loop does,
+    `abilities` what nobody in it can do.
+    """
 
-    def __init__(self, convened: CouncilParts, hub: EventHub, initiative: Callable[[str], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        convened: CouncilParts,
+        hub: EventHub,
+        initiative: Callable[[str], dict[str, Any]],
+        abilities: Callable[[], list[str]],
+    ) -> None:
         self._room = convened.room
         self._log = convened.log
         self._turns = convened.turn_log
         self._hub = hub
         self._initiative = initiative
+        self._abilities = abilities
 
     def status(self, call: RequestContext) -> CouncilStatus:
         """The council at a glance."""
-        return msgspec.structs.replace(self._room.status(call.tenant), initiative=self._initiative(call.tenant))
+        return msgspec.structs.replace(
+            self._room.status(call.tenant), initiative=self._initiative(call.tenant), abilities=self._abilities()
+        )
 
     # -- what was said
 

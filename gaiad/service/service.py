@@ -88,6 +88,7 @@ class Service:
         hub: EventHub,
         metrics: Metrics,
         request_stop: Callable[[], None],
+        on_reload: Sequence[Callable[[Config], None]],
     ) -> None:
         self.config = config
         self.clock = clock
@@ -107,7 +108,7 @@ class Service:
         self.condition = condition
         self.folders = condition.folders
         self.feedback = archive.feedback
-        self.on_reload: list[Callable[[Config], None]] = []
+        self.on_reload = [*on_reload]
         self._backups = backups
         self.deletion = deletion
         self._load_config = load_config

@@ -52,7 +52,8 @@ class Desk:
         self.convened = convened = CouncilParts(
             room=self.room, log=log, turn_log=self.turn_log, audit=None, clock=self.clock
         )
-        self.counsel = CouncilService(convened, self.hub, lambda tenant: {"enabled": True, "open_seeds": len(tenant)})
+        initiative = lambda tenant: {"enabled": True, "open_seeds": len(tenant)}  # noqa: E731
+        self.counsel = CouncilService(convened, self.hub, initiative, list)
         return self
 
     async def beat(self):

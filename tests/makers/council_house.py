@@ -113,15 +113,9 @@ class House:
         roles = rulebook(self.council).roles
         limits = self.limits
         self.room = Room(
-            self.models,
-            self.log,
-            self.hub,
-            clock,
-            table=roles,
-            rules=council_rules(),
-            limits=limits,
+            self.models, self.log, self.hub, clock, table=roles, rules=council_rules(), limits=limits,
             duties=lambda model: self.duties,
-        )
+        )  # fmt: skip
         await self.room.start()
         await self.room.settled(RequestContext())
         registry = RegistryWatch(home)

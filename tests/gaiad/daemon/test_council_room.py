@@ -8,24 +8,17 @@ import msgspec
 
 from council.limits import council_limits
 from council.roles import role_table
-from gaiad.base.clock import FrozenClock, SystemClock
+from gaiad.base.clock import FrozenClock
 from gaiad.base.config import Config
 from gaiad.base.events import EventHub
 from gaiad.daemon.assemble import open_pool
 from gaiad.daemon.deliberation import open_council, with_settings
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.turn_log import CUT_OFF, RUNNING, TurnLog
-from gaiad.models.pool.pool import ModelPool
-from gaiad.service.probes import Probes
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.council import StoredMessage, TurnRecord
-from prompts.registry import Registry
 
 TURN = TurnRecord(turn_id="turn_1", session_id="s", depth="full", stages=[], votes=[], status=RUNNING)
-
-
-def probes_of(pool: ModelPool) -> Probes:
-    return Probes(pool, lambda: Registry.load(Path()), role_table(), SystemClock(), Path(), enabled=False)
 
 
 async def test_a_turn_that_was_running_is_told_as_cut_off(tmp_path: Path, clock: FrozenClock, config: Config) -> None:
@@ -37,7 +30,7 @@ async def test_a_turn_that_was_running_is_told_as_cut_off(tmp_path: Path, clock:
         stack.callback(audit.close)
         pool = await open_pool(stack, tmp_path, config, clock, {})
         hub = EventHub(clock)
-        found = await open_council(stack, databases, config, clock, pool, hub, audit, role_table(), probes_of(pool))
+        found = await open_council(stack, databases, config, clock, pool, hub, audit, role_table())
         assert found.cut_off == 1
         assert (await found.turn_log.find("local", "turn_1")).status == CUT_OFF
         await found.room.pulse.told()
@@ -55,9 +48,7 @@ async def test_a_proposal_that_a_kill_cut_off_is_withdrawn_once(
             audit = AuditLog.open(databases.state, clock)
             stack.callback(audit.close)
             pool = await open_pool(stack, tmp_path, config, clock, {})
-            found = await open_council(
-                stack, databases, config, clock, pool, EventHub(clock), audit, role_table(), probes_of(pool)
-            )
+            found = await open_council(stack, databases, config, clock, pool, EventHub(clock), audit, role_table())
             if post:
                 say = partial(found.room.post, sender="lite", role="proposer", type="PROPOSAL", turn_id="turn_1")
                 ended = await say("local", content="ended")

@@ -15,7 +15,7 @@ import pytest
 
 from gaiad.base.errors import Unavailable
 from gaiad.base.home import Home
-from gaiad.intake import sse
+from gaiad.intake import streams
 from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck, TokenCheck, TokenFile
 from gaiad.intake.doors import Door, TcpDoor, UnixDoor
@@ -358,7 +358,7 @@ async def test_events_of_other_tenants_are_not_shown(api: Api, service: Any) -> 
 
 
 async def test_a_quiet_stream_is_kept_alive(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.05)
     async with api.unix.get("/events") as response:
         assert await asyncio.wait_for(response.content.readline(), 30) == b": keep-alive\n"
 

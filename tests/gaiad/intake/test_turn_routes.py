@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from gaiad.base.home import Home
-from gaiad.intake import sse
+from gaiad.intake import streams
 from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import PeerCheck
 from gaiad.intake.chat_routes import COUNCIL, table
@@ -104,8 +104,8 @@ async def test_twenty_readers_get_it_all_though_one_is_slow_and_one_is_dead(
 async def test_a_reader_that_takes_nothing_is_left_and_can_come_back(
     api: aiohttp.ClientSession, talk: Talk, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.02)
-    monkeypatch.setattr(sse, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.02)
+    monkeypatch.setattr(streams, "PATIENCE_S", 0.1)
     turn = await start(api)
     dead = socket.socket(socket.AF_UNIX)
     dead.connect(str(home.socket))
@@ -125,8 +125,8 @@ async def test_a_reader_that_takes_nothing_is_left_and_can_come_back(
 async def test_a_quiet_reader_that_has_read_everything_is_not_left(
     api: aiohttp.ClientSession, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.02)
-    monkeypatch.setattr(sse, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.02)
+    monkeypatch.setattr(streams, "PATIENCE_S", 0.1)
     turn = await start(api)
     reading = asyncio.create_task(whole(api, turn))
     await asyncio.sleep(0.5)

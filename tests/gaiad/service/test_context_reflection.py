@@ -13,8 +13,7 @@ from gaiad.base.ports import RequestContext
 from gaiad.context.store import ContextStore
 from gaiad.models.plain.scripted import ScriptedReply
 from gaiad.service.context import RULES
-from gaiad.service.context_advice import AdviceWriter
-from gaiad.service.context_reflection import EVERY, ContextReflection, frequent, look_at
+from gaiad.service.context_reflection import EVERY, AdviceWriter, ContextReflection, frequent, look_at
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context_reviews import ReviewQuery, StrikeRequest
 from gaiad.wire.council import StageRecord, TurnRecord

@@ -38,7 +38,7 @@ async def test_turns_come_to_their_sessions_line_in_the_order_asked_though_the_f
     taker, nothing = Line(), object()
     parts: Any = (taker, nothing, nothing, nothing, nothing, Metrics(), nothing)
     config = load_config(environment={})
-    talks = Conversations(*parts, routing_of(config), config.memory)
+    talks = Conversations(*parts, routing_of(config), config.memory, lambda _: None)
 
     async def chat(message: str) -> None:
         async for _ in talks.chat(ChatRequest(message=message, session_id="s", channel="web_chat"), RequestContext()):
