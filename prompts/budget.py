@@ -92,7 +92,7 @@ IDENTITY_TOKENS, IDENTITY_PERCENT = 256, 6
 PERSONA_TOKENS, PERSONA_PERCENT = 128, 3
 TASK_INSTRUCTION_TOKENS = 64
 FEEDBACK_TOKENS = 96
-"""Advice that is longer is left out."""
+"""Whoever orders a packet chooses advice that fits; see `gaiad.turn.prompt_factory`."""
 PAYLOAD_PERCENT = 60
 CONTEXT_PARTS = 3
 TAIL_TOKENS = 96
@@ -181,7 +181,6 @@ class Fixed(NamedTuple):
     role_row: FieldReport
     task_row: FieldReport
     prompt_tokens: int
-    feedback: str = ""
     feedback_rows: Sequence[FieldReport] = ()
 
     @property
@@ -195,14 +194,9 @@ def fixed_texts(request: BuildRequest) -> list[str]:
     return [*own, request.feedback]
 
 
-def fit_feedback(text: str, tokens: int) -> tuple[str, list[FieldReport]]:
-    """Advice as it goes into the packet, and its row of the token table; no row without advice."""
-    if not text:
-        return "", []
-    row = FieldReport(field="feedback", limit=FEEDBACK_TOKENS, original_tokens=tokens, tokens=tokens, method="whole")
-    if tokens <= FEEDBACK_TOKENS:
-        return text, [row]
-    return "", [msgspec.structs.replace(row, tokens=0, method="trimmed")]
+def feedback_rows(tokens: int) -> list[FieldReport]:
+    """The row of advice of so many tokens; none without advice."""
+    return [whole("feedback", FEEDBACK_TOKENS, tokens)] if tokens else []
 
 
 async def fix_fields(
@@ -214,7 +208,6 @@ async def fix_fields(
 ) -> Fixed:
     """Raises TokenBudgetError for an identity too long for the MTU, or a field that cannot be made short enough."""
     identity, persona, role, task, prompt, advised = counts
-    feedback, feedback_rows = fit_feedback(request.feedback, advised)
     check_identity(identity, request.mtu)
 
     async def fit(row: FieldReport, text: str) -> tuple[str, FieldReport]:
@@ -231,8 +224,7 @@ async def fix_fields(
         role_row=whole("role", role, role),
         task_row=task_row,
         prompt_tokens=prompt,
-        feedback=feedback,
-        feedback_rows=feedback_rows,
+        feedback_rows=feedback_rows(advised),
     )
 
 

@@ -23,7 +23,7 @@ from prompts.budget import (
     Built,
     Fixed,
     check_request,
-    fit_feedback,
+    feedback_rows,
     fit_field,
     fix_fields,
     fixed_texts,
@@ -139,8 +139,6 @@ def _bare_packet(request: BuildRequest, fixed: Fixed) -> CognitionPacket:
     made = {
         "persona": fixed.persona,
         "task_instruction": fixed.task_instruction,
-        "feedback": fixed.feedback,
-        "feedback_from": request.feedback_from if fixed.feedback else "",
         "history": [],
         "context": [],
         "work": [],
@@ -277,14 +275,12 @@ async def _same_beginning(
     text, task_row = await fit_field(
         task_row_of(task), packet.task_instruction, packet.mtu, tokenizer, compressor, call
     )
-    advice, advice_rows = fit_feedback(packet.feedback, advised)
-    kept = {"feedback": advice, "feedback_from": packet.feedback_from if advice else ""}
-    packet = msgspec.structs.replace(packet, task_instruction=text, **kept)
+    packet = msgspec.structs.replace(packet, task_instruction=text)
     writer = PacketWriter(tokenizer, counter, call)
     placed = await place_work(packet, packet.work, writer, WorkFitter(tokenizer, compressor, call, counter))
     if placed is None:
         return None
-    rows = _next_table(manifest, [whole("role", role, role), *advice_rows, task_row], placed)
+    rows = _next_table(manifest, [whole("role", role, role), *feedback_rows(advised), task_row], placed)
     written = placed.written
     manifest = msgspec.structs.replace(
         manifest,

@@ -121,15 +121,15 @@ def judge(connection: sqlite3.Connection, now_ms: int, counted: Mapping[str, Out
             _end(connection, number, "retired", why, now_ms)
 
 
-def active_advice(connection: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
-    """For each agent its advice, and where each piece is from: version and review."""
+def active_advice(connection: sqlite3.Connection) -> dict[str, list[tuple[int, str, str]]]:
+    """For each agent its advice: number, text, and where it is from, version and review."""
     rows = connection.execute(
-        "SELECT a.agent, a.text, a.version, r.id FROM context_advice AS a JOIN context_records AS r"
+        "SELECT a.agent, a.number, a.text, a.version, r.id FROM context_advice AS a JOIN context_records AS r"
         " ON r.number = a.review WHERE state = 'active' ORDER BY a.number"
     )
-    found: dict[str, list[tuple[str, str]]] = {}
-    for agent, text, version, review in rows:
-        found.setdefault(agent, []).append((text, f"v{version} {review}"))
+    found: dict[str, list[tuple[int, str, str]]] = {}
+    for agent, number, text, version, review in rows:
+        found.setdefault(agent, []).append((number, text, f"v{version} {review}"))
     return found
 
 

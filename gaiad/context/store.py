@@ -143,7 +143,7 @@ class ContextStore:
         now_ms = to_epoch_ms(self._clock.now())
         return await self._databases.write(call.tenant, lambda connection: advice.strike(connection, number, now_ms))
 
-    async def active_advice(self, call: RequestContext) -> dict[str, list[tuple[str, str]]]:
+    async def active_advice(self, call: RequestContext) -> dict[str, list[tuple[int, str, str]]]:
         """By agent; see `advice.active_advice`."""
         return await self._read(call, lambda connection, _: advice.active_advice(connection), {})
 

@@ -6,7 +6,7 @@ The bodies are OpenAI's; errors leave in OpenAI's shape (`exchange.openai_error`
 import base64
 import secrets
 import struct
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -20,7 +20,8 @@ from gaiad.intake.streams import EventStream
 from gaiad.wire.openai import Asked, Begun, ChatCompletion, Embeddings, Finished, Said, Sampled, Source
 from gaiad.wire.schemas import DEFAULT_TENANT
 
-SESSION_HEADERS = ("X-Gaiad-Session", "X-OpenWebUI-Chat-Id")
+OPEN_WEBUI = "X-OpenWebUI-Chat-Id"
+SESSION_HEADERS = ("X-Gaiad-Session", OPEN_WEBUI)
 TENANT_HEADER = "X-Gaiad-Tenant"
 _ROLES = {"developer": "system", "tool": "user", "function": "user"}
 _SIDE_TASK = ("### Task:", "<chat_history>")
@@ -96,8 +97,7 @@ async def models(exchange: Exchange) -> Reply:
 
 async def model(exchange: Exchange) -> Reply:
     name = exchange.request.match_info["model"]
-    if name not in exchange.service.openai.model_ids():
-        exchange.service.openai.check_model(name)
+    exchange.service.openai.check_model(name, embeds=True)
     return _model(name)
 
 
@@ -182,8 +182,11 @@ async def _stream(
                 if isinstance(piece, str):
                     await send({"content": piece})
                 else:
-                    found = {"annotations": annotations(exchange, piece.sources)} if piece.sources else {}
-                    await send(found, piece.reason)
+                    to_open_webui = OPEN_WEBUI in exchange.request.headers
+                    for event in open_webui_sources(exchange, piece.sources) if to_open_webui else ():
+                        await stream.write(_data({**head, "choices": [], "event": event}))
+                    noted = {} if to_open_webui else {"annotations": annotations(exchange, piece.sources)}
+                    await send(noted if piece.sources else {}, piece.reason)
                     if usage:
                         await stream.write(_data({**head, "choices": [], "usage": _usage(piece)}))
         except ConnectionResetError:
@@ -218,8 +221,25 @@ def annotations(exchange: Exchange, sources: Sequence[Source]) -> list[dict[str,
 
 def citation(exchange: Exchange, source: Source) -> dict[str, Any]:
     """A citation with the address of its packet on the daemon's page."""
-    url = f"http://{exchange.request.host}/#/packet/{source.packet_id}"
+    url = _address(exchange, source)
     return {"start_index": source.start, "end_index": source.end, "url": url, "title": source.title}
+
+
+def open_webui_sources(exchange: Exchange, sources: Sequence[Source]) -> Iterator[dict[str, Any]]:
+    """Events of Open WebUI, one a packet: where it makes a source of an annotation, it shows the address as its name.
+
+    It names a source by `metadata.source` where that is an address, and else by `name`.
+    """
+    for packet, source in {source.packet_id: source for source in sources}.items():
+        url = _address(exchange, source)
+        metadata = {"source": packet, "name": source.title, "source_url": url}
+        named = {"id": packet, "name": source.title, "url": url}
+        data = {"source": named, "document": [source.quote or source.title], "metadata": [metadata]}
+        yield {"type": "source", "data": data}
+
+
+def _address(exchange: Exchange, source: Source) -> str:
+    return f"http://{exchange.request.host}/#/packet/{source.packet_id}"
 
 
 def _usage(finished: Finished) -> dict[str, Any]:
@@ -236,7 +256,7 @@ def _usage(finished: Finished) -> dict[str, Any]:
 
 async def embeddings(exchange: Exchange) -> Reply:
     body = await exchange.body(Embeddings)
-    exchange.service.openai.check_model(body.model, embeds=True)
+    exchange.service.openai.check_model(body.model, chats=False, embeds=True)
     texts = [body.input] if isinstance(body.input, str) else body.input
     if not 0 < len(texts) <= _MOST_TEXTS or not all(isinstance(text, str) and text for text in texts):
         raise BadInput(f"input: give a text or a list of 1 to {_MOST_TEXTS} texts, none empty; tokens are not taken")

@@ -15,7 +15,7 @@ import msgspec
 from constants.load import load
 
 Skill = Literal["follow", "pages", "cite", "plan", "verify", "command"]
-Duty = Literal["answer", "plan", "refine", "observe", "verify", "vote", "review"]
+Duty = Literal["answer", "plan", "refine", "observe", "verify", "vote", "review", "title"]
 SKILLS: tuple[Skill, ...] = get_args(Skill)
 NEEDS: dict[Duty, tuple[Skill, ...]] = {
     "answer": ("pages", "cite"),
@@ -25,6 +25,7 @@ NEEDS: dict[Duty, tuple[Skill, ...]] = {
     "verify": ("verify",),
     "vote": ("verify", "command"),
     "review": ("command",),
+    "title": ("follow",),
 }
 """Duty -> the skills that it takes, each better than chance."""
 CHANCE: dict[Skill, float] = {"follow": 0.5, "pages": 0.5, "cite": 1 / 3, "plan": 0.5, "verify": 0.5, "command": 0.5}

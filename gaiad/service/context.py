@@ -19,6 +19,7 @@ from gaiad.context.upkeep import ContextUpkeep
 from gaiad.service.context_answers import EVERYTHING, REVIEWS, ContextAnswers, changed_by, component_changed
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.database import Damaged
+from gaiad.turn.prompt_factory import Advice
 from gaiad.wire.context import (
     Acknowledgement,
     ContextRecord,
@@ -31,7 +32,6 @@ from gaiad.wire.context import (
 from gaiad.wire.context_keeping import CheckpointRow, CleanupReport, CleanupRequest, RestoredState, TreeReport
 from gaiad.wire.context_reviews import AdviceEffect, FeedbackData, ReviewQuery, StrikeRequest, TrendQuery, Trends
 from gaiad.wire.status import Job
-from prompts.fence import fenced_advice
 
 CLEANUP = "context-cleanup"
 RULES: Mapping[tuple[str, str], str] = {
@@ -73,7 +73,7 @@ class ContextService:
         self._tenants = tenants
         self._metrics = metrics
         self._answers = ContextAnswers(metrics)
-        self._advice: dict[str, dict[str, list[tuple[str, str]]]] = {}
+        self._advice: dict[str, dict[str, list[tuple[int, str, str]]]] = {}
 
     def use_config(self, config: Config) -> None:
         """From now on."""
@@ -106,19 +106,13 @@ class ContextService:
         if what is EVERYTHING or REVIEWS in what:
             self._advice.pop(tenant, None)
 
-    async def advice_for(self, tenant: str, role: str, stage: str) -> tuple[str, str]:
-        """What reviews advise a role of the council, at all its stages and at this one: a line each, and their
-        versions; "" for nothing. What is not gaiad's own is between lines that say that it is data.
-        """
+    async def advice_for(self, tenant: str, role: str, stage: str) -> list[Advice]:
+        """What reviews advise a role of the council, at all its stages and at this one, the newest first."""
         if (known := self._advice.get(tenant)) is None:
             known = await self.store.active_advice(RequestContext(tenant))
             self._advice[tenant] = known
-        pieces = [piece for agent in (role, agent_at(role, stage)) for piece in known.get(agent, ())]
-        pieces.sort(key=lambda piece: piece[0] not in RULES.values())
-        own = [text for text, _ in pieces if text in RULES.values()]
-        others = "\n".join(text for text, _ in pieces[len(own) :])
-        text = "\n".join([*own, *([fenced_advice(others)] if others else [])])
-        return text, ", ".join(source for _, source in pieces)
+        pieces = sorted(piece for agent in (role, agent_at(role, stage)) for piece in known.get(agent, ()))
+        return [Advice(text, source, text in RULES.values()) for _, text, source in reversed(pieces)]
 
     async def judge_advice(self, counted: Mapping[str, Outcomes], since_ms: int, call: RequestContext) -> None:
         """Count what came of active advice, and retire what does not help."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from council.roles import Role
 from gaiad.base.config import EXTRACTIVE, Config, ModelConfig, assign, is_model_file
 from gaiad.base.errors import BadInput, Conflict, Unavailable
 from gaiad.base.home import replace_file
@@ -19,6 +20,7 @@ from gaiad.models.catalogue import OLLAMA, listed, local_servers, models_of, row
 from gaiad.models.embedder import WorkerEmbedder
 from gaiad.models.gguf.gguf_header import read_header
 from gaiad.models.pool.pool import ModelPool, budget_bytes
+from gaiad.models.probe import Duty
 from gaiad.models.tokens.token_worker import ROLE as TOKENIZER
 from gaiad.service.probes import Probes
 from gaiad.turn.call_log import CallLog
@@ -90,6 +92,10 @@ class Models:
         counts = await self.tokenizer("prime").count([[Segment(text)] for text in texts], call)
         vectors = await self._embedder.embed(texts, call)
         return [row.astype("<f4").tobytes() for row in vectors], sum(counts)
+
+    def able(self, role: Role, duty: Duty) -> bool:
+        """Whether the role's model writes, and has shown that it can do the duty."""
+        return self._probes.able(role, duty)
 
     def tokenizer(self, role: str) -> Tokenizer:
         """What the role's model counts tokens with. Raises Unavailable when the model cannot be had."""
@@ -236,7 +242,7 @@ def read_pins(home: Path) -> frozenset[str]:
         raise BadInput(f"{path}: cannot be read ({error}); correct or delete the file") from error
 
 
-ROLES = ("prime", "lite", "codemind")
+ROLES: tuple[Role, ...] = ("prime", "lite", "codemind")
 _OLLAMA = "ollama:"
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 

@@ -8,6 +8,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
+
+from council.roles import Role
 from gaiad.archive.archive import LocalArchive
 from gaiad.archive.storing.handed_over import known_part, only_new, session_turns
 from gaiad.base.errors import BadInput, NotFound
@@ -16,17 +19,19 @@ from gaiad.base.ports import Priority, RequestContext
 from gaiad.models.child.text_stream import TextStream
 from gaiad.service.conversations import Conversations
 from gaiad.service.models import ROLES, Models
+from gaiad.service.side_tasks import answer, read_side_task
 from gaiad.wire.chat import ChatAnswer, ChatRequest
 from gaiad.wire.generation import ChatTurn, GenerateBody, GenerateReply
 from gaiad.wire.memory import IngestedTurn, IngestSession
 from gaiad.wire.openai import Asked, Begun, Finished, Said, Source
+from gaiad.wire.schemas import Citation
 
 COUNCIL, FAST, EMBEDDER = "gaiad", "gaiad-fast", "embedder"
 RETRACTED = "\n\n[Disregard the text above: the council retracted it.]\n\n"
 _SEARCHED_SESSIONS = 30  # those spoken in last, one of which a history may continue
 _TURNS = 200
 _CITED = re.compile(r"\[Packet: ([^\[\]\n]{1,400})\]")
-_SIDE_TASKS = "lite"
+_SIDE_TASKS: Role = "lite"
 
 Piece = Begun | str | Finished
 
@@ -47,28 +52,48 @@ class OpenAiApi:
         self._ids = ids
 
     def model_ids(self) -> list[str]:
-        """In the order to show them; known also while the models load."""
-        return [COUNCIL, FAST, *ROLES, *([EMBEDDER] if self._models.embeds else [])]
+        """Those that chat, in the order to show them; known also while the models load.
 
-    def check_model(self, name: str, *, embeds: bool = False) -> None:
+        Front ends offer the whole list to chat with, so the embedder is not in it; it is known by its id.
+        """
+        return [COUNCIL, FAST, *ROLES]
+
+    def check_model(self, name: str, *, chats: bool = True, embeds: bool = False) -> None:
         """Raise UnknownModel naming those that can be asked."""
-        fit = [EMBEDDER, COUNCIL] if embeds else [COUNCIL, FAST, *ROLES]
+        embedders = [EMBEDDER, COUNCIL] if self._models.embeds or not chats else []
+        fit = [*(self.model_ids() if chats else []), *(embedders if embeds else [])]
         if name not in fit:
             raise UnknownModel(f"the model {name[:100]!r} does not exist; choose one of {', '.join(fit)}")
 
     async def reply(self, asked: Asked, call: RequestContext) -> AsyncGenerator[Piece, None]:
         """Begun, text as it comes, Finished. Raises BadInput, UnknownModel, and as chat and generate do."""
         self.check_model(asked.model)
-        if asked.model in ROLES:
-            pieces = self._by_role(asked, asked.model, call)
-        elif asked.temporary:
+        if asked.temporary:
             call.priority = Priority.BACKGROUND
-            pieces = self._by_role(asked, _SIDE_TASKS, call)
+            pieces = self._side_task(asked, call)
+        elif asked.model in ROLES:
+            pieces = self._by_role(asked, asked.model, call)
         else:
             pieces = self._by_council(asked, call)
         async with aclosing(pieces):
             async for piece in pieces:
                 yield piece
+
+    async def _side_task(self, asked: Asked, call: RequestContext) -> AsyncGenerator[Piece, None]:
+        """A front end's title or tags: by the model that can, else by rule."""
+        task, finished = read_side_task(asked.messages[-1].text), None
+        role = next((role for role in ROLES if role == asked.model), _SIDE_TASKS)
+        if self._models.able(role, "title"):
+            async with aclosing(self._by_role(asked, role, call)) as pieces:
+                async for piece in pieces:
+                    finished = piece if isinstance(piece, Finished) else finished
+        text = answer(task, finished.text if finished else "")
+        yield Begun()
+        yield text
+        if finished is None:
+            yield Finished(text=text, reason="stop", prompt_tokens=0, cached_tokens=0, tokens=0)
+        else:
+            yield msgspec.structs.replace(finished, text=text)
 
     async def _by_role(self, asked: Asked, role: str, call: RequestContext) -> AsyncGenerator[Piece, None]:
         given: dict[str, Any] = {
@@ -209,12 +234,17 @@ class _Told:
 
 def sources_in(text: str, answer: ChatAnswer) -> list[Source]:
     """The inline citations of a text, with what their packets are about."""
-    titles = {citation.packet_id: citation.topic for citation in answer.citations}
+    cited = {citation.packet_id: citation for citation in answer.citations}
     return [
-        Source(found.start(), found.end(), packet, titles.get(packet) or packet)
+        Source(found.start(), found.end(), packet, *_title_and_quote(packet, cited.get(packet)))
         for found in _CITED.finditer(text)
         if (packet := found[1].strip()) in answer.sources
     ]
+
+
+def _title_and_quote(packet: str, citation: Citation | None) -> tuple[str, str]:
+    title = citation.topic if citation else ""
+    return title or packet, citation.quote if citation else ""
 
 
 def last_message(messages: Sequence[Said]) -> tuple[str, list[Said]]:

@@ -329,7 +329,7 @@ class Service:
             raise Conflict(f"roles.{others[0]} is set by the environment or by --set; remove that, then try again")
         kind = model.kind if model else next((row.kind for row in self.models.statuses() if row.name == name), name)
         seconds = round(self.clock.monotonic() - started, 1)
-        return ModelUsed(name=name, kind=kind, roles=roles, answer=answer, seconds=seconds, settings=str(path))
+        return ModelUsed(name=name, kind=kind, roles=[*roles], answer=answer, seconds=seconds, settings=str(path))
 
     async def use_built_models(self) -> None:
         """llama.cpp is there at last: start what waited for it, under the settings as they are now."""

@@ -117,7 +117,7 @@ class Assembler:
             reserve_tokens=reserve,
         )
         stays = gathered.found is None and not gathered.context
-        feedback, feedback_from = await factory.feedback_of(call.tenant, role, stage)
+        feedback, feedback_from = await factory.feedback(role, stage, model.tokenizer, call)
         wanted = structs.replace(
             wanted,
             feedback=feedback,
@@ -230,7 +230,8 @@ class StagePackets:
         call: RequestContext,
     ) -> Built:
         said = directions(self._gathered.registry, task.role, task.task_instruction, alone=not work)
-        feedback, feedback_from = await self._factory.feedback_of(call.tenant, task.role, task.stage)
+        tokenizer = prepared.model.tokenizer
+        feedback, feedback_from = await self._factory.feedback(task.role, task.stage, tokenizer, call)
         return await retarget(
             prepared.built,
             full_id=self._factory.ids.make("cog"),
@@ -248,7 +249,7 @@ class StagePackets:
             retry_count=meta.retry_count,
             feedback=feedback,
             feedback_from=feedback_from,
-            tokenizer=prepared.model.tokenizer,
+            tokenizer=tokenizer,
             compressor=self._factory.compressor(self._gathered.names, self._gathered.unasked),
             call=call,
             counter=self._factory.counter,

@@ -4,7 +4,7 @@ The whole stack goes with every call. A packet beside a turn (a ballot, a review
 has no history, for its question is what is to be judged; it is in the cognition log like any other.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple
@@ -22,21 +22,42 @@ from gaiad.base.ports import Embedder, Model, RequestContext, Tokenizer
 from gaiad.models.pool.pool import ModelPool
 from gaiad.models.pool.pooled import PooledModel
 from gaiad.turn.turn_store import TurnStore
-from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
+from gaiad.wire.generation import Generated, GenerateRequest, Segment, TextDelta
 from gaiad.wire.status import ModelStatus
-from prompts.budget import BuildRequest, Built
+from prompts.budget import FEEDBACK_TOKENS, BuildRequest, Built
 from prompts.builder import build
 from prompts.compress import BudgetOverrun, Compressor
 from prompts.counting import PromptCounter
+from prompts.fence import fenced_advice
 from prompts.load import load_prompt
 from prompts.registry import DEFAULT_PERSONA, Registry, RegistryWatch
 
 ACT = "act"
-FeedbackOf = Callable[[str, str, str], Awaitable[tuple[str, str]]]
-"""By tenant, role and stage what reviews advise, one line each, and their versions; "" for nothing."""
 _COMPRESSOR = "compressor"  # the directive
 _WIDE = 1_000_000  # tokens: no limit of ours where the model's context is not known
 _log = get_logger("gaiad.cognition")
+
+
+class Advice(NamedTuple):
+    """A line that a review gave, and its version and review; `own` is one of gaiad's rules, no data to fence."""
+
+    text: str
+    source: str
+    own: bool
+
+
+FeedbackOf = Callable[[str, str, str], Awaitable[list[Advice]]]
+"""By tenant, role and stage what reviews advise, the newest first."""
+
+
+def advice_text(advice: Sequence[Advice]) -> tuple[str, str]:
+    """Advice, the newest first, as the packet has it: gaiad's own before what is fenced as data, each from the oldest
+    on; and where it is from. "" for nothing.
+    """
+    own, others = ([piece for piece in reversed(advice) if piece.own is is_own] for is_own in (True, False))
+    fenced = [fenced_advice("\n".join(piece.text for piece in others))] if others else []
+    text = "\n".join([*(piece.text for piece in own), *fenced])
+    return text, ", ".join(piece.source for piece in (*own, *others))
 
 
 class Names(NamedTuple):
@@ -69,9 +90,9 @@ def role_text(role: str) -> str:
     return load_prompt(f"role_{role}").body.rstrip("\n")
 
 
-async def no_feedback(_tenant: str, _role: str, _stage: str) -> tuple[str, str]:
-    """No advice and no source, where nothing was learned."""
-    return "", ""
+async def no_feedback(_tenant: str, _role: str, _stage: str) -> list[Advice]:
+    """No advice, where nothing was learned."""
+    return []
 
 
 class PromptFactory:
@@ -99,6 +120,21 @@ class PromptFactory:
         self._report = report
         self.counter = PromptCounter()
         self.feedback_of = feedback_of
+
+    async def feedback(self, role: str, stage: str, tokenizer: Tokenizer, call: RequestContext) -> tuple[str, str]:
+        """What reviews advise, as `advice_text`: of more than the field's limit the newest that fit."""
+        advice, kept = await self.feedback_of(call.tenant, role, stage), list[Advice]()
+        if await self._fits(advice, tokenizer, call):
+            return advice_text(advice)
+        for piece in advice:
+            if await self._fits([*kept, piece], tokenizer, call):
+                kept.append(piece)
+        return advice_text(kept)
+
+    async def _fits(self, advice: Sequence[Advice], tokenizer: Tokenizer, call: RequestContext) -> bool:
+        text, _ = advice_text(advice)
+        (tokens,) = await self.counter.count(tokenizer, [[Segment(text)]], call) if text else (0,)
+        return tokens <= FEEDBACK_TOKENS
 
     @property
     def registry(self) -> Registry:

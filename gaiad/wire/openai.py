@@ -108,12 +108,13 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A citation in the text, characters `start` to `end`."""
+    """A citation in the text, characters `start` to `end`; `quote` is what was found in the packet, "" for nothing."""
 
     start: int
     end: int
     packet_id: str
     title: str
+    quote: str = ""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,21 +34,40 @@ _SPANISH = r"[Cc]alle|C/|[Aa]venida|Avda\.|[Pp]laza|[Pp]aseo|[Cc]amino|[Cc]arret
 _CAP = r"[A-ZÀ-Þ][\w'’.-]{0,30}"
 _SMALL = r"de la|de los|de las|de|du|des|del|la|le|les|los|las|y|et"
 _NAMES = rf"(?:(?:(?:{_SMALL}) )?(?:[dl]['’])?{_CAP})(?:[ -](?:(?:{_SMALL}) )?(?:[dl]['’])?{_CAP}){{0,3}}"
+_OF_TOWN = r"am|an der|an dem|ob der|in der|im|sur|sous|en|lès|lez|aux?|à|el"
 _TOWN_NAME = r"[A-ZÀ-Þ](?:[\w'’-]{0,30}\w)?"
-_TOWN = rf"(?:,?[ \n]{{1,2}}(?:[A-Z]{{1,2}}-)?[0-9]{{5}} {_TOWN_NAME}(?:[ -]{_TOWN_NAME}){{0,2}})?"
+_BETWEEN = rf"(?:[ -](?:St\. |(?:{_SMALL}|{_OF_TOWN})[ -](?:[dl]['’])?)|[ -](?:[dl]['’])?)"
+_TOWN_NAMES = rf"{_TOWN_NAME}(?:{_BETWEEN}{_TOWN_NAME}){{0,4}}"
+_GAP = r"(?:, ?\n?|[ \n]{1,2})"
+_ENDS = r"(?=[.,;:!?)\]}\"“”»\n]|[ ]?\Z)"
+_LONE_TOWN = rf", ?\n?(?:(?:{_SMALL}) )?{_TOWN_NAMES}{_ENDS}"
+_CEDEX = r"(?: [0-9]{2}(?<=[Cc][Ee][Dd][Ee][Xx] ..)(?!\w))?"
+_POSTCODE = r"(?:[A-Z]{1,2}-[0-9]{4,5}|[0-9]{5})"
+_FLOOR = r"(?:, ?(?:[Pp]iso )?[0-9]{1,2}(?:\.?[ºª°o]|\.) ?(?:[A-Z]|izda\.?|dcha\.?|izq\.?)?(?!\w))?"
+_TOWN = (
+    rf"{_FLOOR}(?:{_GAP}{_POSTCODE} {_TOWN_NAMES}{_CEDEX}|{_GAP}[0-9]{{4}} {_TOWN_NAMES}{_ENDS}"
+    rf"|{_LONE_TOWN}|,? (?:in|à|en) (?!(?i:{_MONTH})\b){_TOWN_NAMES}{_ENDS})?"
+)
 _TOWN_ENGLISH = (
-    rf"(?:,?[ \n]{{1,2}}(?:{_CAP} ){{0,2}}{_CAP},?[ \n](?:[A-Z]{{2}} [0-9]{{5}}(?:-[0-9]{{4}})?"
-    r"|[A-Z]{1,2}[0-9][A-Z0-9]? [0-9][A-Z]{2}))?"
+    rf"(?:{_GAP}(?:{_TOWN_NAME},? ){{0,3}}{_TOWN_NAME},?[ \n]"
+    r"(?:[A-Z]{2} [0-9]{5}(?:-[0-9]{4})?|[A-Z]{1,2}[0-9][A-Z0-9]? [0-9][A-Z]{2})"
+    rf"|,[ \n]{{1,2}}(?:{_TOWN_NAME},? ){{1,4}}[0-9]{{5}}(?:-[0-9]{{4}})?"
+    rf"|(?:, ?\n?|\n){_TOWN_NAMES}, ?[A-Z]{{2}}(?![\w-])"
+    rf"|{_LONE_TOWN}|,? in (?!(?i:{_MONTH})\b){_TOWN_NAMES}{_ENDS})?"
 )
 _ADDRESS = re.compile(
-    rf"(?<![\w.,:-])(?:[0-9]{{1,5}}[A-Za-z]? (?:{_CAP} ){{1,3}}(?:{_ENGLISH})\b\.?"
-    rf"(?:,? (?:Apt|Apartment|Suite|Flat|Unit)\.? [0-9A-Z-]{{1,6}})?{_TOWN_ENGLISH}"
-    rf"|(?:[A-ZÄÖÜ][\wäöüß-]{{1,30}}er (?:{_GERMAN})|[A-ZÄÖÜ][\wäöüß-]{{1,30}}?(?:{_GERMAN_END}|-(?:{_GERMAN})))"
-    rf" [0-9]{{1,3}} ?[a-z]?{_TOWN}"
+    rf"(?<![\w.,:-])(?:[0-9]{{1,5}}[A-Za-z]? (?:{_CAP} ){{1,3}}(?:{_ENGLISH})\b\.?(?: (?:N|S|E|W|NE|NW|SE|SW)\b)?"
+    rf"(?:,? (?:(?:Apt|Apartment|Suite|Flat|Unit|Ste)\.? |#)[0-9A-Z-]{{1,6}})?{_TOWN_ENGLISH}"
+    rf"|(?:{_POSTCODE} {_TOWN_NAMES},?[ \n])?"
+    rf"(?:[A-ZÄÖÜ][\wäöüß-]{{1,30}}er (?:{_GERMAN})|[A-ZÄÖÜ][\wäöüß-]{{1,30}}?(?:{_GERMAN_END}|-(?:{_GERMAN})))"
+    rf" [0-9]{{1,3}} ?[a-z]?(?!\w){_TOWN}"
     rf"|[0-9]{{1,4}}(?: ?(?:bis|ter|quater))?,? (?i:{_FRENCH}) {_NAMES}{_TOWN}"
     rf"|(?:{_SPANISH}) {_NAMES},? (?:n\.?º ?|núm\. )?[0-9]{{1,4}}{_TOWN})(?![\w-])"
 )
-_TOKEN = rf"[ \n]{{1,2}}(?:{_CAP},?|[0-9][\w.-]{{0,9}},?|(?:{_SMALL}|rue|bis|ter|quater|n\.?º),?|[dl]['’]{_CAP},?)"
+_TOKEN = (
+    rf"[ \n]{{1,2}}(?:{_CAP},?|#?[0-9][\w.-]{{0,9}}[º°ª]?,?"
+    rf"|(?:{_SMALL}|{_OF_TOWN}|in|ob|an|rue|bis|ter|quater|[Pp]iso|izda|izq|dcha|n\.?º)[.,]?|[dl]['’]{_CAP},?)"
+)
 _GOES_ON = re.compile(
     rf"(?<![\w])(?:[0-9]{{1,5}}[\w.º]{{0,2}},?(?: (?i:of|de|del|{_FRENCH}))?(?:{_TOKEN}){{0,9}}"
     rf"|(?:(?i:{_MONTH})\.?,?|[A-ZÄÖÜ][\wäöüß-]{{1,30}}er|(?:[\wäöüß-]{{1,30}}?(?:{_GERMAN_END})|{_GERMAN}|{_ENGLISH}"
@@ -77,7 +96,9 @@ def find_birth(words: Collection[str]) -> Finder:
 
 
 def find_address(text: str, place: int) -> Item | None:
-    """Street and number, with postcode and town where they follow."""
+    """Street and number, with postcode and town where they follow. A town without a postcode counts behind a comma or
+    "in", and only where a sentence or a part of it ends behind it.
+    """
     found = _ADDRESS.search(text, place)
     return Item(found.start(), found.end(), "address") if found else None
 

@@ -102,10 +102,12 @@ def sessions(daemon: BenchDaemon) -> int:
 # ------------------------------------------------------------------------------------------------------------ models
 
 
-def test_the_models_are_the_council_its_roles_and_the_embedder(client: openai.OpenAI) -> None:
+def test_the_models_are_those_that_chat_and_the_embedder_is_known_by_its_id(client: openai.OpenAI) -> None:
     ids = [model.id for model in client.models.list()]
-    assert ids == ["gaiad", "gaiad-fast", "prime", "lite", "codemind", "embedder"]
-    assert client.models.retrieve("gaiad-fast").owned_by == "gaiad"
+    assert ids == ["gaiad", "gaiad-fast", "prime", "lite", "codemind"]
+    assert [client.models.retrieve(name).owned_by for name in ("gaiad-fast", "embedder")] == ["gaiad", "gaiad"]
+    with pytest.raises(openai.NotFoundError, match="embedder"):
+        client.chat.completions.create(model="embedder", messages=said("Say it."))
     with pytest.raises(openai.NotFoundError) as refusal:
         client.models.retrieve("gpt-9")
     assert refusal.value.code == "model_not_found"
@@ -126,6 +128,22 @@ def test_the_council_answers_with_its_sources(client: openai.OpenAI) -> None:
     assert cited.url.endswith("/#/packet/tp-20251127-033715")
     assert completion.usage is not None
     assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens > 0
+
+
+def test_open_webui_is_told_the_title_of_a_source(client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "gaiad-fast", "messages": said(CITING), "stream": True}
+    plain = [chunk.to_dict() for chunk in client.chat.completions.create(**asked)]
+    assert [chunk for chunk in plain if "event" in chunk] == []
+    (noted,) = [found for chunk in plain for found in chunk["choices"][0]["delta"].get("annotations", [])]  # type: ignore[index]
+    headers = {"X-OpenWebUI-Chat-Id": "of its own"}
+    chunks = [chunk.to_dict() for chunk in client.chat.completions.create(**asked, extra_headers=headers)]
+    (event,) = [chunk["event"] for chunk in chunks if "event" in chunk]
+    source, metadata = event["data"]["source"], event["data"]["metadata"][0]  # type: ignore[index]
+    title = noted["url_citation"]["title"]
+    assert (event["type"], source["name"], metadata["name"]) == ("source", title, title)  # type: ignore[index]
+    assert source["url"] == metadata["source_url"] == noted["url_citation"]["url"]
+    assert title != metadata["source"] == "tp-20251127-033715"
+    assert all("annotations" not in chunk["choices"][0]["delta"] for chunk in chunks if chunk["choices"])  # type: ignore[index]
 
 
 @pytest.mark.parametrize("model", ["gaiad-fast", "prime"])
@@ -248,7 +266,7 @@ def test_a_front_ends_request_for_a_title_is_not_remembered(client: openai.OpenA
     before = sessions(daemon)
     task = "### Task:\nGenerate a title.\n### Chat History:\n<chat_history>\nUSER: the zanzibar letter\n</chat_history>"
     completion = client.chat.completions.create(model="gaiad", messages=said(task))
-    assert completion.choices[0].message.content
+    assert completion.choices[0].message.content == "One two three. Four five six."
     assert sessions(daemon) == before
     found = daemon.client.post("/search", {"query": "zanzibar", "mode": "bm25", "include_chats": True})
     assert found["hits"] == []

@@ -40,7 +40,7 @@ async def test_advice_that_helps_stays_and_shows_by_how_much(store: ContextStore
     await outputs(store, call, 0, 0.1)
     made = await store.add(review(1, advice={"generation": ["name the source", "be  brief"]}), call)
     assert await store.active_advice(call) == {
-        "generation": [("name the source", f"v1 {made.id}"), ("be brief", f"v2 {made.id}")]
+        "generation": [(1, "name the source", f"v1 {made.id}"), (2, "be brief", f"v2 {made.id}")]
     }
     (_, first) = await advice(store, call)
     assert (first.version, first.effect, first.outcomes_before, first.mean_before) == (1, None, 12, 0.1)
@@ -70,7 +70,7 @@ async def test_the_same_advice_is_not_given_twice_and_the_oldest_make_room(
     assert len(await advice(store, call)) == 1
     texts = [f"advice {number}" for number in range(ACTIVE)]
     await store.add(review(3, at="2025-12-03T11:00:00Z", advice={"generation": texts}), call)
-    assert [text for text, _ in (await store.active_advice(call))["generation"]] == texts
+    assert [text for _, text, _ in (await store.active_advice(call))["generation"]] == texts
     assert (await advice(store, call))[-1].why == "newer advice took its place"
 
 

@@ -24,7 +24,7 @@ def test_the_exact_binomial_says_how_many_are_better_than_chance(case: tuple[int
 
 def test_one_that_finds_everything_right_has_no_vote_and_verifies_nothing() -> None:
     scores = {**FULL, "verify": Score(20, 40), "command": Score(10, 20)}
-    assert probe.duties(scores) == {"answer", "plan", "refine"}
+    assert probe.duties(scores) == {"answer", "plan", "refine", "title"}
     assert probe.in_words("verify", scores["verify"]) == "judged 20 of 40 results correctly, 26 are needed"
 
 

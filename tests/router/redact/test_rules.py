@@ -5,6 +5,8 @@ import sys
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gaiad.base.channels import Stage
 from router.redact import RedactionSettings, Redactor, redact, redaction_rules
@@ -125,3 +127,34 @@ print(*sorted(name for name in set(sys.modules) - before if "phone" in name))
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout.split() == []
+
+
+STREETS = {
+    "en": ("12 High Street", "48 King's Lane, Suite 12", "1600 Harbour View Avenue NW", "5 Old Mill Road"),
+    "de": ("Hauptstraße 12a", "Berliner Straße 5", "Am-Kanal-Weg 17", "Lindenplatz 3"),
+    "fr": ("7 rue des Lilas", "12 bis, rue de la Paix", "3, place Bellecour"),
+    "es": ("Calle Mayor 5", "Calle de Alcalá, 48", "Plaza Mayor 3, 2º B"),
+}
+TOWNS = {
+    "en": (", Leeds, LS1 4DY", ", Springfield, IL 62701", "\nSan Luis Obispo, CA 93401-2000", ", Salem, Oregon 97301"),
+    "de": (", 60311 Frankfurt am Main", "\n91541 Rothenburg ob der Tauber", ", D-22085 Hamburg", ", A-1060 Wien"),
+    "fr": (", 93200 Saint-Denis", ", 94240 L'Haÿ-les-Roses", "\n75002 Paris Cedex 02", ", 72000 Le Mans"),
+    "es": (", 28014 Madrid", ", 28703 San Sebastián de los Reyes", ", 35001 Las Palmas de Gran Canaria"),
+}
+ALONE = {"en": (", Leeds", " in Leeds"), "de": (", Berlin", " in Bad Ems"), "fr": (", Lyon", " à Saint-Denis"),
+         "es": (", Sevilla", " en San Sebastián")}  # fmt: skip
+BEFORE = ("", "It is at ", "Adresse: ", "(", "We saw ", "- ")
+BEHIND = ("", ".", ", that is all.", ")", "!\nAnna has the key.", "; Bob knows it", "\n\nThanks,\nAnna")
+LOWER = (" since May.", " ist es", " depuis mai, Paul.", " y ya.", " and Anna has the key.", " from 10 to 12 o'clock")
+
+
+@given(st.data())
+def test_a_town_goes_with_its_street_and_nothing_else_does(data: st.DataObject) -> None:
+    form = data.draw(st.sampled_from(sorted(STREETS)))
+    street, before = data.draw(st.sampled_from(STREETS[form])), data.draw(st.sampled_from(BEFORE))
+    town = data.draw(st.sampled_from((*TOWNS[form], *ALONE[form])))
+    behind = data.draw(st.sampled_from(BEHIND if town in ALONE[form] else (*BEHIND, *LOWER)))
+    text = f"{before}{street}{town}{behind}"
+    assert redact(text, RULES).text == f"{before}[address]{behind}"
+    redactor, cut = Redactor(RULES), data.draw(st.integers(0, len(text)))
+    assert redactor.feed(text[:cut]) + redactor.feed(text[cut:]) + redactor.finish() == f"{before}[address]{behind}"
