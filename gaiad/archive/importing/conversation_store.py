@@ -55,7 +55,7 @@ def without_injected(text: str) -> str:
     return "".join(kept)
 
 
-READER_VERSION = 4  # raise it when a kind reads more out of the same record: a new import then revises
+READER_VERSION = 5  # raise it when a kind reads more out of the same record: a new import then revises
 _PLAIN_ID = re.compile(r"[\w.:@+-]{1,150}", re.ASCII)
 _WORDS = re.compile(r"\w+")
 _ID_WORDS_CHARS = 60
