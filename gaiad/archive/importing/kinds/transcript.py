@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind, same_file, without_elements
+from gaiad.archive.importing.kind import Item, Kind, place_of, same_file, without_elements
 from gaiad.archive.importing.local_times import local_time, shown_time
 from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
@@ -276,7 +276,7 @@ def _read(sample: Sample) -> Iterator[Item]:
     changed = iso_time(sample.source.modified_ms)
     yield Conversation(
         kind="transcript",
-        id=sample.source.label,
+        id=place_of(sample, data),
         title=fields.get("title") or next(iter(headings), "") or stem,
         messages=messages,
         raw=data,
