@@ -13,20 +13,15 @@ from datetime import tzinfo
 import msgspec
 
 from gaiad.archive.reading.conversation import (
-    MEDIA_TYPE,
     Conversation,
     Message,
-    message_ids,
     shown_title,
     write_conversation,
 )
 from gaiad.archive.reading.derive import Derived, derive
-from gaiad.archive.reading.reader import ID_MAX_CHARS
 from gaiad.archive.storing import arrivals, records
 from gaiad.archive.storing.records import WriteResult
-from gaiad.archive.storing.tenant import Tenant
 from gaiad.base.config import Config
-from gaiad.store.database import chunks, marks
 from gaiad.wire.ingest import ImportOutcomeKind
 
 _BEGIN = re.compile(r"<<(?:memory|work|summary) ([0-9a-f]{6})\b[^\n]{0,400}>>\n")
@@ -55,7 +50,7 @@ def without_injected(text: str) -> str:
     return "".join(kept)
 
 
-READER_VERSION = 4  # raise it when a kind reads more out of the same record: a new import then revises
+READER_VERSION = 5  # raise it when a kind reads more out of the same record: a new import then revises
 _PLAIN_ID = re.compile(r"[\w.:@+-]{1,150}", re.ASCII)
 _WORDS = re.compile(r"\w+")
 _ID_WORDS_CHARS = 60
@@ -176,66 +171,6 @@ def identify(conversation: Conversation) -> Identified:
     return Identified(conversation, packet_id, state, first_part)
 
 
-def load_known(connection: sqlite3.Connection, packet_ids: Sequence[str]) -> dict[str, Known]:
-    """What is stored under those of `packet_ids` that are known."""
-    found: dict[str, Known] = {}
-    for chunk in chunks(packet_ids):
-        rows = connection.execute(
-            "SELECT packet_id, media_type, revision,"
-            " (SELECT value FROM metadata INDEXED BY metadata_by_packet WHERE packet = packets.id AND key = 'state'),"
-            " (SELECT value FROM metadata INDEXED BY metadata_by_packet WHERE packet = packets.id AND key = 'import')"
-            f" FROM packets WHERE current = 1 AND packet_id IN ({marks(chunk)})",
-            chunk,
-        )
-        for packet_id, media_type, revision, state, import_id in rows:
-            found[packet_id] = Known(
-                str(state or "") if media_type == MEDIA_TYPE else "", str(import_id or ""), revision
-            )
-    return found
-
-
-def stored_ids(connection: sqlite3.Connection, packet_id: str) -> frozenset[str]:
-    """The message ids of the stored conversation; none for what is not one."""
-    row = connection.execute(
-        "SELECT o.codec, o.body FROM packets p JOIN originals o ON o.packet = p.id"
-        " WHERE p.packet_id = ? AND p.current = 1 AND p.media_type = ?",
-        (packet_id, MEDIA_TYPE),
-    ).fetchone()
-    return message_ids(records.expand(*row)) if row else frozenset()
-
-
-def begun_as(connection: sqlite3.Connection, first: str) -> str:
-    """The packet whose conversation begins with the message `first`, "" when there is none."""
-    row = connection.execute(
-        "SELECT p.packet_id FROM metadata m JOIN packets p ON p.id = m.packet"
-        " WHERE m.key = 'begins' AND m.value = ? AND p.current = 1",
-        (first,),
-    ).fetchone()
-    return str(row[0]) if row else ""
-
-
-def message_ids_of(conversation: Conversation) -> frozenset[str]:
-    """The ids of all messages, those of other branches too."""
-    return frozenset(each.id for each in (*conversation.messages, *conversation.alternatives))
-
-
-def own_ids(conversation: Conversation) -> list[str]:
-    """Ids of what was said in it: instructions have one id in all conversations."""
-    return [each.id for each in (*conversation.messages, *conversation.alternatives) if each.part != "instructions"]
-
-
-def apart(new: Identified, others: frozenset[str]) -> Identified:
-    """The conversation, with an id of its own when no message of it is in the one that has its id.
-
-    Hand-made and merged exports give one id to several conversations; none of them may take another's place.
-    """
-    ids = own_ids(new.conversation)
-    if not ids or not others or not others.isdisjoint(ids):
-        return new
-    mark = hashlib.sha256(ids[0].encode()).hexdigest()[:8]
-    return replace(new, packet_id=f"{new.packet_id[: ID_MAX_CHARS - 9]}-{mark}")
-
-
 def judge(new: Identified, known: Known | None, untold: str) -> ImportDecision:
     """Whether a conversation is new, a newer state, or nothing new.
 
@@ -258,6 +193,11 @@ def prepare(
 ) -> PreparedConversation:
     """Read and cut like any packet. Raises PacketRejected."""
     data = write_conversation(new.conversation, new.packet_id, new.state, {"import": (import_id,)}, new.first_part)
+    return prepare_bytes(data, source, modified_ms, config, zone)
+
+
+def prepare_bytes(data: bytes, source: str, modified_ms: int, config: Config, zone: tzinfo) -> PreparedConversation:
+    """The same for a conversation as it is stored. Raises PacketRejected."""
     body = records.compress(data)
     derived = derive(data, source, modified_ms, config.packets, config.archive, zone)
     derived = replace(derived, packet=msgspec.structs.replace(derived.packet, sections=()))  # the pages have the words
@@ -278,62 +218,3 @@ def store(
             _, made = records.insert(connection, each.derived, each.body, each.source, each.modified_ms, received_ms)
             change.add(made)
     return change
-
-
-class KnownStates:
-    """What is stored under the ids of a group, and what the group itself stores."""
-
-    def __init__(self, tenant: Tenant) -> None:
-        self._tenant = tenant
-        self.known: dict[str, Known] = {}
-        self._ids: dict[str, frozenset[str]] = {}
-        self._begun: dict[str, str] = {}
-
-    def load(self, identified: Sequence[Identified]) -> list[Identified]:
-        """The group, each conversation with an id that is not another conversation's.
-
-        Of several under one id, the plain id goes to the one whose first message's id is least, not to the first read.
-        """
-        self._read([each.packet_id for each in identified])
-        found: dict[int, Identified] = {}
-        for number, new in sorted(enumerate(identified), key=lambda each: own_ids(each[1].conversation)[:1]):
-            own = self._apart(self._continued(new))
-            if own.packet_id != new.packet_id and own.packet_id not in self.known:
-                self._read([own.packet_id])
-            ids = message_ids_of(own.conversation)
-            self._ids[own.packet_id] = self._ids.get(own.packet_id, frozenset()) | ids
-            self._begun |= dict.fromkeys(own.conversation.labels.get("begins", ()), own.packet_id)
-            found[number] = own
-        return [found[number] for number in range(len(found))]
-
-    def deleted(self, packet_ids: Sequence[str]) -> set[str]:
-        """Those that the person deleted."""
-        return self._tenant.file.read(lambda connection: arrivals.deleted(connection, packet_ids))
-
-    def _continued(self, new: Identified) -> Identified:
-        """The conversation as a state of the one it goes on from, when one of the two holds all of the other.
-
-        A program that starts a file of its own for a resumed session copies what was said before into it.
-        """
-        first = next(iter(new.conversation.labels.get("begins", ())), "")
-        if not first or new.packet_id in self.known:
-            return new
-        other = self._begun.get(first) or self._tenant.file.read(lambda connection: begun_as(connection, first))
-        if not other or other == new.packet_id:
-            return new
-        ids, others = message_ids_of(new.conversation), self._ids_of(other)
-        return replace(new, packet_id=other) if ids <= others or others <= ids else new
-
-    def _ids_of(self, packet_id: str) -> frozenset[str]:
-        if packet_id not in self._ids:
-            self._ids[packet_id] = self._tenant.file.read(lambda connection: stored_ids(connection, packet_id))
-        return self._ids[packet_id]
-
-    def _apart(self, new: Identified) -> Identified:
-        known = self.known.get(new.packet_id)
-        if known is not None and known.state and not known.same(new.state):
-            return apart(new, self._ids_of(new.packet_id))
-        return apart(new, self._ids.get(new.packet_id, frozenset()))
-
-    def _read(self, ids: Sequence[str]) -> None:
-        self.known |= self._tenant.file.read(lambda connection: load_known(connection, ids))

@@ -16,7 +16,6 @@ from gaiad.archive.importing import conversation_store
 from gaiad.archive.importing.conversation_store import (
     Identified,
     Known,
-    KnownStates,
     PreparedConversation,
     identify,
     in_parts,
@@ -26,6 +25,7 @@ from gaiad.archive.importing.conversation_store import (
 from gaiad.archive.importing.json_stream import Unreadable
 from gaiad.archive.importing.kind import Item
 from gaiad.archive.importing.kinds import KINDS
+from gaiad.archive.importing.known_states import KnownStates, MovedConversation
 from gaiad.archive.importing.sample import Problem, Sample, advice, is_companion
 from gaiad.archive.importing.source import RefusedPath, Source, sources
 from gaiad.archive.reading.conversation import Conversation, Message, shown_title
@@ -274,6 +274,8 @@ class Importer:
                     revision = 1 if verdict.outcome == "accepted" else 2
                     states.known[new.packet_id] = Known(new.state, "", revision)
             outcomes.append(_outcome(new, verdict, source))
+        for packet_id in states.moved.keys() & ready.keys():
+            ready.setdefault(states.moved[packet_id].packet_id, self._prepare_moved(states.moved[packet_id]))
         commit = None
         if ready and not options.dry_run:
             received_ms, writes = to_epoch_ms(self._clock.now()), list(ready.values())
@@ -292,6 +294,10 @@ class Importer:
         return conversation_store.prepare(
             new, options.import_id, source.label, source.modified_ms, self._config, self._clock.zone
         )
+
+    def _prepare_moved(self, moved: MovedConversation) -> PreparedConversation:
+        data, source, modified_ms = moved[1:]
+        return conversation_store.prepare_bytes(data, source, modified_ms, self._config, self._clock.zone)
 
     # ------------------------------------------------------------------------------------------------ other files
 

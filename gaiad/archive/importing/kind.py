@@ -79,6 +79,11 @@ def same_file(sample: Sample, data: bytes) -> str:
     return hashlib.sha256(name.encode() + b"\0" + data).hexdigest()[:24]
 
 
+def place_of(sample: Sample, data: bytes) -> str:
+    """The id of a file that has no other: its path, or for one that was sent to the page its name and its bytes."""
+    return f"{sample.source.label} {same_file(sample, data)}" if sample.source.sent else sample.source.label
+
+
 # ------------------------------------------------------------------------------------- looking into foreign records
 
 

@@ -28,7 +28,8 @@ Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 class Source:
     """One file, or one member of a zip. `label` is for people, `name` is its path below what was given.
 
-    `weight` is what reading it costs of all bytes to read; `path` is None inside a zip.
+    `weight` is what reading it costs of all bytes to read; `path` is None inside a zip. `sent` when it was sent to the
+    page: such a file has a name and no place.
     """
 
     label: str
@@ -38,6 +39,7 @@ class Source:
     modified_ms: int
     path: Path | None
     opener: Opener = field(repr=False)
+    sent: bool = False
 
     @property
     def suffix(self) -> str:
@@ -162,7 +164,8 @@ def _file(path: Path, name: str, shown: str = "") -> Iterator[Source | RefusedPa
     if is_zip:
         yield from _members(path, label, modified_ms)
     else:
-        yield Source(label, path_text(name), status.st_size, status.st_size, modified_ms, path, lambda: path.open("rb"))
+        size = status.st_size
+        yield Source(label, path_text(name), size, size, modified_ms, path, lambda: path.open("rb"), bool(shown))
 
 
 def _members(path: Path, label: str, modified_ms: int) -> Iterator[Source | RefusedPath]:

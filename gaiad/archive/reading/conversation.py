@@ -142,10 +142,17 @@ def is_conversation(data: bytes) -> bool:
     return data.startswith(MAGIC)
 
 
-def message_ids(data: bytes) -> frozenset[str]:
-    """The source's ids of all messages of a stored conversation, those of other branches too."""
+def message_ids(data: bytes) -> tuple[str, ...]:
+    """The source's ids of what was said in a stored conversation, in order, those of other branches last."""
     header = _decode(_header_line(data))
-    return frozenset(each.id for each in (*header.messages, *header.alternatives))
+    return tuple(each.id for each in (*header.messages, *header.alternatives) if each.part != "instructions")
+
+
+def with_packet_id(data: bytes, packet_id: str) -> bytes:
+    """A stored conversation under another packet id."""
+    line = _header_line(data)
+    header = msgspec.structs.replace(_decode(line), packet_id=packet_id)
+    return msgspec.json.encode(header) + data[len(line) :]
 
 
 def _header_line(data: bytes) -> bytes:

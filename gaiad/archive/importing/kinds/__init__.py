@@ -10,8 +10,9 @@ from gaiad.archive.importing.kinds.gemini_cli import GEMINI_CHECKPOINT, GEMINI_C
 from gaiad.archive.importing.kinds.llm_logs import LLM_LOGS
 from gaiad.archive.importing.kinds.notes import NOTE
 from gaiad.archive.importing.kinds.takeout import TAKEOUT
-from gaiad.archive.importing.kinds.text_chats import AIDER, LLM_MARKDOWN, SPECSTORY, TRANSCRIPT
+from gaiad.archive.importing.kinds.text_chats import AIDER, LLM_MARKDOWN, SPECSTORY
 from gaiad.archive.importing.kinds.thoughtstream import THOUGHT_SEED, THOUGHTSTREAM
+from gaiad.archive.importing.kinds.transcript import TRANSCRIPT
 
 KINDS: tuple[Kind, ...] = (
     CHATGPT,

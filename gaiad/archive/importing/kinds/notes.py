@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind, same_file
+from gaiad.archive.importing.kind import Item, Kind, place_of, same_file
 from gaiad.archive.importing.local_times import local_time
 from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
@@ -43,7 +43,7 @@ def _read(sample: Sample) -> Iterator[Item]:
     dates = [date for key in _DATES for value in fields.get(key, []) if (date := local_time(value, sample.zone))]
     yield Conversation(
         kind="note",
-        id=sample.source.label,
+        id=place_of(sample, data),
         title=(fields.get("title") or [stem])[0] or stem,
         messages=messages,
         raw=data,

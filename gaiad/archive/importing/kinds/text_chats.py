@@ -4,13 +4,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import tzinfo
 from pathlib import PurePosixPath
 
 from gaiad.archive.importing.json_stream import lenient_text
-from gaiad.archive.importing.kind import Item, Kind, same_file, without_elements
+from gaiad.archive.importing.kind import Item, Kind, without_elements
 from gaiad.archive.importing.kinds.claude_code import typed
-from gaiad.archive.importing.local_times import local_time, shown_time
+from gaiad.archive.importing.local_times import local_time
 from gaiad.archive.importing.sample import Sample
 from gaiad.archive.reading.conversation import Conversation, Message, iso_time
 
@@ -209,105 +208,3 @@ def _read_llm_markdown(sample: Sample) -> Iterator[Item]:
 
 
 LLM_MARKDOWN = Kind("llm", "output of llm logs", _recognises_llm_markdown, _read_llm_markdown)
-
-
-# A plain conversation written down: turns under `User:` and `Assistant:`, or under headings of those names.
-
-
-_MINE = frozenset(
-    ("user", "human", "me", "you", "you said", "prompt", "question", "q", "du hast gesagt", "vous avez dit", "dijiste",
-     "has dicho", "hai detto", "você disse", "benutzer", "utilisateur", "usuario", "utente", "usuário", "用户", "你说",
-     "ユーザー", "пользователь")
-)  # fmt: skip
-_THEIRS = (
-    "assistant", "ai", "model", "bot", "llm", "answer", "response", "a", "assistent", "asistente", "assistente", "助手",
-    "アシスタント", "ассистент",
-)  # fmt: skip
-_PROGRAM = (
-    r"(?:o )?(?:chatgpt|claude|gemini|grok|copilot|gpt|deepseek|perplexity|mistral|llama|qwen)"
-    r"(?:[ -][\w.]*\d[\w.]*(?: \w+)?| (?:said|hat gesagt|a dit|dijo|ha detto|disse|说))?"
-)
-_NAMES = "|".join((*sorted((*_MINE, *_THEIRS), key=len, reverse=True), _PROGRAM))
-_TRANSCRIPT_TURN = re.compile(
-    r"^[ \t]*(?:(?:\[(?P<before>[^\]\n]{4,40})\]|(?P<stamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?Z?))[ \t]*)?"
-    r"(?P<mark>#{1,6}[ \t]+)?(?:[^\w\s\[*_#+•>-]{1,4}[ \t]+)?"
-    rf"(?P<bold>\*\*|__)?(?P<name>{_NAMES})(?:\*\*|__)?"
-    r"(?:[ \t]*[\[(](?P<time>[^\])\n]{4,40})[\])])?[ \t]*"
-    r"(?P<colon>[:：](?:\*\*|__)?|(?:\*\*|__)[:：]|(?:\*\*|__)?[ \t]*$)[ \t]*(?P<rest>.*)$",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-
-_FOLDED = re.compile(  # what a model thought, as page savers fold it
-    r"<(details)>\s{0,9}<summary>[^<\n]{0,99}?(?:reasoning|thinking|thought)[^<\n]{0,99}</summary>", re.IGNORECASE
-)
-_STAMP = re.compile(r"\s*^\[Timestamp: (\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)\]\s*\Z", re.MULTILINE)
-_EITHER_ORDER = re.compile(r"\b(?:0?\d|1[0-2])/(?:0?\d|1[0-2])/(?!.*[ap]\.?m)", re.IGNORECASE)
-_FRONT_LINE = re.compile(r"^(title|date|created):[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
-
-
-def _turns(text: str) -> list[tuple[str, str, int, int]]:
-    """(speaker, time, start of the line, start of the words) of each line that opens a turn."""
-    return [
-        (
-            "user" if line["name"].lower() in _MINE else "assistant",
-            line["time"] or line["before"] or line["stamp"] or "",
-            line.start(),
-            line.start("rest"),
-        )
-        for line in _TRANSCRIPT_TURN.finditer(text)
-        if ":" in line["colon"] or "：" in line["colon"] or line["mark"] or line["bold"]
-    ]
-
-
-def _recognises_transcript(sample: Sample) -> bool:
-    """Both sides speak, the first within the first lines, and nobody but these two opens a turn."""
-    if sample.form != "text" or sample.source.suffix not in (".txt", ".md", ".markdown", ".log", ""):
-        return False
-    turns = _turns(sample.text)
-    if len(turns) < 2 or len({speaker for speaker, *_ in turns}) < 2:
-        return False
-    lead = _without_frontmatter(sample.text)[: turns[0][2]].strip()
-    return len([line for line in lead.splitlines() if line.strip()]) <= 8 and len(lead) < 600
-
-
-def _sure_time(text: str, zone: tzinfo) -> str:
-    """A time as people write it, "" where day and month cannot be told apart."""
-    return "" if _EITHER_ORDER.search(text) else shown_time(text, zone)
-
-
-def _without_frontmatter(text: str) -> str:
-    return re.sub(r"\A---\n.*?\n---\n", lambda found: "\n" * len(found[0]), text, count=1, flags=re.DOTALL)
-
-
-def _read_transcript(sample: Sample) -> Iterator[Item]:
-    data = sample.source.text_bytes(_TEXT_MAX_BYTES)
-    text = lenient_text(data).replace("\r\n", "\n")
-    turns = _turns(text)
-    ends = [*(start for _, _, start, _ in turns[1:]), len(text)]
-    messages: list[Message] = []
-    for (speaker, time, _, begin), end in zip(turns, ends, strict=True):
-        words = without_elements(text[begin:end], _FOLDED).strip().removesuffix("---").strip()
-        if stamped := _STAMP.search(words):  # as Obsidian's Copilot writes it below each message
-            words, time = words[: stamped.start()].strip(), stamped[1].replace("/", "-")
-        if words:
-            moment = local_time(time, sample.zone) or _sure_time(time, sample.zone)
-            messages.append(Message(id=f"message-{len(messages)}", speaker=speaker, text=words, time=moment))
-    stem = PurePosixPath(sample.source.name).stem
-    lead = [line.lstrip("# ").strip() for line in text[: turns[0][2]].splitlines() if line.startswith("# ")]
-    front = dict(_FRONT_LINE.findall(text[: turns[0][2]])) if text.startswith("---\n") else {}
-    dated = local_time(front.get("date") or front.get("created", ""), sample.zone)
-    told = front.get("title") or (lead[0] if lead else "")
-    yield Conversation(
-        kind="transcript",
-        id=sample.source.label,
-        title=told or stem.replace("-", " ").replace("_", " "),
-        messages=messages,
-        raw=data,
-        created=dated or iso_time(sample.source.modified_ms),
-        updated=iso_time(sample.source.modified_ms),
-        labels={"begins": (same_file(sample, data),)},
-    )
-
-
-TRANSCRIPT = Kind("transcript", "written transcript", _recognises_transcript, _read_transcript)

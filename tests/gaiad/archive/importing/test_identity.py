@@ -4,11 +4,13 @@ import itertools
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from gaiad.archive.archive import LocalArchive
+from gaiad.archive.importing.importer import ImportOptions
 from gaiad.base.ports import RequestContext
 from gaiad.wire.schemas import ForgetRequest, PacketFilter
 from tests.makers.exports import chatgpt
@@ -94,20 +96,70 @@ async def test_another_conversation_under_the_same_id_takes_no_place(
     assert sorted(title for _, title, _ in await contents(archive)) == ["Harbour depth", "Other"]
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("order", ["ab", "ba"])
 async def test_which_of_two_under_one_id_has_it_plain_does_not_depend_on_their_order(
-    archive: LocalArchive, run_import: Any, put: Put, order: str
+    archive: LocalArchive, run_import: Any, put: Put, order: str, apart: bool
 ) -> None:
     about = {"content_type": "user_editable_context", "user_instructions": "Be brief."}
     context = node("c", "root", "user", "", content=about)
     first = chatgpt(context, node("q", "c", "user", "How deep?"), node("a", "q", "assistant", "Four metres."))
     other = chatgpt(context, node("x", "c", "user", "Unrelated."), title="Other", update_time=1_800_000_000.0)
     parts = {"a": put("a.json", [first]), "b": put("b.json", [other])}
-    await run_import(*(parts[name] for name in order))
+    for group in order if apart else [order]:
+        await run_import(*(parts[name] for name in group), import_id=f"imp_{group}")
     assert [(name, title) for name, title, _ in await contents(archive)] == [
         ("chatgpt-c-1", "Harbour depth"),
         ("chatgpt-c-1-2d711642", "Other"),
     ]
+
+
+def talks(source: Random) -> list[dict[str, Any]]:
+    """States of one to four conversations, all under one or two ids, each as it was after some of its messages."""
+    states = []
+    for number in range(source.randint(1, 4)):
+        rows = [
+            node(
+                f"{number}-{row}", f"{number}-{row - 1}", ("user", "assistant")[row % 2], f"{number} {row}", 60.0 * row
+            )
+            for row in range(source.randint(1, 4))
+        ]
+        name = source.choice(("c-1", "c-1", "c-2"))
+        for count in source.sample(range(1, len(rows) + 1), source.randint(1, len(rows))):
+            states.append(chatgpt(*rows[:count], conversation_id=name, title=str(number), update_time=60.0 * count))
+    return states
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_the_archive_is_the_same_in_whatever_order_and_steps_the_states_of_conversations_come(
+    open_archive: Any, put: Put, tmp_path: Path, seed: int
+) -> None:
+    source = Random(seed)
+    states = talks(source)
+    found = []
+    for turn in range(3):
+        archive = await open_archive(tmp_path / f"home-{turn}")
+        source.shuffle(states)
+        cuts = sorted(source.sample(range(len(states) + 1), min(turn, len(states))))
+        for number, (begin, end) in enumerate(itertools.pairwise([0, *cuts, len(states)])):
+            path = put(f"{turn}-{number}.json", states[begin:end])
+            options = ImportOptions(f"imp_{number}")
+            async for _ in archive.import_paths([path], options, RequestContext(), {}):
+                pass
+        found.append(await contents(archive))
+        assert (await archive.verify_packets(None, RequestContext())).problems == []
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == len({(each["conversation_id"], each["title"]) for each in states})
+
+
+async def test_what_an_old_answer_cites_stays_citable_when_its_conversation_gives_up_its_id(
+    archive: LocalArchive, run_import: Any, put: Put
+) -> None:
+    other = chatgpt(node("x", "root", "user", "Unrelated."), title="Other")
+    await run_import(put("b.json", [other]))
+    (page,) = (await archive.packet_detail("chatgpt-c-1", RequestContext())).pages
+    await run_import(put("a.json", [chatgpt()]), import_id="imp_2")
+    assert [each.text for each in await archive.pages([page.page_id], RequestContext())] == ["Unrelated."]
 
 
 async def test_a_zip_is_read_in_place_and_a_dry_run_stores_nothing(

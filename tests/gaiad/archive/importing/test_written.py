@@ -56,6 +56,23 @@ async def test_a_changed_note_is_revised_and_another_of_its_name_is_another(run_
     assert (again.outcome, again.packet_id) == ("revised", one.packet_id)
 
 
+@pytest.mark.parametrize("text", ["Buy {} rope.\n", "User: Which {} rope?\nAssistant: Hemp.\n"])
+async def test_files_of_one_name_sent_to_the_page_are_one_only_when_they_say_the_same(
+    run_import: Any, put: Put, text: str
+) -> None:
+    async def send(words: str) -> ImportOutcome:
+        (outcome,) = await run_import(put("upload.md", text.format(words)), upload="Inbox.md")
+        assert isinstance(outcome, ImportOutcome)
+        return outcome
+
+    short, long = await send("short"), await send("long")
+    assert (short.outcome, long.outcome) == ("accepted", "accepted")
+    assert short.packet_id != long.packet_id
+    assert (await send("short")).outcome == (await send("long")).outcome == "duplicate"
+    (lying,) = await run_import(put("vault/Inbox.md", text.format("long")))
+    assert (lying.outcome, lying.packet_id) == ("duplicate", long.packet_id)
+
+
 async def test_a_note_or_transcript_in_a_zip_is_the_one_in_the_folder(
     run_import: Any, put: Put, tmp_path: Path
 ) -> None:
