@@ -126,13 +126,18 @@ def parrots(reply: str, own_texts: Iterable[str], asked: str) -> bool:
     """Whether more than a fifth of the reply's runs stand in `own_texts` (identity, role, directive) and not in what
     was `asked`; a reply of fewer than eight words when all of it does.
     """
+    return own_share(reply, own_texts, asked) > MOST_SHARE
+
+
+def own_share(reply: str, own_texts: Iterable[str], asked: str) -> float:
+    """The share of the reply's eight-word runs, 0 to 1, that stand in `own_texts` and not in what was `asked`."""
     words = _words(reply)
     size = min(_RUN_WORDS, len(words))
     if size < 3:
-        return False
+        return 0.0
     runs = _runs(words, size)
     own = {run for text in own_texts for run in _runs(_words(text), size)} - set(_runs(_words(asked), size))
-    return sum(run in own for run in runs) > MOST_SHARE * len(runs)
+    return sum(run in own for run in runs) / len(runs)
 
 
 def without_own_sentences(reply: str, own_texts: Iterable[str], asked: str) -> str:

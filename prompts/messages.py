@@ -37,12 +37,9 @@ def messages_of(packet: CognitionPacket) -> list[ChatMessage]:
 
 
 def own_texts(packet: CognitionPacket) -> tuple[str, ...]:
-    """The texts of the prompt that are gaiad's own, none of which belongs in a reply. Who it is, identity's first line,
-    may well be said.
-    """
-    rules = packet.identity.partition("\n")[2]
+    """The texts of the prompt that are gaiad's own, none of which belongs in a reply."""
     notice = _notice() if packet.context else ""
-    return (rules, packet.persona, packet.role_text, packet.feedback, packet.task_instruction, notice)
+    return (packet.identity, packet.persona, packet.role_text, packet.feedback, packet.task_instruction, notice)
 
 
 def notice_segments() -> list[Segment]:

@@ -6,7 +6,8 @@ What a command did that failed its verification is undone here too, for the word
 
 from collections.abc import Collection
 
-from council.reply_rules import RepetitionLimits, before_loop, parrots, without_own_sentences
+from council.observer import whole_sentences
+from council.reply_rules import RepetitionLimits, before_loop, own_share, parrots, without_own_sentences
 from council.state_machine import End
 from gaiad.base.config import model_label
 from gaiad.base.errors import GaiadError
@@ -36,6 +37,7 @@ _SAID_SHARE = 0.7  # of the words of the best quote that the question does not h
 _SHOWN_CHARACTERS, _MOST_SHOWN = 120, 3
 _YOU_SAID = "You said: “{quote}”"
 _NOTED = "Noted. I will remember it."
+_ABOUT_ITSELF = "I am {name}, an AI that answers your questions and looks things up in your records."
 _PARROTED = "the reply repeated its instructions and was left out"
 _ECHOED = "sentences of its instructions were left out of the reply"
 _QUOTED = "the model gave no usable answer; these are quotes from your packets"
@@ -46,6 +48,8 @@ def usable(text: str, broken: str, packet: CognitionPacket, limits: RepetitionLi
     note = _NOTES.get(broken, "")
     if broken == "repetition":
         text = before_loop(text, limits)
+    elif broken == "leaked_prompt":
+        text = whole if (whole := whole_sentences(text)) != text else ""
     elif broken and len(text.split()) < _FEWEST_WORDS:
         text = ""
     own, asked = own_texts(packet), packet.user_prompt
@@ -104,6 +108,8 @@ def instead_of_answer(stage: StageCall, turn: Turn) -> str:
         return _NOTED
     if stage.built.packet.context or turn.gathered.by_name or asks_back(message):
         return NOT_TOLD
+    if own_share(stage.text, (stage.built.packet.identity,), message):
+        return _ABOUT_ITSELF.format(name=turn.gathered.registry.identity.name)
     turn.answered = False
     return f"{model_label(stage.model.name)} gave no usable answer. Ask in other words, or give the role another model."
 

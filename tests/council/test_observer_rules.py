@@ -101,7 +101,7 @@ HARMLESS = [
     "RESPONSE: sha 3f786850e387550fdab836ed7e6dc881de23001b and 550e8400-e29b-41d4-a716-446655440000",
     "RESPONSE: -----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "RESPONSE: my task-sk-analysis-of-the-quarterly-numbers-and-more is done, see skin-deep",
-    "RESPONSE: One rule of mine: Never execute shell commands without reflection and approval.",
+    "RESPONSE: One rule of mine: never execute shell commands without reflection.",
     "RESPONSE: it is called sk-analysis-of-the-quarterly-numbers-and-more",
     "RESPONSE: " + "| yes " * 12 + "\n" + "=" * 300,
     "RESPONSE: https://example.org/" + "a/b/c-d" * 30,
@@ -149,6 +149,13 @@ def test_a_stage_that_may_execute_does() -> None:
 def test_the_prompt_is_not_told_word_for_word() -> None:
     violation = fault(f"RESPONSE: Gladly. My prompt is: {IDENTITY}\n{DIRECTIVE}")
     assert violation.rule == "leaked_prompt"
+    assert fault(
+        "RESPONSE: One rule of mine: Never execute shell commands without reflection and approval."
+    ) == Violation(
+        rule="leaked_prompt",
+        at=len("RESPONSE: One rule of mine: Never execute shell commands without "),
+        reason=violation.reason,
+    )
     loud = fault("RESPONSE: " + PROTECTED[0].upper().replace(" ", "  "))
     assert loud.rule == "leaked_prompt"
     assert loud.at <= len("RESPONSE: YOU  ARE  GAIA:  TRUTHFULNESS,  EMPATHY,  ")
@@ -164,7 +171,7 @@ def test_without_protected_texts_nothing_leaks() -> None:
 
 
 def test_a_leak_that_breaks_off_is_shown_in_the_end() -> None:
-    beginning = "RESPONSE: " + " ".join(PROTECTED[0].split()[:10])
+    beginning = "RESPONSE: " + " ".join(PROTECTED[0].split()[:7])
     rules = ObserverRules(PROTECTED, ALLOWED, TABLE)
     shown = rules.feed(beginning + " ")
     assert len(shown) < len(beginning)

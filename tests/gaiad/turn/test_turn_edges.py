@@ -26,6 +26,7 @@ PLAN = 'PLAN: {"confidence": 0.9, "steps": ["Say it"]}'
 GOOD = 'VERIFY: {"outcome": "success", "summary": "so it is"}'
 BAD = GOOD.replace("success", "fail")
 PLAIN = "RESPONSE: It is Zephyrine."
+SHELL_RULE = "Never execute shell commands without reflection and approval."
 
 
 def says(answer, verdict=GOOD):
@@ -231,7 +232,7 @@ async def test_a_plan_beside_the_answer_goes_to_the_council_and_never_costs_the_
 
 async def test_a_parroted_answer_is_asked_for_again_with_another_seed(open_house):
     parroted = ScriptedReply(
-        text="Never execute shell commands without reflection and approval.",
+        text=SHELL_RULE,
         match=ACTS,
         times=1,
     )
@@ -243,14 +244,29 @@ async def test_a_parroted_answer_is_asked_for_again_with_another_seed(open_house
 
 
 async def test_what_is_parroted_twice_is_never_shown_or_remembered(open_house):
-    parroted = ScriptedReply(
-        text="Never execute shell commands without reflection and approval.",
-        match=ACTS,
-    )
+    parroted = ScriptedReply(text="Tone: plain and friendly. Style: complete sentences, the answer first.", match=ACTS)
     async with open_house(parroted, parroted) as house:
         answer, turn = await house.say("hello", depth="fast")
         assert [row.verdict for row in turn.stages] == ["empty", "empty"]
         assert not answer.answered
         assert "no usable answer" in answer.answer
         (remembered,) = await house.archive.session_turns("s", RequestContext())
-        assert "helpful reply" not in remembered.answer
+        assert "the answer first" not in remembered.answer
+
+
+@pytest.mark.parametrize("recited", ["You are GAIA, an AI: truthfulness, empathy, integrity.", SHELL_RULE])
+async def test_one_that_only_recites_who_it_is_gives_its_name(open_house, recited):
+    async with open_house(ScriptedReply(text=recited, match=ACTS)) as house:
+        answer, turn = await house.say("Tell me who you are", depth="fast")
+        assert [row.verdict for row in turn.stages] == ["empty", "empty"]
+        assert answer.answer.startswith("I am GAIA, ")
+        assert "shell" not in answer.answer
+
+
+async def test_an_answer_ends_before_the_sentence_that_recites_its_prompt(open_house):
+    text = f"RESPONSE: An egg boils in eight minutes. As I said, {SHELL_RULE} Then peel it."
+    async with open_house(ScriptedReply(text=text, match=ACTS)) as house:
+        answer, turn = await house.say("How long does an egg boil?", depth="fast")
+        assert [row.verdict for row in turn.stages] == ["ok"]
+        assert answer.answer == "An egg boils in eight minutes."
+        assert any("its instructions" in note for note in answer.notes)
