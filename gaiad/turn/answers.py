@@ -12,7 +12,7 @@ from council.state_machine import End
 from gaiad.base.config import model_label
 from gaiad.base.errors import GaiadError
 from gaiad.research.evidence import CHAT_TURN, asks, only_tells
-from gaiad.research.familiar import asks_back, told_before
+from gaiad.research.familiar import asks_back, names_asked_about, told_before
 from gaiad.research.responses import in_chat
 from gaiad.research.sentences import inline, shown, split
 from gaiad.research.words import stems
@@ -40,6 +40,7 @@ _NOTED = "Noted. I will remember it."
 _ABOUT_ITSELF = "I am {name}, an AI that answers your questions and looks things up in your records."
 _PARROTED = "the reply repeated its instructions and was left out"
 _ECHOED = "sentences of its instructions were left out of the reply"
+_UNRECORDED = "not from your records: the model's own words"
 _QUOTED = "the model gave no usable answer; these are quotes from your packets"
 
 
@@ -106,12 +107,34 @@ def instead_of_answer(stage: StageCall, turn: Turn) -> str:
     turn.act_notes = []
     if only_tells(message):
         return _NOTED
-    if stage.built.packet.context or turn.gathered.by_name or asks_back(message):
+    if turn.gathered.by_name:
+        return f"{NOT_TOLD} {_closest(turn)}"
+    if stage.built.packet.context or asks_back(message):
         return NOT_TOLD
     if own_share(stage.text, (stage.built.packet.identity,), message):
         return _ABOUT_ITSELF.format(name=turn.gathered.registry.identity.name)
     turn.answered = False
     return f"{model_label(stage.model.name)} gave no usable answer. Ask in other words, or give the role another model."
+
+
+def _closest(turn: Turn) -> str:
+    """What comes nearest to the question in the pages that name what it is about; the turn cites it."""
+    asked = stems(turn.request.message)
+    quotes = [(part.text, item.packet_id) for item in turn.gathered.by_name for part in split(item.text)]
+    text, packet_id = max(quotes, key=lambda quote: len(stems(quote[0]) & asked))
+    turn.cited = [packet_id]
+    return f"The closest passage: “{shown(text)}” {inline(packet_id)}"
+
+
+def unrecorded_notes(grounding: Grounding, stage: StageCall, turn: Turn) -> list[str]:
+    """That an answer to a question about somebody or something with a name comes from no record and from nothing said
+    in this session, where there are records.
+    """
+    names, looked = names_asked_about(turn.request.message), turn.gathered.note
+    said = stems(" ".join(entry.text for entry in stage.built.packet.history))
+    if not names or names <= said or grounding.carried or turn.cited or (looked.why and not looked.sought):
+        return []
+    return [_UNRECORDED]
 
 
 def cut_notes(grounding: Grounding) -> list[str]:

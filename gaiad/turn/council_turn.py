@@ -35,6 +35,7 @@ from gaiad.turn.answers import (
     not_told,
     quote,
     undone,
+    unrecorded_notes,
     unsaid_quote,
     usable,
 )
@@ -290,7 +291,8 @@ class CouncilTurn:
         strict = not only_tells(message) and (bool(asks_back(message)) or about_the_pages(packet, told=told))
         strict = strict and (found or not asks_of_gaiad(message))
         duties, by_name = self._services.room.duties(stage.model.name), gathered.by_name
-        unproven = duties is not None and "answer" not in duties and asked and bool(gathered.context or by_name)
+        unread = bool(by_name) or (duties is not None and "answer" not in duties and bool(gathered.context))
+        unproven = duties is not None and asked and unread
         return Grounding(packet, self._clock.zone, strict=strict, found=found, unproven=unproven, by_name=by_name)
 
     def _watch(self, stage: StageCall) -> Observer:
@@ -371,6 +373,8 @@ class CouncilTurn:
             await self._show(instead_of_answer(stage, turn))
         elif quoted := unsaid_quote(grounding, turn):
             await self._show(quoted)
+        elif turn.shown.strip():
+            turn.act_notes += unrecorded_notes(grounding, stage, turn)
 
     async def _considered(self, commands: list[Command], stage: StageCall) -> list[Considered]:
         """What the council says to them; when that cannot be written down, no command is considered and the answer is
