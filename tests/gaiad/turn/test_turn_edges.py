@@ -290,3 +290,11 @@ async def test_an_answer_that_no_record_has_is_marked_as_the_models_own(open_hou
         assert [note for note in answer.notes if "the model's own" in note]
         answer, _ = await house.say("How many days has a week?", depth="fast")
         assert not [note for note in answer.notes if "the model's own" in note]
+
+
+async def test_who_asks_for_a_council_that_cannot_meet_learns_why(open_house):
+    async with open_house(duties=frozenset()) as house:
+        answer, turn = await house.say("hello", depth="full")
+        assert turn.depth == "fast"
+        assert answer.notes == [f"the council did not take this: {turn.depth_why}"]
+        assert (await house.say("hello", depth="auto"))[0].notes == []
