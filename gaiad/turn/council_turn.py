@@ -33,25 +33,25 @@ from gaiad.turn.answers import (
     instead_of_answer,
     is_quoting,
     not_told,
+    of_request,
     quote,
+    step_characters,
     undone,
     unrecorded_notes,
     unsaid_quote,
     usable,
+    verdict_text,
 )
 from gaiad.turn.beside import STATUSES
 from gaiad.turn.cognition import StagePackets, StageStart
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
 from gaiad.turn.stage_call import ENDED, StageCall, observed
-from gaiad.turn.stage_check import of_request, step_characters, verdict_text
 from gaiad.turn.turn import FAILED, Turn, command_line, how_it_ended, succeeded
 from gaiad.turn.turn_record import chat_answer, close_turn, log_running, packet_sizes, stage_ended
 from prompts.messages import own_texts
 from prompts.packet import WorkItem
 
 _LAST_COUNTS = ("PLAN", "RESPONSE", "INTERRUPT")  # of each, only the last one written is work for the next stage
-
-
 MEMO = "MEMO"
 
 
