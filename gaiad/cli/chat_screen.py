@@ -6,9 +6,10 @@ is final, and then the answer alone.
 """
 
 import os
-import re
 import shutil
 import sys
+import threading
+import time
 import unicodedata
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +19,7 @@ import click
 from gaiad.base.errors import GaiadError
 from gaiad.base.ids import short
 from gaiad.cli.command import same_place
-from gaiad.cli.output import colours, counted, dim, milliseconds, one_line, plain, warn, wrap
+from gaiad.cli.output import WordWrap, cells, colours, counted, dim, milliseconds, one_line, plain, warn, wrap
 from gaiad.cli.research_text import SEARCHING, SYNTHESIZING, found_line
 from gaiad.cli.sessions import looked_back_line, role_name
 
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
     from gaiad.wire.chat import ChatAnswer
 
 
-_WIDE = ("W", "F")
 _DRAWN = ("L", "N", "P", "S", "Zs")  # how categories begin whose characters take a place of their own
-
-
-def cells(text: str) -> int:
-    """Columns that `text` takes at most, when all of it is on one row."""
-    return sum(2 if unicodedata.east_asian_width(character) in _WIDE else 1 for character in text)
 
 
 def rows_of(text: str, width: int) -> int | None:
@@ -207,52 +202,13 @@ def _depth(answer: "ChatAnswer") -> str:
 
 
 _NO_CURSOR = "dumb"
-_PARTS = re.compile(r"\n|[^\S\n]+|\S+")
-
-
-class WordWrap:
-    """Breaks lines between words while text comes: a word waits until it is whole. Code fences stay as they are."""
-
-    def __init__(self) -> None:
-        self._column = 0
-        self._margin = ""  # white space that the line began with
-        self._space = ""
-        self._word = ""
-        self._in_code = False
-
-    def feed(self, text: str, width: int) -> str:
-        """What can be shown by now, in lines of at most `width` columns where no word is longer."""
-        shown = []
-        for part in _PARTS.findall(text):
-            if not part.isspace():
-                self._word += part
-                continue
-            shown.append(self.finish(width))
-            if part == "\n":
-                shown.append(part)
-                self._column, self._margin, self._space = 0, "", ""
-            else:
-                self._space += part
-        return "".join(shown)
-
-    def finish(self, width: int) -> str:
-        """The word that waits."""
-        word, self._word = self._word, ""
-        if not word:
-            return ""
-        if not self._column:
-            self._margin = self._space
-            self._in_code ^= word.startswith("```")
-        before = self._space
-        if self._column and not self._in_code and self._column + cells(before + word) > width:
-            before, self._column = f"\n{self._margin}", 0
-        self._column += cells(before.lstrip("\n") + word)
-        self._space = ""
-        return before + word
 
 
 class Screen:
-    """Of one turn; with `why` it also says how the answer came about. Left by an error, it says to disregard it."""
+    """Of one turn; with `why` it also says how the answer came about. Left by an error, it says to disregard it.
+
+    The line that says what goes on counts the turn's seconds, in a thread of its own while the screen is entered.
+    """
 
     def __init__(self, *, why: bool = False) -> None:
         self._why = why
@@ -266,13 +222,23 @@ class Screen:
         self._apart = False  # whether something is in the midst of it
         self._working = ""
         self._stands = False
+        self._began = time.monotonic()
+        self._writing = threading.Lock()
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
+        if self._moves:
+            threading.Thread(target=self._count, name="seconds", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
+        with self._writing:
+            self._left(kind)
+
+    def _left(self, kind: type[BaseException] | None) -> None:
         self._clear()
         self._flush()
         if kind is not None and self._shown:
@@ -283,12 +249,20 @@ class Screen:
 
     def show(self, event: str, data: dict[str, Any]) -> None:
         """One event of the turn, `done` apart."""
-        if event == "delta":
-            self._write(plain(data["text"]))
-        elif event == "retract":
-            self._retract(data["reason"])
-        elif self._tells and not self._is_told(event, data):
-            self._tell(done_line(event, data), working_line(event, data))
+        with self._writing:
+            if event == "delta":
+                self._write(plain(data["text"]))
+            elif event == "retract":
+                self._retract(data["reason"])
+            elif self._tells and not self._is_told(event, data):
+                self._tell(done_line(event, data), working_line(event, data))
+
+    def _count(self) -> None:
+        """Every second, the seconds on the line that says what goes on."""
+        while not self._over.wait(1.0):
+            with self._writing:
+                if self._stands and not self._over.is_set():
+                    self._put_working()
 
     def _is_told(self, event: str, data: dict[str, Any]) -> bool:
         """Whether it is in the answer's place already."""
@@ -296,6 +270,11 @@ class Screen:
 
     def finish(self, answer: "ChatAnswer") -> None:
         """What has to be seen at the end: the answer where it is not there yet, what goes with it under it."""
+        self._over.set()
+        with self._writing:
+            self._finish(answer)
+
+    def _finish(self, answer: "ChatAnswer") -> None:
         self._clear()
         self._flush()
         if not self._streams and not answer.answered:
@@ -373,8 +352,15 @@ class Screen:
                 self._below += 1
         self._working = working
         if working and self._moves:
-            click.echo(dim(_cut(working, width), sys.stderr), nl=False, err=True)
-            self._stands = True
+            self._put_working()
+
+    def _put_working(self) -> None:
+        """The line that does not stay, over the one that is there."""
+        self._clear()
+        seconds = int(time.monotonic() - self._began)
+        line = f"{self._working} {seconds} s" if seconds else self._working
+        click.echo(dim(_cut(line, shutil.get_terminal_size().columns), sys.stderr), nl=False, err=True)
+        self._stands = True
 
     def _clear(self) -> None:
         """Take away the line that does not stay."""

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 from typing import Any, NoReturn
@@ -19,8 +20,10 @@ import click
 from gaiad.base.errors import GaiadError
 
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_PARTS = re.compile(r"\n|[^\S\n]+|\S+")
 _WORD = re.compile(r"\w+")
 _WHOLE_CITATION = "[Packet:\ue000"
+_WIDE = ("W", "F")
 MAX_WIDTH = 100
 
 
@@ -82,6 +85,52 @@ def wrap(text: str, width: int, indent: str = "") -> str:
         )
         lines.extend(wrapped or [""])
     return "\n".join(lines).replace(_WHOLE_CITATION, "[Packet: ")
+
+
+def cells(text: str) -> int:
+    """Columns that `text` takes at most, when all of it is on one row."""
+    return sum(2 if unicodedata.east_asian_width(character) in _WIDE else 1 for character in text)
+
+
+class WordWrap:
+    """Breaks lines between words while text comes: a word waits until it is whole. Code fences stay as they are."""
+
+    def __init__(self) -> None:
+        self._column = 0
+        self._margin = ""  # white space that the line began with
+        self._space = ""
+        self._word = ""
+        self._in_code = False
+
+    def feed(self, text: str, width: int) -> str:
+        """What can be shown by now, in lines of at most `width` columns where no word is longer."""
+        shown = []
+        for part in _PARTS.findall(text):
+            if not part.isspace():
+                self._word += part
+                continue
+            shown.append(self.finish(width))
+            if part == "\n":
+                shown.append(part)
+                self._column, self._margin, self._space = 0, "", ""
+            else:
+                self._space += part
+        return "".join(shown)
+
+    def finish(self, width: int) -> str:
+        """The word that waits."""
+        word, self._word = self._word, ""
+        if not word:
+            return ""
+        if not self._column:
+            self._margin = self._space
+            self._in_code ^= word.startswith("```")
+        before = self._space
+        if self._column and not self._in_code and self._column + cells(before + word) > width:
+            before, self._column = f"\n{self._margin}", 0
+        self._column += cells(before.lstrip("\n") + word)
+        self._space = ""
+        return before + word
 
 
 def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:

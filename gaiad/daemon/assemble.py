@@ -56,9 +56,8 @@ from gaiad.service.turn_runs import TurnRuns
 from gaiad.store.backup import finish_interrupted
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.store.jobs import Jobs
-from gaiad.turn.call_log import CallLog
 from gaiad.turn.services import rulebook
-from gaiad.turn.turn_store import TurnStore
+from gaiad.turn.turn_store import CallLog, TurnStore
 
 if TYPE_CHECKING:
     from gaiad.models.embedder import WorkerEmbedder

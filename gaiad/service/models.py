@@ -23,7 +23,7 @@ from gaiad.models.pool.pool import ModelPool, budget_bytes
 from gaiad.models.probe import Duty
 from gaiad.models.tokens.token_worker import ROLE as TOKENIZER
 from gaiad.service.probes import Probes
-from gaiad.turn.call_log import CallLog
+from gaiad.turn.turn_store import CallLog
 from gaiad.wire.generation import (
     ChatMessage,
     GenerateBody,

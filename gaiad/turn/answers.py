@@ -1,27 +1,32 @@
 """What the person gets to read: the usable part of an answer, without loops and words of its own prompt; quotes where
 nothing is usable; and the council's last words, where an answer alone does not say how the turn ended (GCP 6, 8.4).
 
-What a command did that failed its verification is undone here too, for the words tell of it.
+What counts of a stage that only the council reads: whole steps that name something of the request, and a success by a
+model that has shown that it tells right from wrong. What a command did that failed its verification is undone here too.
 """
 
 from collections.abc import Collection
 
+from msgspec import structs
+
 from council.observer import whole_sentences
 from council.reply_rules import RepetitionLimits, before_loop, own_share, parrots, without_own_sentences
+from council.stages import STEP_CHARACTERS, Plan, RefinedPlan, Verification, verification_text
 from council.state_machine import End
 from gaiad.base.config import model_label
 from gaiad.base.errors import GaiadError
-from gaiad.research.evidence import CHAT_TURN, asks, only_tells
-from gaiad.research.familiar import asks_back, told_before
+from gaiad.research.evidence import CHAT_TURN, asks, only_tells, without_order
+from gaiad.research.familiar import asks_back, names_asked_about, told_before
+from gaiad.research.query import request_words
 from gaiad.research.responses import in_chat
 from gaiad.research.sentences import inline, shown, split
-from gaiad.research.words import stems
+from gaiad.research.words import content_words, stem, stems
 from gaiad.turn.cognition import NOT_TOLD
 from gaiad.turn.gathering import Gathered
 from gaiad.turn.grounding import Grounding
 from gaiad.turn.stage_call import StageCall
 from gaiad.turn.turn import Executed, Turn, command_line, how_it_ended
-from gaiad.wire.generation import Generated
+from gaiad.wire.generation import Contract, Generated
 from prompts.messages import own_texts
 from prompts.packet import CognitionPacket
 
@@ -40,6 +45,7 @@ _NOTED = "Noted. I will remember it."
 _ABOUT_ITSELF = "I am {name}, an AI that answers your questions and looks things up in your records."
 _PARROTED = "the reply repeated its instructions and was left out"
 _ECHOED = "sentences of its instructions were left out of the reply"
+_UNRECORDED = "not from your records: the model's own words"
 _QUOTED = "the model gave no usable answer; these are quotes from your packets"
 
 
@@ -106,12 +112,34 @@ def instead_of_answer(stage: StageCall, turn: Turn) -> str:
     turn.act_notes = []
     if only_tells(message):
         return _NOTED
-    if stage.built.packet.context or turn.gathered.by_name or asks_back(message):
+    if turn.gathered.by_name:
+        return f"{NOT_TOLD} {_closest(turn)}"
+    if stage.built.packet.context or asks_back(message):
         return NOT_TOLD
     if own_share(stage.text, (stage.built.packet.identity,), message):
         return _ABOUT_ITSELF.format(name=turn.gathered.registry.identity.name)
     turn.answered = False
     return f"{model_label(stage.model.name)} gave no usable answer. Ask in other words, or give the role another model."
+
+
+def _closest(turn: Turn) -> str:
+    """What comes nearest to the question in the pages that name what it is about; the turn cites it."""
+    asked = stems(turn.request.message)
+    quotes = [(part.text, item.packet_id) for item in turn.gathered.by_name for part in split(item.text)]
+    text, packet_id = max(quotes, key=lambda quote: len(stems(quote[0]) & asked))
+    turn.cited = [packet_id]
+    return f"The closest passage: “{shown(text)}” {inline(packet_id)}"
+
+
+def unrecorded_notes(grounding: Grounding, stage: StageCall, turn: Turn) -> list[str]:
+    """That an answer to a question about somebody or something with a name comes from no record and from nothing said
+    in this session, where there are records.
+    """
+    names, looked = names_asked_about(turn.request.message), turn.gathered.note
+    said = stems(" ".join(entry.text for entry in stage.built.packet.history))
+    if not names or names <= said or grounding.carried or turn.cited or (looked.why and not looked.sought):
+        return []
+    return [_UNRECORDED]
 
 
 def cut_notes(grounding: Grounding) -> list[str]:
@@ -270,3 +298,44 @@ def _outcome(end: End, turn: Turn, executed: Executed, undone: str) -> str:
 def _verdict(turn: Turn) -> str:
     """What the verifying role said, without its first word."""
     return turn.last("VERIFY").removeprefix("fail: ").rstrip(".")
+
+
+_BEGINNING = 4  # letters
+
+
+def step_characters(contract: Contract | None) -> int:
+    """How long a step can be in a reply that was held to this contract; one as long was cut there."""
+    steps = contract.blocks[0].schema["properties"]["steps"] if contract and contract.blocks[0].schema else {}
+    return int(steps["items"]["maxLength"]) if steps else STEP_CHARACTERS
+
+
+def of_request(plan: Plan | RefinedPlan, request: str, longest: int) -> tuple[Plan | RefinedPlan | None, str]:
+    """The plan's whole steps that share a word with the request, None when it has none; and what was left out.
+
+    The order that it begins with is no such word: a step "answer" names nothing of "Answer with one number: ...". A
+    request without such words, or in a script without spaces, says nothing of the steps.
+    """
+    plain = len(request.split()) > 1 or request.isascii()
+    words = (content_words(without_order(request)) or content_words(request)) if plain else []
+    asked = {stem(word) for word in words if word not in request_words()} or {stem(word) for word in words}
+    kept = [step for step in plan.steps if len(step) < longest and (not asked or _shares(asked, stems(step)))]
+    if len(kept) == len(plan.steps):
+        return plan, ""
+    left_out = f"{len(plan.steps) - len(kept)} of {len(plan.steps)} steps are cut or name nothing of the request"
+    return (structs.replace(plan, steps=tuple(kept)) if kept else None), f"{left_out}; they were left out"
+
+
+def _shares(asked: Collection[str], said: Collection[str]) -> bool:
+    """Whether a stem of one side is one of the other, or a long one begins another: keep, keeper."""
+    begins = [(one, two) for one in asked for two in said if min(len(one), len(two)) >= _BEGINNING]
+    return not set(asked).isdisjoint(said) or any(a.startswith(b) or b.startswith(a) for a, b in begins)
+
+
+def verdict_text(found: Verification, model: str, role: str, *, proven: bool) -> str:
+    """The role's verdict as people and the next stage read it; `proven` is whether the model may verify, by figures."""
+    if proven or found.outcome == "fail":
+        return verification_text(found)
+    return (
+        f"unverified: {model_label(model)} says success ({found.summary}), but has not shown that it can tell; "
+        f"gaiad models probe {role} measures it"
+    )

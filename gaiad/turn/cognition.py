@@ -139,7 +139,7 @@ class Assembler:
 def _entries(turns: list[SessionTurn]) -> list[HistoryEntry]:
     entries = []
     for turn in turns:
-        if turn.answer.strip() == NOT_TOLD:
+        if turn.answer.startswith(NOT_TOLD):
             continue
         entries.append(HistoryEntry(turn_id=turn.turn_id, role="user", text=turn.user))
         failed = FAILED_MARK if turn.status == "REVERTED" and turn.answer else ""

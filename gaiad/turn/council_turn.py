@@ -33,24 +33,25 @@ from gaiad.turn.answers import (
     instead_of_answer,
     is_quoting,
     not_told,
+    of_request,
     quote,
+    step_characters,
     undone,
+    unrecorded_notes,
     unsaid_quote,
     usable,
+    verdict_text,
 )
 from gaiad.turn.beside import STATUSES
 from gaiad.turn.cognition import StagePackets, StageStart
 from gaiad.turn.grounding import Grounding, about_the_pages, says_enough
 from gaiad.turn.stage_call import ENDED, StageCall, observed
-from gaiad.turn.stage_check import of_request, step_characters, verdict_text
 from gaiad.turn.turn import FAILED, Turn, command_line, how_it_ended, succeeded
 from gaiad.turn.turn_record import chat_answer, close_turn, log_running, packet_sizes, stage_ended
 from prompts.messages import own_texts
 from prompts.packet import WorkItem
 
 _LAST_COUNTS = ("PLAN", "RESPONSE", "INTERRUPT")  # of each, only the last one written is work for the next stage
-
-
 MEMO = "MEMO"
 
 
@@ -290,7 +291,8 @@ class CouncilTurn:
         strict = not only_tells(message) and (bool(asks_back(message)) or about_the_pages(packet, told=told))
         strict = strict and (found or not asks_of_gaiad(message))
         duties, by_name = self._services.room.duties(stage.model.name), gathered.by_name
-        unproven = duties is not None and "answer" not in duties and asked and bool(gathered.context or by_name)
+        unread = bool(by_name) or (duties is not None and "answer" not in duties and bool(gathered.context))
+        unproven = duties is not None and asked and unread
         return Grounding(packet, self._clock.zone, strict=strict, found=found, unproven=unproven, by_name=by_name)
 
     def _watch(self, stage: StageCall) -> Observer:
@@ -371,6 +373,8 @@ class CouncilTurn:
             await self._show(instead_of_answer(stage, turn))
         elif quoted := unsaid_quote(grounding, turn):
             await self._show(quoted)
+        elif turn.shown.strip():
+            turn.act_notes += unrecorded_notes(grounding, stage, turn)
 
     async def _considered(self, commands: list[Command], stage: StageCall) -> list[Considered]:
         """What the council says to them; when that cannot be written down, no command is considered and the answer is

@@ -123,7 +123,7 @@ class Gatherer:
         notes += missing_notes(found)
         notes += degraded_notes(found) if self._by_meaning else []
         context = await self._recall.context(found, factory.config.context_pages, call) or [*near]
-        labels = await self._recall.labels(found, near, turns, call)
+        labels = await self._recall.labels(found, [*near, *by_name], turns, call)
         unasked = notes if dry_run else None
         notes += await self._review(registry, persona, names, bool(request.persona), judges, unasked, call)
         return Gathered(

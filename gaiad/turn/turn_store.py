@@ -1,11 +1,12 @@
-"""What stays of a turn: the packet that was sent with its reply, in the log, and what was said, in the memory.
+"""What stays of a turn and of a call: the packet that was sent with its reply, in the log, and what was said, in the
+memory.
 
 A stored packet can be replayed: its prompt byte for byte, its reply beside the one it had (decision 9). The reply is
 made in a fresh worker, alone: beside other requests a model's numbers move a little, and so may its words.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -13,25 +14,27 @@ from typing import Any, TypeVar
 import msgspec
 
 from gaiad.base.clock import Clock, to_iso
-from gaiad.base.errors import Conflict, GaiadError, NotFound
-from gaiad.base.ids import short
+from gaiad.base.errors import BadInput, Conflict, GaiadError, NotFound
+from gaiad.base.ids import IdMaker, short
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import Archive, RequestContext, Tokenizer
 from gaiad.base.tasks import TaskGroup
 from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.pool.making import ServedModel
 from gaiad.models.pool.pool import ModelPool
+from gaiad.models.pool.pooled import PooledModel
 from gaiad.wire.chat import Replay
-from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Segment
+from gaiad.wire.generation import ChatMessage, Generated, GenerateRequest, Segment, TextDelta
 from gaiad.wire.memory import SessionTurn
 from prompts.budget import Built
 from prompts.builder import prompt_sha256
 from prompts.load import changed_prompts
 from prompts.messages import messages_of
-from prompts.packet import CognitionPacket, PromptManifest
+from prompts.packet import CognitionPacket, FieldReport, HistoryEntry, PromptManifest
 
 _logger = get_logger("gaiad.cognition")
 T = TypeVar("T")
+_CUT_OFF = "the call was cut off"
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +158,127 @@ def decode_sent(record: CallRecord) -> Sent:
         return msgspec.json.decode(record.body, type=Sent)
     except msgspec.DecodeError as error:
         raise NotFound(f"{record.full_id}: was kept by another version of gaiad ({error})") from error
+
+
+class CallLog:
+    """Calls of models outside a turn (`ask`, `/generate`, a bare role under /v1), each kept with its Cognition Packet.
+
+    The packet says what was sent, word for word, and can be replayed; it has no identity and no persona, for these
+    calls have none. Heartbeats, probes and the warm-up of a prefix say nothing to anybody and are not kept.
+    """
+
+    def __init__(self, pool: ModelPool, store: TurnStore, clock: Clock) -> None:
+        self._pool = pool
+        self._store = store
+        self._ids = IdMaker(clock)
+        self._clock = clock
+
+    def model(self, role: str, key: str) -> PooledModel:
+        """The role's model, whose calls are kept under the instruction `key`. Raises NotFound."""
+        pooled = self._pool.pooled(self._pool.name_of(role=role))
+        return PooledModel(lambda: pooled, self.generate_as(role, key), self._pool.load)
+
+    def generate_as(
+        self, role: str, key: str
+    ) -> Callable[[str, GenerateRequest, RequestContext], AsyncGenerator[TextDelta | Generated, None]]:
+        """As ModelPool.generate; packet and reply are kept, however the call ends, unless the request is refused."""
+
+        async def generate(
+            name: str, request: GenerateRequest, call: RequestContext
+        ) -> AsyncGenerator[TextDelta | Generated, None]:
+            reply: Generated | None = None
+            failure, sent = _CUT_OFF, True
+            try:
+                async with aclosing(self._pool.generate(name, request, call)) as pieces:
+                    async for piece in pieces:
+                        if isinstance(piece, Generated):
+                            reply, failure = piece, ""
+                        yield piece
+            except BadInput:
+                sent = False
+                raise
+            except GaiadError as error:
+                failure = error.message
+                raise
+            finally:
+                if sent:
+                    keep = self._keep(name, role, key, request, reply, failure, call)
+                    await self._store.finish(self._store.attempt("its packet was not kept", keep))
+
+        return generate
+
+    async def _keep(
+        self,
+        name: str,
+        role: str,
+        key: str,
+        request: GenerateRequest,
+        reply: Generated | None,
+        failure: str,
+        call: RequestContext,
+    ) -> None:
+        model = self._pool.model(name)
+        unhurried = RequestContext(tenant=call.tenant)
+        rendered = request.segments or await model.tokenizer.render(request.messages, unhurried)
+        packet = packet_of(request, self._ids.make("cog"), call.turn_id, role, key, model.window, self._now())
+        tokens = reply.prompt_tokens if reply else sum(await model.tokenizer.count([rendered], unhurried))
+        manifest = PromptManifest(
+            packet_id=packet.full_id,
+            mtu=model.window,
+            model=model.fingerprint,
+            tokenizer=model.tokenizer.fingerprint,
+            fields=[
+                FieldReport(
+                    field="user_prompt", limit=model.window, original_tokens=tokens, tokens=tokens, method="whole"
+                )
+            ],
+            total_tokens=tokens,
+            reserve_tokens=request.max_tokens,
+            dropped=[],
+            prompt_sha256=prompt_sha256(rendered),
+        )
+        asked = logged(request)
+        if _texts(messages_of(packet)) != _texts(request.messages):
+            asked["messages"] = msgspec.to_builtins(request.messages)
+        said = {} if reply is None else msgspec.to_builtins(reply)
+        sent = Sent(packet=packet, manifest=manifest, request=asked, reply=said, failure=failure, aside=True)
+        await self._store.keep("", sent, call.tenant)
+
+    def _now(self) -> str:
+        return to_iso(self._clock.now())
+
+
+def packet_of(
+    request: GenerateRequest, full_id: str, turn_id: str, role: str, key: str, mtu: int, at: str
+) -> CognitionPacket:
+    """The request as a packet: its system messages are the task instruction, its last message is the prompt."""
+    messages = request.messages or [ChatMessage(role="user", content=request.segments)]
+    *before, last = [(one.role, _text(one.content)) for one in messages]
+    return CognitionPacket(
+        packet_id=short(full_id),
+        full_id=full_id,
+        turn_id=turn_id,
+        parent_id=None,
+        timestamp=at,
+        mtu=mtu,
+        identity="",
+        persona="",
+        role=role,
+        role_text="",
+        task_instruction_key=key,
+        task_instruction="\n\n".join(text for who, text in before if who == "system"),
+        history=[HistoryEntry(turn_id="", role=who, text=text) for who, text in before if who != "system"],
+        context=[],
+        user_prompt=last[1],
+    )
+
+
+def _texts(messages: list[ChatMessage]) -> list[tuple[str, str]]:
+    return [(message.role, _text(message.content)) for message in messages]
+
+
+def _text(content: list[Segment]) -> str:
+    return "".join(segment.text for segment in content)
 
 
 async def replay(sent: Sent, pool: ModelPool, call: RequestContext, *, generate: bool) -> Replay:

@@ -165,6 +165,8 @@ class Turns:
         if turn.may_execute and (refusal := services.approvals.refusal):
             turn.may_execute = False
             turn.notes.append(f"no command can be run here: {refusal}")
+        if gathered.request.depth == "full" and not chosen.full:
+            turn.notes.append(f"the council did not take this: {chosen.choice.why}")
         until = call.until(began + self._seconds(chosen.choice.depth))
         memos = await self._memos(gathered, until) if chosen.full else []
         turn.beside = self._look_beside(gathered, until)

@@ -159,6 +159,7 @@ def test_a_message_stopped_before_the_first_word_is_at_the_prompt_again(talk: An
     here = talk("--session", "early")
     here.say("Please say late")
     here.await_passing("is writing the answer...")  # the daemon's word that it took the turn up is here
+    here.await_passing("is writing the answer... 2 s")
     here.press("\x03")
     here.wait("(stopped; your message is at the prompt again)")
     here.wait("> Please say late")

@@ -270,3 +270,31 @@ async def test_an_answer_ends_before_the_sentence_that_recites_its_prompt(open_h
         assert [row.verdict for row in turn.stages] == ["ok"]
         assert answer.answer == "An egg boils in eight minutes."
         assert any("its instructions" in note for note in answer.notes)
+
+
+async def test_an_invention_about_what_the_records_name_gives_way_to_what_they_say(open_house, make_packet, tmp_path):
+    (tmp_path / "sofa.xml").write_bytes(make_packet(content="The new sofa will be delivered on March 3."))
+    async with open_house(ScriptedReply(text="RESPONSE: Das Sofa kommt am 15. Mai.", match=ACTS)) as house:
+        await house.archive.ingest_files([tmp_path / "sofa.xml"], RequestContext())
+        answer, _ = await house.say("Wann wird das neue Sofa geliefert?", depth="fast")
+        quote = "The closest passage: “The new sofa will be delivered on March 3.” [Packet: TP-1]"
+        assert answer.answer == f"{NOT_TOLD} {quote}"
+        assert answer.sources == ["TP-1"]
+
+
+async def test_an_answer_that_no_record_has_is_marked_as_the_models_own(open_house, make_packet, tmp_path):
+    (tmp_path / "sofa.xml").write_bytes(make_packet(content="The new sofa will be delivered on March 3."))
+    async with open_house(ScriptedReply(text="RESPONSE: Isandro's car is red.", match=ACTS)) as house:
+        await house.archive.ingest_files([tmp_path / "sofa.xml"], RequestContext())
+        answer, _ = await house.say("What colour is Isandro's car?", depth="fast")
+        assert [note for note in answer.notes if "the model's own" in note]
+        answer, _ = await house.say("How many days has a week?", depth="fast")
+        assert not [note for note in answer.notes if "the model's own" in note]
+
+
+async def test_who_asks_for_a_council_that_cannot_meet_learns_why(open_house):
+    async with open_house(duties=frozenset()) as house:
+        answer, turn = await house.say("hello", depth="full")
+        assert turn.depth == "fast"
+        assert answer.notes == [f"the council did not take this: {turn.depth_why}"]
+        assert (await house.say("hello", depth="auto"))[0].notes == []

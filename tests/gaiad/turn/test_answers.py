@@ -1,5 +1,5 @@
 from council.stages import Plan, RefinedPlan, Verification, stage_form
-from gaiad.turn.stage_check import of_request, step_characters, verdict_text
+from gaiad.turn.answers import of_request, step_characters, verdict_text
 
 
 def test_a_step_that_names_nothing_of_the_request_is_left_out() -> None:
