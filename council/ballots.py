@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
-from council.marked_text import read_marked, without_fence
 from council.observer_rules import without_secrets
 from council.quorum import Ballot, CouncilRules, Matter, Seat, Vote, VoteTally, may_proceed, tally
+from council.stage_output import read_marked, without_fence
 from council.stages import fitted_schema
 from gaiad.base.errors import BadInput
 

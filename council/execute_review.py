@@ -16,11 +16,11 @@ import msgspec
 from council.balloting import Balloting
 from council.envelope import Envelope, struct_content
 from council.limits import ExecuteLimits
-from council.marked_text import read_marked, without_fence
 from council.observer_rules import without_secrets
 from council.ports import Ask, CouncilRoom, RoleReply, Speaker
 from council.quorum import council_rules
 from council.roles import Role, RoleTable, assign_reviewer, voters
+from council.stage_output import read_marked, without_fence
 from council.stages import Command, Form, fitted_schema
 from gaiad.base.clock import Clock
 from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from council.balloting import Balloting
 from council.envelope import struct_content
 from council.governance.reviewing import Reviewer, RfcQuestion, check_proposal, rfc_subject, vote_subject
-from council.governance.rfc_table import RfcTable
 from council.governance.rules import (
     GovernanceTable,
     Result,
@@ -26,6 +25,7 @@ from council.governance.rules import (
     next_state,
     open_steps,
 )
+from council.governance.tables import RfcTable
 from council.ports import CouncilRoom
 from council.roles import Role
 from gaiad.base.clock import Clock, to_iso

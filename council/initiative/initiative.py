@@ -5,15 +5,30 @@ begins to speak stops it at once. What it may write in a day is held before it w
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+import msgspec
+
+from constants.load import load
+from council.balloting import Balloting
 from council.initiative.account import Account, Meter, MeteredSpeaker
-from council.initiative.parts import DecidingWith, InitiativeParts, Looked, Remember, initiative_numbers
-from council.initiative.proposal import fault_of, proposal_form, proposal_text, read_proposal
-from council.initiative.run_ending import Ending, audited, dropped, failed, gave_way, remembered, told, voted
+from council.initiative.run import (
+    Ending,
+    audited,
+    dropped,
+    failed,
+    fault_of,
+    gave_way,
+    proposal_form,
+    proposal_text,
+    read_proposal,
+    remembered,
+    told,
+    voted,
+)
 from council.initiative.seed_store import Seed, SeedRun, SeedState, SeedStore, seed_record
 from council.limits import council_limits
 from council.observer_rules import observer_table
@@ -29,7 +44,34 @@ from gaiad.base.ports import Audit, Priority, RequestContext, Scheduler
 from gaiad.base.tasks import TaskGroup
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.council import SeedRecord, VoteRecord
+from gaiad.wire.memory import SessionTurn
 from prompts.packet import WorkItem
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class InitiativeNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """constants/initiative.toml. Tokens of one proposal, seconds of one run, counts of thoughts, characters of one."""
+
+    develop_tokens: Annotated[int, msgspec.Meta(ge=64)]
+    deadline_s: Annotated[float, msgspec.Meta(gt=0)]
+    most_failures: Positive
+    most_open: Positive
+    thought_characters: Positive
+
+
+def initiative_numbers() -> InitiativeNumbers:
+    """The shipped numbers."""
+    return load("initiative.toml", InitiativeNumbers)
+
+
+DecidingWith = Callable[[Speaker], Balloting]
+"""Makes the rounds of voting whose ballots this Speaker gets."""
+Remember = Callable[[SessionTurn, RequestContext], Awaitable[str]]
+"""Keeps a turn in the tenant's memory; its packet id."""
+Looked = Callable[[str], Awaitable[None]]
+"""Hears of every look while the loop is switched on: how it failed in words, "" when it did not."""
+
 
 _log = get_logger("gaiad.initiative")
 _DEVELOPER: Role = "prime"
@@ -45,12 +87,36 @@ class _GaveWay(Exception):
 class Initiative:
     """One for a daemon. `look` is called on a schedule; `add` keeps a thought that a turn wrote."""
 
-    def __init__(self, parts: InitiativeParts, settings: InitiativeConfig) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        databases: HomeDatabases,
+        floor: CouncilRoom,
+        speaker: Speaker,
+        deciding_with: DecidingWith,
+        audit: Audit,
+        remember: Remember,
+        clock: Clock,
+        settings: InitiativeConfig,
+        protected: tuple[str, ...] = (),
+        looked: Looked | None = None,
+    ) -> None:
+        """`deciding_with` makes the rounds of voting over the Speaker it is given, which counts what they cost.
+
+        `protected` are texts of the prompt that no proposal may show. `databases` belong to the caller.
+        """
+        self._numbers = initiative_numbers()
+        self._store = SeedStore(
+            databases, clock, IdMaker(clock), self._numbers.most_open, self._numbers.thought_characters
+        )
+        self._floor, self._audit, self._clock = floor, audit, clock
+        self._remember, self._looked, self._protected = remember, looked, protected
+        self._rules, self._observer = council_rules(), observer_table()
+        self._ballot_tokens = council_limits().voting.ballot_tokens
         self._settings = settings
-        self._account = Account(parts.store, parts.clock)
-        self._speaker = MeteredSpeaker(parts.speaker)
-        self._deciding = parts.deciding_with(self._speaker)
+        self._account = Account(self._store, clock)
+        self._speaker = MeteredSpeaker(speaker)
+        self._deciding = deciding_with(self._speaker)
         self._tasks = TaskGroup("initiative")
         self._persons = 0
         self._closed = False
@@ -58,15 +124,21 @@ class Initiative:
         self._asking: tuple[RequestContext, asyncio.Task[Any]] | None = None
         self._waits_for = ""
 
+    async def open(self, stack: AsyncExitStack, scheduler: Scheduler) -> None:
+        """Start; the scheduler calls `look`, `stack` closes it and its votes. Raises Conflict, Unavailable."""
+        await self.start()
+        stack.push_async_callback(self.close)
+        scheduler.every("initiative", self._settings.every_s, self.look)
+
     async def add(self, tenant: str, text: str, turn_id: str) -> Seed:
         """Keep a THOUGHT_SEED of a turn; see `SeedStore.add`. Raises BadInput."""
-        seed = await self._parts.store.add(tenant, text, turn_id)
+        seed = await self._store.add(tenant, text, turn_id)
         await self._account.refresh()
         return seed
 
     async def seeds(self, tenant: str, limit: int = 50, state: SeedState | None = None) -> list[SeedRecord]:
         """The tenant's last thoughts, newest first; only those in one state when it is given."""
-        return [seed_record(seed) for seed in await self._parts.store.listed(tenant, limit, state)]
+        return [seed_record(seed) for seed in await self._store.listed(tenant, limit, state)]
 
     @contextmanager
     def person(self) -> Iterator[None]:
@@ -86,7 +158,7 @@ class Initiative:
 
     async def start(self) -> None:
         """What the last stop cut off is open again."""
-        if cut := await self._parts.store.recover():
+        if cut := await self._store.recover():
             _log.info("initiative_runs_recovered", runs=cut)
         await self._account.refresh()
 
@@ -131,24 +203,24 @@ class Initiative:
             failure = await self._take_one()
         finally:
             self._looking = False
-            if self._settings.enabled and self._parts.looked is not None:
-                await self._parts.looked(failure)
+            if self._settings.enabled and self._looked is not None:
+                await self._looked(failure)
 
     async def _take_one(self) -> str:
         """Take one thought up if nothing is in the way; how that failed, in words."""
         self._waits_for = self._obstacle()
         if self._waits_for:
             return ""
-        seed = await self._parts.store.next_open()
+        seed = await self._store.next_open()
         if seed is None:
             self._waits_for = "no thought is open"
             return ""
         day, reserve = self._account.today.isoformat(), self._reserve(seed)
-        left = self._settings.daily_tokens - await self._parts.store.tokens_on(day)
+        left = self._settings.daily_tokens - await self._store.tokens_on(day)
         if reserve > left:
             self._waits_for = f"a run may need {reserve} tokens and {max(0, left)} of the day's are left"
             return ""
-        run = await self._parts.store.begin(seed, day, reserve)
+        run = await self._store.begin(seed, day, reserve)
         await self._account.refresh()
         return await self._run(seed, run)
 
@@ -161,17 +233,16 @@ class Initiative:
                 await self._keep(seed, run, ending, meter)
         except GaiadError as error:
             _log.warning("initiative_run_failed", seed=seed.seed_id, tenant=seed.tenant, error=error.message)
-            ending = failed(error, seed, self._parts.numbers.most_failures)
+            ending = failed(error, seed, self._numbers.most_failures)
         except Exception as error:
-            await self._settle(seed, run, failed(error, seed, self._parts.numbers.most_failures), meter)
+            await self._settle(seed, run, failed(error, seed, self._numbers.most_failures), meter)
             raise
         await self._settle(seed, run, ending, meter)
         return ending.why if ending.outcome == "error" else ""
 
     async def _taken(self, seed: Seed) -> Ending:
         """The thought's way from taken up to voted on, or to where it was left."""
-        parts = self._parts
-        deadline = parts.clock.monotonic() + parts.numbers.deadline_s
+        deadline = self._clock.monotonic() + self._numbers.deadline_s
         call = RequestContext(seed.tenant, deadline, Priority.BACKGROUND, seed.seed_id)
         try:
             if not (proposal := seed.proposal):
@@ -180,15 +251,15 @@ class Initiative:
                 proposal = proposal_text(found) if found else ""
             if not proposal:
                 return dropped(f"{_DEVELOPER} made no proposal of it")
-            if fault := fault_of(proposal, parts.protected, parts.observer):
+            if fault := fault_of(proposal, self._protected, self._observer):
                 return dropped(f"its proposal is withheld: {fault}")
-            await parts.store.propose(seed, proposal)
+            await self._store.propose(seed, proposal)
             return voted(proposal, await self._giving_way(call, partial(self._vote, seed, proposal, call)))
         except _GaveWay as reason:
             return gave_way(str(reason))
 
     async def _develop(self, seed: Seed, call: RequestContext) -> str:
-        most = self._parts.numbers.develop_tokens
+        most = self._numbers.develop_tokens
         ask = Ask(
             role=_DEVELOPER,
             task_instruction="initiative",
@@ -236,14 +307,13 @@ class Initiative:
         """The audit's row, and the memory's page when there was a vote."""
         call = RequestContext(seed.tenant, None, Priority.BACKGROUND, seed.seed_id)
         body = audited(seed, run, ending, meter.spent)
-        await self._parts.audit.append("council.initiative", _DEVELOPER, body, call)
+        await self._audit.append("council.initiative", _DEVELOPER, body, call)
         if ending.decided:
-            await self._parts.remember(remembered(seed, run, ending, to_iso(self._parts.clock.now())), call)
+            await self._remember(remembered(seed, run, ending, to_iso(self._clock.now())), call)
 
     async def _settle(self, seed: Seed, run: SeedRun, ending: Ending, meter: Meter) -> None:
-        parts = self._parts
         proposal_id = ending.vote.proposal_id if ending.vote else ""
-        await parts.store.settle(
+        await self._store.settle(
             run,
             ending.state,
             ending.outcome,
@@ -253,7 +323,7 @@ class Initiative:
             failed=ending.failed,
         )
         await self._account.refresh()
-        await parts.floor.post(
+        await self._floor.post(
             seed.tenant,
             sender="gaiad",
             role="initiative",
@@ -266,12 +336,12 @@ class Initiative:
         """Why nothing may be taken up now; "" when something may."""
         if reason := self._must_stop():
             return reason
-        able = voters(self._parts.floor.seats())
-        if len(able) < self._parts.rules.quorum_roles:
-            return f"{len(able)} roles can vote, and a quorum is {self._parts.rules.quorum_roles}"
+        able = voters(self._floor.seats())
+        if len(able) < self._rules.quorum_roles:
+            return f"{len(able)} roles can vote, and a quorum is {self._rules.quorum_roles}"
         if _DEVELOPER not in able:
             return f"{_DEVELOPER} is not there"
-        busy = [role for role in ROLES if role in able and not self._parts.floor.is_free(role)]
+        busy = [role for role in ROLES if role in able and not self._floor.is_free(role)]
         return f"{', '.join(busy)} is at work" if busy else ""
 
     def _must_stop(self) -> str:
@@ -290,8 +360,8 @@ class Initiative:
 
     def _reserve(self, seed: Seed) -> int:
         """The most that a run on this thought can write, everybody's ballot included."""
-        ballots = len(ROLES) * self._parts.ballot_tokens
-        return ballots if seed.proposal else ballots + self._parts.numbers.develop_tokens
+        ballots = len(ROLES) * self._ballot_tokens
+        return ballots if seed.proposal else ballots + self._numbers.develop_tokens
 
 
 async def _caught(work: ModelCall[T]) -> tuple[tuple[T, ...], GaiadError | None]:
@@ -300,50 +370,3 @@ async def _caught(work: ModelCall[T]) -> tuple[tuple[T, ...], GaiadError | None]
         return (await work(),), None
     except GaiadError as error:
         return (), error
-
-
-WORK_NAME = "initiative"
-
-
-async def open_initiative(
-    stack: AsyncExitStack,
-    *,
-    databases: HomeDatabases,
-    floor: CouncilRoom,
-    speaker: Speaker,
-    deciding_with: DecidingWith,
-    audit: Audit,
-    remember: Remember,
-    clock: Clock,
-    scheduler: Scheduler,
-    settings: InitiativeConfig,
-    protected: tuple[str, ...] = (),
-    looked: Looked | None = None,
-) -> Initiative:
-    """The loop, registered with the scheduler and closed by `stack`; `databases` belong to the caller.
-
-    `deciding_with` makes the rounds of voting over the Speaker it is given, which counts what they cost; they are
-    closed with the loop. `protected` are texts of the prompt that no proposal may show. Raises Conflict, Unavailable.
-    """
-    numbers = initiative_numbers()
-    store = SeedStore(databases, clock, IdMaker(clock), numbers.most_open, numbers.thought_characters)
-    parts = InitiativeParts(
-        store=store,
-        floor=floor,
-        speaker=speaker,
-        deciding_with=deciding_with,
-        audit=audit,
-        remember=remember,
-        clock=clock,
-        rules=council_rules(),
-        numbers=numbers,
-        observer=observer_table(),
-        ballot_tokens=council_limits().voting.ballot_tokens,
-        protected=protected,
-        looked=looked,
-    )
-    initiative = Initiative(parts, settings)
-    await initiative.start()
-    stack.push_async_callback(initiative.close)
-    scheduler.every(WORK_NAME, settings.every_s, initiative.look)
-    return initiative

@@ -9,7 +9,7 @@ EXECUTE is a command, so it counts only in capitals at the beginning of its own 
 in a list it is text, and the notes say so.
 
 Three readers share it: a turn reads the answer on its way to people, the observer (council.observer_rules) checks the
-same stream before, and the council (council.marked_text) reads finished replies of a stage.
+same stream before, and the council (council.stage_output) reads finished replies of a stage.
 """
 
 import re

@@ -42,7 +42,7 @@ def verify(file: str | None, expect: str) -> None:
     In the home's audit, or in FILE, which gaiad audit export wrote. Note the head it prints: with --expect it proves
     later that nothing before it was changed since. Exits 1 when a row is wrong.
     """
-    from gaiad.ledger.audit_reading import verify_export, verify_home
+    from gaiad.ledger.audit import verify_export, verify_home
 
     expected = expect.strip().lower()
     if expected and not _SHA256.fullmatch(expected):
@@ -73,7 +73,7 @@ def export(output: str, force: bool) -> None:
     A row's body is a JSON string. Its sha256 is that of seven lines: the sha256 of the row before (64 zeros before the
     first), number, at, kind, tenant, actor, body.
     """
-    from gaiad.ledger.audit_reading import export_lines
+    from gaiad.ledger.audit import export_lines
 
     lines = export_lines(invocation().find_home().root)
     if output == "-":

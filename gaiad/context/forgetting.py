@@ -11,10 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from gaiad.context.aggregates import counted, uncount
-from gaiad.context.bodies import Body, DamagedBody, Folders, file_of, keep_part, read_body
+from gaiad.context.bodies import Body, DamagedBody, Folders, file_of, keep_part, read_body, repack, unpack
 from gaiad.context.export import KINDS
 from gaiad.context.hypotheses import uncount_named
-from gaiad.context.packs import repack, unpack
 from gaiad.context.records import SYSTEM, agent_component
 from gaiad.wire.context import RecordKind
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gaiad.base.errors import Unavailable
-from gaiad.context.bodies import Body, DamagedBody, Folders, file_of, read_body
-from gaiad.context.packs import PACK_BYTES, Pack, add_pack, make_pack
+from gaiad.context.bodies import PACK_BYTES, Body, DamagedBody, Folders, Pack, add_pack, file_of, make_pack, read_body
 from gaiad.store.database import marks
 from gaiad.wire.context_keeping import Usage
 

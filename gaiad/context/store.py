@@ -20,7 +20,6 @@ from gaiad.context import (
     checkpoints,
     continuations,
     hypotheses,
-    reading,
     records,
     retention,
     retrieval,
@@ -191,11 +190,11 @@ class ContextStore:
 
     async def find(self, kind: RecordKind, query: RecordQuery, call: RequestContext) -> list[RecordRow]:
         """Records that fit, newest first. Raises BadInput."""
-        return await self._read(call, lambda c, _: reading.find_records(c, kind, query), [])
+        return await self._read(call, lambda c, _: retrieval.find_records(c, kind, query), [])
 
     async def record(self, record_id: str, call: RequestContext) -> StoredRecord:
         """One record whole. Raises NotFound, DamagedBody."""
-        found = await self._read(call, lambda c, folders: reading.read_record(c, folders, record_id), None)
+        found = await self._read(call, lambda c, folders: retrieval.read_record(c, folders, record_id), None)
         if found is None:
             raise NotFound(f"no record is called {record_id!r}")
         return found

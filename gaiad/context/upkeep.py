@@ -14,8 +14,7 @@ from gaiad.base.errors import NotFound
 from gaiad.base.ids import IdMaker
 from gaiad.base.ports import RequestContext
 from gaiad.context import aggregates, export, records, retention
-from gaiad.context.bodies import store_file
-from gaiad.context.packs import Pack
+from gaiad.context.bodies import Pack, store_file
 from gaiad.context.store import PREFIX
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.context import RecordKind

@@ -25,8 +25,14 @@ from gaiad.base.tasks import Stopping
 from gaiad.context.forgetting import forget_quoting
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
-from gaiad.daemon.conversations import Infrastructure, StartedParts, open_conversations, open_registry
-from gaiad.daemon.deliberation import Deliberation, open_council
+from gaiad.daemon.conversations import (
+    Deliberation,
+    Infrastructure,
+    StartedParts,
+    open_conversations,
+    open_council,
+    open_registry,
+)
 from gaiad.daemon.set_up import SetUp, without_llama
 from gaiad.identity.keys import owner_folder
 from gaiad.identity.trust import open_trust

@@ -2,7 +2,8 @@
 
 Both lie in the user's config folder, in PEM as openssl writes it. The private half is needed to sign and for nothing
 else; it may be moved offline. A public key that others could change would be no trust root, so wrong modes and owners
-are refused.
+are refused. A home keeps the identity they signed as `<home>/identity/identity.toml` with the signatures beside it; the
+signature before the last is kept too, so that text and signatures fit each other at every moment of a change.
 """
 
 import base64
@@ -208,3 +209,87 @@ def _unwrapped(content: bytes, label: str, der: bytes) -> bytes | None:
     except (binascii.Error, ValueError):
         return None
     return found[len(der) :] if found.startswith(der) and len(found) == len(der) + KEY_BYTES else None
+
+
+FOLDER = "identity"
+TEXT_NAME = "identity.toml"
+SIGNATURES_NAME = "identity.sig"
+_KEPT_SIGNATURES = 2
+_MOST_IDENTITY_BYTES = 65_536
+_SIGNED_AS = b"gaiad identity 1\n"  # so that a signature made for something else never fits
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """Ed25519 in base 64 over `gaiad identity 1`, a line break and the identity's canonical bytes."""
+
+    key_id: str
+    signature: str
+
+
+def sign_identity(key: PrivateKey, content: bytes) -> Signature:
+    """The key's signature for the canonical bytes of an identity."""
+    signature = key.sign(_SIGNED_AS + content)
+    return Signature(key.public().key_id, base64.b64encode(signature).decode("ascii"))
+
+
+def is_signed(content: bytes, signatures: tuple[Signature, ...], key: PublicKey) -> Signature | None:
+    """The signature among these that is the key's for the canonical bytes of an identity."""
+    for each in signatures:
+        try:
+            raw = base64.b64decode(each.signature, validate=True)
+        except (binascii.Error, ValueError):
+            continue
+        if key.verifies(raw, _SIGNED_AS + content):
+            return each
+    return None
+
+
+class IdentityFiles:
+    """The files of one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = home / FOLDER
+        self.text = self.folder / TEXT_NAME
+        self.signatures = self.folder / SIGNATURES_NAME
+
+    def read_text(self) -> bytes | None:
+        """The identity's file as it is; None without one. Raises Conflict."""
+        return _read_identity(self.text)
+
+    def read_signatures(self) -> tuple[Signature, ...]:
+        """The newest first; none where there is no such file or it cannot be understood. Raises Conflict."""
+        content = _read_identity(self.signatures)
+        try:
+            return msgspec.json.decode(content or b"[]", type=tuple[Signature, ...])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ()
+
+    def put(self, content: bytes, signature: Signature) -> None:
+        """Put a signed identity in place, its signature first. What stood there is kept as `identity.toml.replaced`.
+
+        Raises Conflict when it cannot be written.
+        """
+        before = self.read_text()
+        older = tuple(each for each in self.read_signatures() if each != signature)
+        signatures = msgspec.json.format(msgspec.json.encode((signature, *older)[:_KEPT_SIGNATURES])) + b"\n"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(self.signatures, signatures)
+            if before is not None and before != content:
+                replace_file(self.text.with_name(f"{TEXT_NAME}.replaced"), before)
+            replace_file(self.text, content)
+        except OSError as error:
+            raise Conflict(f"{self.folder}: cannot be written ({error.strerror}); fix this, then try again") from error
+
+
+def _read_identity(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_IDENTITY_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Conflict(f"{path}: cannot be read ({error.strerror}); fix this") from error
+    if len(content) > _MOST_IDENTITY_BYTES:
+        raise Conflict(f"{path}: is larger than {_MOST_IDENTITY_BYTES} bytes, so it is not an identity; move it away")
+    return content

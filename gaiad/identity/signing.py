@@ -15,16 +15,26 @@ from pathlib import Path
 
 import msgspec
 
-from council.governance.reflection_table import read_stability
 from council.governance.reviewing import rfc_bytes
-from council.governance.rfc_table import passed_offline
 from council.governance.rules import governance_table
+from council.governance.tables import passed_offline, read_stability
 from council.governance.workflow import Attached
 from gaiad.base.clock import SystemClock, to_epoch_ms
 from gaiad.base.errors import BadInput, ConfigError, Conflict, Forbidden, NotFound
 from gaiad.base.home import Home, HomeLock, make_private_directory
-from gaiad.identity.files import IdentityFiles, Signature, is_signed, sign_identity
-from gaiad.identity.keys import KeyFolder, PrivateKey, PublicKey, owner_folder, read_private, read_public, trust
+from gaiad.identity.keys import (
+    IdentityFiles,
+    KeyFolder,
+    PrivateKey,
+    PublicKey,
+    Signature,
+    is_signed,
+    owner_folder,
+    read_private,
+    read_public,
+    sign_identity,
+    trust,
+)
 from gaiad.identity.trust import (
     IN_FORCE,
     KEY_REPLACED,

@@ -11,15 +11,24 @@ from pathlib import Path
 
 import msgspec
 
-from council.governance.reflection_table import read_stability
 from council.governance.rules import governance_table
+from council.governance.tables import read_stability
 from gaiad.base.clock import Clock, SystemClock, to_epoch_ms
 from gaiad.base.errors import BadInput, ConfigError, Conflict, GaiadError, NotFound
 from gaiad.base.logs import get_logger
-from gaiad.identity.files import IdentityFiles, Signature, is_signed, sign_identity
-from gaiad.identity.keys import KeyFolder, PublicKey, ensure_keys, owner_folder, read_private, read_public
-from gaiad.ledger.audit import AuditLog
-from gaiad.ledger.audit_reading import newest_event
+from gaiad.identity.keys import (
+    IdentityFiles,
+    KeyFolder,
+    PublicKey,
+    Signature,
+    ensure_keys,
+    is_signed,
+    owner_folder,
+    read_private,
+    read_public,
+    sign_identity,
+)
+from gaiad.ledger.audit import AuditLog, newest_event
 from gaiad.ledger.chain import ChainRow
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.governance import StabilityReport

@@ -17,7 +17,7 @@ from gaiad.base.ids import short
 from gaiad.base.logs import get_logger
 from gaiad.store.database import Damaged
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.store.journal import drop_journal
+from gaiad.store.jobs import drop_journal
 from gaiad.wire.council import Rating, TurnRecord
 
 RUNNING = "RUNNING"

@@ -17,8 +17,7 @@ from gaiad.base.errors import BadInput, Conflict
 from gaiad.base.ports import RequestContext, Work
 from gaiad.identity.keys import KeyFolder
 from gaiad.identity.trust import IN_FORCE, look, remembered
-from gaiad.ledger.audit import AuditLog, copy_audit
-from gaiad.ledger.audit_reading import newest_event, verify_copy
+from gaiad.ledger.audit import AuditLog, copy_audit, newest_event, verify_copy
 from gaiad.ledger.chain import ChainHead
 from gaiad.store.backup import exchange, prepare_restore, read_manifest, write_backup
 from gaiad.store.home_databases import STATE_DATABASE, HomeDatabases

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 
 from council.balloting import Balloting, Rouse
-from council.governance.reflection_table import ReflectionTable
 from council.governance.reviewing import Reviewer
-from council.governance.rfc_table import RfcTable
 from council.governance.rules import governance_table
+from council.governance.tables import ReflectionTable, RfcTable
 from council.governance.workflow import Fits, Workflow
 from council.ports import CouncilRoom, Speaker
 from gaiad.base.clock import Clock

@@ -26,7 +26,7 @@ from gaiad.research.thinking.by_model import Thinker
 from gaiad.research.trail import Trail
 from gaiad.service.jobs import JobRun, JobRunner
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.store.journal import RunJournal
+from gaiad.store.jobs import RunJournal
 from gaiad.turn.turn_store import CallLog
 from gaiad.wire.research import ResearchAgentPayload, ResearchRun, RunRow, SettleContradiction, SourceText
 from gaiad.wire.schemas import ErrorBody, ResearchRequest, ResearchResult

@@ -20,8 +20,15 @@ from gaiad.base.errors import Unavailable
 from gaiad.base.ports import RequestContext
 from gaiad.wire.governance import Execution
 from router.channels.process_watch import files_in, hand_over, memory_of, owner_of, processes_below
-from router.channels.sandbox import IN_MEMORY, Programs, filter_program, sandbox_arguments, system_view
-from router.channels.shell_limits import MIB, ShellLimits
+from router.channels.sandbox import (
+    IN_MEMORY,
+    MIB,
+    Programs,
+    ShellLimits,
+    filter_program,
+    sandbox_arguments,
+    system_view,
+)
 from router.channels.work_folder import most_tar_bytes, put_in_place
 
 _READ_BYTES = 65536

@@ -17,8 +17,7 @@ from gaiad.base.errors import BadInput, Unavailable
 from gaiad.base.ports import RequestContext
 from gaiad.wire.governance import Execution
 from router.channels.command_run import CommandRun
-from router.channels.sandbox import Programs, find_programs
-from router.channels.shell_limits import shell_limits
+from router.channels.sandbox import Programs, find_programs, shell_limits
 
 
 class Shell:

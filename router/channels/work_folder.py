@@ -18,7 +18,7 @@ from typing import IO
 from gaiad.base.errors import Unavailable
 from gaiad.base.logs import get_logger
 from router.channels.process_watch import folder_size
-from router.channels.shell_limits import MIB, ShellLimits
+from router.channels.sandbox import MIB, ShellLimits
 
 _NOW = "now"
 _BEFORE = "before-"

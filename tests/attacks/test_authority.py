@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from tests.makers.attacked import Attacked, Row, only_in_campaign
 from tests.makers.commanding import WISH, as_script
 from tests.makers.page import ask

@@ -9,8 +9,7 @@ import pytest
 
 from gaiad.base.config import load_config
 from gaiad.base.ports import RequestContext
-from router.channels.sandbox import filter_program, find_programs, sandbox_arguments, system_view
-from router.channels.shell_limits import shell_limits
+from router.channels.sandbox import filter_program, find_programs, sandbox_arguments, shell_limits, system_view
 from router.channels.work_folder import WorkFolder
 from tests.makers.attacked import NOBODY, Row
 from tests.makers.opened_up import open_up

@@ -16,8 +16,7 @@ from typing import Literal
 import msgspec
 
 from gaiad.base.errors import Unavailable
-from gaiad.bench.model import Pace, Reached, Sizes, cells, threads
-from gaiad.bench.streams import Ask
+from gaiad.bench.model import Ask, Pace, Reached, Sizes, cells, threads
 from gaiad.models.generator import GeneratorSettings
 from gaiad.models.supervision.process import worker_environment
 from gaiad.models.supervision.protocol import KEPT_SEQUENCES

@@ -13,9 +13,8 @@ from contextlib import asynccontextmanager
 
 from gaiad.base.errors import Cancelled
 from gaiad.base.ports import RequestContext
-from gaiad.bench.model import open_worker
+from gaiad.bench.model import Ask, Trace, asking, open_worker, prompt, request
 from gaiad.bench.rows import Row, percentile
-from gaiad.bench.streams import Ask, Trace, asking, prompt, request
 from gaiad.models.generator import GeneratorSettings
 from tests.bench.over_socket import asking_daemon
 from tests.makers.llama_files import half_billion

@@ -6,9 +6,8 @@ import statistics
 import time
 from pathlib import Path
 
-from gaiad.bench.model import STREAMS, Sizes, open_worker
+from gaiad.bench.model import STREAMS, Ask, Sizes, open_worker, prompt, request, together
 from gaiad.bench.rows import Row
-from gaiad.bench.streams import Ask, prompt, request, together
 from gaiad.models.generator import GeneratorSettings
 from gaiad.wire.generation import GenerateRequest
 from tests.bench.bare_loop import Duel, Pair, bare_loop, bare_setting

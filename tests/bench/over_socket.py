@@ -14,7 +14,7 @@ import msgspec
 
 from gaiad.base.ports import Priority, RequestContext
 from gaiad.bench.daemon_process import running_daemon
-from gaiad.bench.streams import Ask, Trace
+from gaiad.bench.model import Ask, Trace
 from gaiad.client.client import Client
 from gaiad.client.connection import ServerEvent
 from gaiad.wire.generation import GenerateBody, Generated, GenerateRequest, TextDelta

@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from gaiad.bench.model import open_worker
+from gaiad.bench.model import Ask, asking, open_worker, prompt, request, shared_rate, together
 from gaiad.bench.rows import Row
-from gaiad.bench.streams import Ask, asking, prompt, request, shared_rate, together
 from gaiad.models.generator import GeneratorSettings
 from tests.makers.llama_files import half_billion
 

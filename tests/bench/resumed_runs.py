@@ -38,8 +38,7 @@ from gaiad.research.thinking.by_model import Thinker
 from gaiad.service.jobs import JobRunner
 from gaiad.service.research import ResearchService
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.store.jobs import Jobs
-from gaiad.store.journal import RunJournal
+from gaiad.store.jobs import Jobs, RunJournal
 from gaiad.wire.generation import Generated, GenerateRequest, Sampling, TextDelta
 from gaiad.wire.schemas import ResearchRequest
 from gaiad.wire.status import ModelStatus

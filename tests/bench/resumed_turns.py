@@ -27,7 +27,7 @@ from gaiad.base.errors import DaemonUnreachable, GaiadError
 from gaiad.base.ports import RequestContext
 from gaiad.client.client import Client
 from gaiad.models.plain.scripted import ScriptedModel
-from gaiad.store.journal import RunJournal
+from gaiad.store.jobs import RunJournal
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
 from router.channels.shell import Shell

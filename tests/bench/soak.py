@@ -14,9 +14,8 @@ import msgspec
 from gaiad.base.errors import Cancelled, DeadlineExceeded, Unavailable, WorkerDied
 from gaiad.base.metrics import resident_bytes
 from gaiad.base.ports import Priority, RequestContext
-from gaiad.bench.model import open_worker
+from gaiad.bench.model import open_worker, prompt, request
 from gaiad.bench.rows import Row
-from gaiad.bench.streams import prompt, request
 from gaiad.models.generator import GeneratorSettings, WorkerGenerator
 from gaiad.wire.generation import Generated
 from tests.makers.llama_files import write_tiny_llama

@@ -1,6 +1,6 @@
 import pytest
 
-from gaiad.bench.streams import Trace
+from gaiad.bench.model import Trace
 from gaiad.wire.generation import TextDelta
 from tests.bench.first_tokens import _gaps_ms
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from council.governance.reflection_table import (
+from council.governance.rules import governance_table
+from council.governance.tables import (
     HOUR_MS,
     PresenceSpan,
     StageReflection,
@@ -12,7 +13,6 @@ from council.governance.reflection_table import (
     reflection_value,
     stability_report,
 )
-from council.governance.rules import governance_table
 
 RULES = governance_table().stability
 NOW = 1_000 * HOUR_MS

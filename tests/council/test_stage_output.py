@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from council.marked_text import read_marked
 from council.roles import STAGES, CouncilStage
-from council.stage_output import read_output
+from council.stage_output import read_marked, read_output
 from council.stages import Plan, RefinedPlan
 
 

@@ -16,7 +16,7 @@ from gaiad.base.clock import FrozenClock
 from gaiad.base.errors import WorkerDied
 from gaiad.base.events import EventHub
 from gaiad.base.ports import RequestContext
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from gaiad.ledger.council_log import CouncilLog
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.council import HOUSE

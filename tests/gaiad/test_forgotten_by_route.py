@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
-from gaiad.intake.mcp_answers import TOOLS
+from gaiad.intake.mcp_routes import TOOLS
 from gaiad.intake.routes import table
 from gaiad.wire.ingest import ImportRequest
 from tests.makers.exports import chatgpt, chatgpt_node

@@ -12,7 +12,7 @@ from gaiad.base.errors import GaiadError
 from gaiad.base.ports import RequestContext
 from gaiad.identity.signing import sign_rfc
 from gaiad.identity.trust import open_identity
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from gaiad.service.governance import GovernanceService
 from gaiad.wire.governance import RfcKind, RfcProposal, RfcRecord, RfcSignature
 from tests.makers.governed import APPROVE, NO, OBJECT, YES, House

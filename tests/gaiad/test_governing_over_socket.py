@@ -22,7 +22,7 @@ from gaiad.intake.auth import PeerCheck, TokenCheck, TokenFile
 from gaiad.intake.doors import Door, TcpDoor, UnixDoor
 from gaiad.intake.routes import table
 from gaiad.intake.sockets import listen_tcp, listen_unix, url_of
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from tests.makers.governed import NO, House
 
 Shell = Callable[..., Awaitable[tuple[int, str, str]]]

@@ -15,7 +15,7 @@ import pytest
 from gaiad.base.errors import GaiadError
 from gaiad.bench.made_archive import write_packets
 from gaiad.client.client import Client
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from gaiad.store.backup import read_manifest
 from gaiad.store.home_databases import read_database
 from gaiad.wire.chat import ChatRequest

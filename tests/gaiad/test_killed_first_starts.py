@@ -15,7 +15,7 @@ from tests.makers.audits import open_audit
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.base.clock import SystemClock
 from gaiad.ledger.audit import AuditLog
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from gaiad.identity.keys import owner_folder
 from gaiad.identity.trust import open_identity
 

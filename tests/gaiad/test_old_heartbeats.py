@@ -14,7 +14,7 @@ from council.room import ID_PREFIX
 from gaiad.base.clock import FrozenClock
 from gaiad.base.ids import lowest
 from gaiad.bench.daemon_process import running_daemon
-from gaiad.daemon.deliberation import CouncilParts
+from gaiad.daemon.conversations import CouncilParts
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.council_log import CouncilLog
 from gaiad.ledger.turn_log import TurnLog

@@ -15,7 +15,7 @@ from gaiad.base.clock import SystemClock
 from gaiad.base.errors import Conflict
 from gaiad.bench.daemon_process import BenchDaemon, running_daemon
 from gaiad.client.client import Client
-from gaiad.ledger.audit_reading import export_lines, verify_home
+from gaiad.ledger.audit import export_lines, verify_home
 from gaiad.ledger.delivery_log import DeliveryLog
 from gaiad.store.backup import hash_file
 from gaiad.store.home_databases import HomeDatabases

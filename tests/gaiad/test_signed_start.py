@@ -17,7 +17,7 @@ from gaiad.base.errors import DaemonUnreachable
 from gaiad.client.client import Client
 from gaiad.identity.keys import KeyFolder
 from gaiad.identity.signing import sign_file
-from gaiad.ledger.audit_reading import export_lines, verify_home
+from gaiad.ledger.audit import export_lines, verify_home
 from prompts.identity import identity_bytes, shipped_identity
 from tests.makers.audits import open_audit
 

@@ -9,7 +9,7 @@ from council.roles import role_table
 from council.room import Room
 from gaiad.base.errors import Unavailable
 from gaiad.base.events import EventHub
-from gaiad.daemon.deliberation import CouncilParts
+from gaiad.daemon.conversations import CouncilParts
 from gaiad.ledger.council_log import CouncilLog
 from gaiad.ledger.turn_log import TurnLog
 from gaiad.service.council import CouncilService

@@ -19,8 +19,7 @@ from gaiad.base.ids import IdMaker
 from gaiad.base.ports import RequestContext
 from gaiad.identity.keys import KeyFolder
 from gaiad.identity.trust import open_identity
-from gaiad.ledger.audit import AuditLog
-from gaiad.ledger.audit_reading import export_lines
+from gaiad.ledger.audit import AuditLog, export_lines
 from gaiad.service.governance import GovernanceService, open_governance
 from gaiad.store.home_databases import HomeDatabases
 from gaiad.wire.governance import RfcProposal

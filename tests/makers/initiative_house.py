@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from council.balloting import Balloting, Sleep
-from council.initiative.initiative import Initiative, open_initiative
+from council.initiative.initiative import Initiative
 from council.initiative.seed_store import Seed
 from council.limits import council_limits
 from council.ports import Ask
@@ -66,8 +66,7 @@ class House:
         self.stack.callback(self.files.close)
         limits = council_limits().voting
         voting = Voting(council_rules(), limits)
-        self.initiative = await open_initiative(
-            self.stack,
+        self.initiative = Initiative(
             databases=self.files,
             floor=self.floor,
             speaker=self.speaker,
@@ -77,10 +76,10 @@ class House:
             audit=self.audit,
             remember=lambda turn, call: self.remember_turn(turn, call),
             clock=self.clock,
-            scheduler=self.timer,
             settings=self.settings,
             looked=self._looked,
         )
+        await self.initiative.open(self.stack, self.timer)
         return self
 
     async def add(self, text: str = "Ask about the tram.", tenant: str = "local") -> Seed:

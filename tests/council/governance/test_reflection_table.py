@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from council.governance.reflection_table import ReflectionTable, read_stability
 from council.governance.rules import governance_table
+from council.governance.tables import ReflectionTable, read_stability
 from gaiad.base.clock import FrozenClock, to_epoch_ms
 from gaiad.base.errors import BadInput, Conflict
 from gaiad.store.home_databases import HomeDatabases

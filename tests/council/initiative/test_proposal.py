@@ -2,7 +2,7 @@
 
 import pytest
 
-from council.initiative.proposal import SeedProposal, fault_of, proposal_form, proposal_text, read_proposal
+from council.initiative.run import SeedProposal, fault_of, proposal_form, proposal_text, read_proposal
 from council.observer_rules import observer_table
 from tests.makers.form_texts import form_texts
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from gaiad.base.config import load_config
-from gaiad.bench.answers_questions import Expected, figures, is_question_file, measure_questions
+from gaiad.bench.answers import Expected, figures, is_question_file, measure_questions
 from gaiad.bench.answers_scores import format_sets, interval
 
 CONFIG = load_config((), {}, ["embedder.kind=none"])

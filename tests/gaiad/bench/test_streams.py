@@ -1,8 +1,7 @@
 import pytest
 
 from gaiad.base.errors import Unavailable
-from gaiad.bench.model import Pace, Sizes
-from gaiad.bench.streams import Trace, prompt, request, shared_rate, together
+from gaiad.bench.model import Pace, Sizes, Trace, prompt, request, shared_rate, together
 from gaiad.wire.generation import Generated, TextDelta
 from tests.bench.bare_loop import Duel, Figure
 

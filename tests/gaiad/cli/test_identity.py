@@ -10,7 +10,7 @@ import pytest
 
 from gaiad.cli.main import program, run
 from gaiad.identity.keys import KeyFolder, ensure_keys
-from gaiad.ledger.audit_reading import export_lines, verify_home
+from gaiad.ledger.audit import export_lines, verify_home
 from prompts.identity import identity_bytes, identity_digest, shipped_identity
 
 

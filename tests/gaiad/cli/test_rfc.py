@@ -11,8 +11,7 @@ import pytest
 from council.governance.reviewing import rfc_bytes
 from gaiad.base.ids import short
 from gaiad.cli.main import program, run
-from gaiad.identity.files import Signature, is_signed
-from gaiad.identity.keys import KeyFolder, ensure_keys, read_public
+from gaiad.identity.keys import KeyFolder, Signature, ensure_keys, is_signed, read_public
 from gaiad.identity.signing import HomeSeal
 from gaiad.wire.council import BallotRecord, VoteRecord
 from gaiad.wire.governance import RfcEntry, RfcRecord, RfcReview, RfcSignature

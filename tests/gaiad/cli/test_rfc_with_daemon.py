@@ -14,7 +14,7 @@ import pytest
 from gaiad.base.errors import Unavailable
 from gaiad.cli.main import program, run
 from gaiad.client.client import Client
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from prompts.identity import identity_bytes, shipped_identity
 
 START_LIMIT_S = 90.0

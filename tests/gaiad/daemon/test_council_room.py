@@ -12,7 +12,7 @@ from gaiad.base.clock import FrozenClock
 from gaiad.base.config import Config
 from gaiad.base.events import EventHub
 from gaiad.daemon.assemble import open_pool
-from gaiad.daemon.deliberation import open_council, with_settings
+from gaiad.daemon.conversations import open_council, with_settings
 from gaiad.ledger.audit import AuditLog
 from gaiad.ledger.turn_log import CUT_OFF, RUNNING, TurnLog
 from gaiad.store.home_databases import HomeDatabases

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from gaiad.base.errors import Conflict
-from gaiad.identity import files as identity_files
-from gaiad.identity.files import IdentityFiles, Signature, is_signed, sign_identity
-from gaiad.identity.keys import PrivateKey
+from gaiad.identity import keys as identity_files
+from gaiad.identity.keys import IdentityFiles, PrivateKey, Signature, is_signed, sign_identity
 
 KEY, OTHER = PrivateKey(b"a" * 32), PrivateKey(b"b" * 32)
 

@@ -12,12 +12,10 @@ import pytest
 
 from gaiad.base.clock import FrozenClock
 from gaiad.base.errors import BadInput, ConfigError, Conflict, NotFound
-from gaiad.identity.files import IdentityFiles, sign_identity
-from gaiad.identity.keys import KeyFolder, PrivateKey, read_private, read_public
+from gaiad.identity.keys import IdentityFiles, KeyFolder, PrivateKey, read_private, read_public, sign_identity
 from gaiad.identity.signing import begin_identity, sign_file
 from gaiad.identity.trust import open_identity
-from gaiad.ledger.audit import AuditLog
-from gaiad.ledger.audit_reading import export_lines, verify_home
+from gaiad.ledger.audit import AuditLog, export_lines, verify_home
 from prompts.identity import Identity, identity_bytes, parse_identity, shipped_identity
 from tests.makers.audits import open_audit
 

@@ -16,8 +16,7 @@ import pytest
 from gaiad.base.clock import FrozenClock
 from gaiad.base.errors import BadInput, Conflict
 from gaiad.base.ports import Audit, RequestContext
-from gaiad.ledger.audit import AuditLog
-from gaiad.ledger.audit_reading import newest_event, verify_home
+from gaiad.ledger.audit import AuditLog, newest_event, verify_home
 from tests.makers.audits import open_audit
 
 CLOCK = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))

@@ -10,7 +10,7 @@ import pytest
 
 from gaiad.base.clock import FrozenClock
 from gaiad.base.errors import BadInput, NotFound, Unavailable
-from gaiad.ledger.audit_reading import export_lines, newest_event, verify_export, verify_home
+from gaiad.ledger.audit import export_lines, newest_event, verify_export, verify_home
 from tests.makers.audits import open_audit
 
 CLOCK = FrozenClock(datetime(2025, 12, 1, tzinfo=UTC))

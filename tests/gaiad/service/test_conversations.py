@@ -12,7 +12,7 @@ from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext
 from gaiad.service.conversations import Conversations
 from gaiad.wire.chat import ChatRequest
-from router.redact.rules import RedactionRules
+from router.redact.stream import RedactionRules
 from router.routing import routing_of
 
 

@@ -8,10 +8,10 @@ import pytest
 from gaiad.base.errors import BadInput, Conflict, Forbidden, NotFound, TokenBudgetError, Unavailable
 from gaiad.base.ids import short
 from gaiad.base.ports import RequestContext
-from gaiad.identity.files import IdentityFiles
+from gaiad.identity.keys import IdentityFiles
 from gaiad.identity.signing import sign_file, sign_rfc
 from gaiad.identity.trust import open_identity
-from gaiad.ledger.audit_reading import verify_home
+from gaiad.ledger.audit import verify_home
 from gaiad.service.governance import GovernanceService, fitting
 from gaiad.wire.council import HOUSE
 from gaiad.wire.governance import RfcProposal, RfcSignature

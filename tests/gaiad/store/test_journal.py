@@ -10,8 +10,7 @@ from gaiad.base.clock import FrozenClock
 from gaiad.base.journal import journalled, journalled_reply
 from gaiad.base.ports import RequestContext
 from gaiad.store.home_databases import HomeDatabases
-from gaiad.store.jobs import Jobs
-from gaiad.store.journal import RunJournal
+from gaiad.store.jobs import Jobs, RunJournal
 from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
 from gaiad.wire.schemas import PacketFilter, ResearchRequest
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gaiad.base.config import load_config
 from gaiad.base.errors import Unavailable
-from router.channels.sandbox import Programs, find_programs, sandbox_arguments, system_view
-from router.channels.shell_limits import shell_limits, shell_numbers
+from router.channels.sandbox import Programs, find_programs, sandbox_arguments, shell_limits, shell_numbers, system_view
 
 PROGRAMS = Programs("/b/bwrap", "/b/prlimit", "/b/nice")
 LIMITS = shell_limits(load_config(environment={}).shell)

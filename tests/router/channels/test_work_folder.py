@@ -6,7 +6,7 @@ import pytest
 
 from gaiad.base.config import load_config
 from gaiad.base.errors import Unavailable
-from router.channels.shell_limits import shell_limits
+from router.channels.sandbox import shell_limits
 from router.channels.work_folder import WorkFolder
 
 
