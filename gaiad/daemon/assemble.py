@@ -187,12 +187,13 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     await archive.start()
     turn_store = TurnStore(archive, CognitionLog(databases, clock), clock)
     stack.push_async_callback(turn_store.close)
-    calls = CallLog(pool, turn_store, clock)
     registry, roles, enabled = open_registry(root, identity), rulebook(config.council).roles, config.models.probe
+    calls = CallLog(pool, turn_store, clock, registry.identity_text)
     folder = models_folder(os.environ) / "probes"
     probes = Probes(pool, lambda: registry.registry, roles, clock, folder, enabled=enabled)
     stack.push_async_callback(probes.stop)
-    thinker_of, limit_s = thinking_with(calls, probes.duties, clock), config.http.request_timeout_s
+    thinker_of = thinking_with(calls, probes.duties, registry.identity_text, clock)
+    limit_s = config.http.request_timeout_s
     research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)

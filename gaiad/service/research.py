@@ -35,15 +35,19 @@ ThinkerOf = Callable[[ResearchConfig], Thinker | None]
 """By the settings of the moment the thinker of a run, None for the rules alone."""
 
 
-def thinking_with(calls: CallLog, duties: Callable[[str], frozenset[str] | None], clock: Clock) -> ThinkerOf:
-    """One that thinks with the pool's models, each call kept; `duties` says what a model of that name may do."""
+def thinking_with(
+    calls: CallLog, duties: Callable[[str], frozenset[str] | None], identity: Callable[[], str], clock: Clock
+) -> ThinkerOf:
+    """One that thinks with the pool's models, each call kept; `duties` says what a model of that name may do, and
+    `identity` is the text in force.
+    """
 
     def thinker_of(config: ResearchConfig) -> Thinker | None:
         if not config.model:
             return None
         model = calls.model(config.model, "ask")
         limits = Limits(calls=config.model_calls, tokens=config.model_tokens, seconds=config.model_s)
-        return Thinker(model, limits, clock, config.max_pages, duties)
+        return Thinker(model, limits, clock, config.max_pages, duties, identity())
 
     return thinker_of
 

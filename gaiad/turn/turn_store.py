@@ -163,11 +163,13 @@ def decode_sent(record: CallRecord) -> Sent:
 class CallLog:
     """Calls of models outside a turn (`ask`, `/generate`, a bare role under /v1), each kept with its Cognition Packet.
 
-    The packet says what was sent, word for word, and can be replayed; it has no identity and no persona, for these
-    calls have none. Heartbeats, probes and the warm-up of a prefix say nothing to anybody and are not kept.
+    The packet says what was sent, word for word, and can be replayed. What gaiad asks of itself begins with its
+    identity; a role that a person asks bare is sent the person's words and nothing else, so its packet has no identity.
+    None has a persona. Heartbeats, probes and the warm-up of a prefix say nothing to anybody and are not kept.
     """
 
-    def __init__(self, pool: ModelPool, store: TurnStore, clock: Clock) -> None:
+    def __init__(self, pool: ModelPool, store: TurnStore, clock: Clock, identity: Callable[[], str]) -> None:
+        self._identity = identity
         self._pool = pool
         self._store = store
         self._ids = IdMaker(clock)
@@ -220,7 +222,9 @@ class CallLog:
         model = self._pool.model(name)
         unhurried = RequestContext(tenant=call.tenant)
         rendered = request.segments or await model.tokenizer.render(request.messages, unhurried)
-        packet = packet_of(request, self._ids.make("cog"), call.turn_id, role, key, model.window, self._now())
+        packet = packet_of(
+            request, self._ids.make("cog"), call.turn_id, role, key, model.window, self._now(), self._identity()
+        )
         tokens = reply.prompt_tokens if reply else sum(await model.tokenizer.count([rendered], unhurried))
         manifest = PromptManifest(
             packet_id=packet.full_id,
@@ -249,11 +253,15 @@ class CallLog:
 
 
 def packet_of(
-    request: GenerateRequest, full_id: str, turn_id: str, role: str, key: str, mtu: int, at: str
+    request: GenerateRequest, full_id: str, turn_id: str, role: str, key: str, mtu: int, at: str, identity: str
 ) -> CognitionPacket:
-    """The request as a packet: its system messages are the task instruction, its last message is the prompt."""
+    """The request as a packet: its system messages are the identity, where they begin with it, and the task
+    instruction; its last message is the prompt.
+    """
     messages = request.messages or [ChatMessage(role="user", content=request.segments)]
     *before, last = [(one.role, _text(one.content)) for one in messages]
+    instruction = "\n\n".join(text for who, text in before if who == "system")
+    with_identity = bool(identity) and instruction.startswith(f"{identity}\n\n")
     return CognitionPacket(
         packet_id=short(full_id),
         full_id=full_id,
@@ -261,12 +269,12 @@ def packet_of(
         parent_id=None,
         timestamp=at,
         mtu=mtu,
-        identity="",
+        identity=identity if with_identity else "",
         persona="",
         role=role,
         role_text="",
         task_instruction_key=key,
-        task_instruction="\n\n".join(text for who, text in before if who == "system"),
+        task_instruction=instruction.removeprefix(f"{identity}\n\n") if with_identity else instruction,
         history=[HistoryEntry(turn_id="", role=who, text=text) for who, text in before if who != "system"],
         context=[],
         user_prompt=last[1],
