@@ -18,7 +18,7 @@ from gaiad.base.errors import BadInput, Conflict, GaiadError, NotFound
 from gaiad.base.ids import IdMaker, short
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import Archive, RequestContext, Tokenizer
-from gaiad.base.tasks import TaskGroup
+from gaiad.base.tasks import TaskGroup, WorkUnderWay
 from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.pool.making import ServedModel
 from gaiad.models.pool.pool import ModelPool
@@ -55,7 +55,11 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 class TurnStore:
     """Writes both; neither is lost when the person has gone meanwhile."""
 
-    def __init__(self, archive: Archive, log: CognitionLog, clock: Clock) -> None:
+    def __init__(
+        self, archive: Archive, log: CognitionLog, clock: Clock, under_way: WorkUnderWay | None = None
+    ) -> None:
+        """Turns, and what is being kept of them, are `under_way`."""
+        self.under_way = under_way or WorkUnderWay()
         self._archive = archive
         self._log = log
         self._clock = clock
@@ -67,7 +71,11 @@ class TurnStore:
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Do `work` beside what goes on; it is waited for at the daemon's end."""
-        return self._tasks.start("keep", work)
+        return self._tasks.start("keep", self._counted(work))
+
+    async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
+        with self.under_way.begun():
+            return await work
 
     async def attempt(self, otherwise: str, work: Coroutine[Any, Any, Any]) -> str:
         """Do `work`; when it fails, the log says so, and what is returned in words: it must not cost the answer."""
