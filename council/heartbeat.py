@@ -103,10 +103,6 @@ class Heartbeat:
         """The monotonic second of its last beat."""
         return self._pulse(role).last
 
-    def active(self, now: float) -> tuple[str, ...]:
-        """The roles that count."""
-        return tuple(role for role in self._pulses if self.state(role, now) == "ready")
-
     def sleepers(self, now: float) -> tuple[str, ...]:
         """The roles that would count after a wake probe."""
         return tuple(role for role in self._pulses if self.state(role, now) == "sleeping")

@@ -102,11 +102,6 @@ class Observer:
         self.looks: list[ObserverCheck] = []
         self.stop: StopReason | None = None
 
-    @property
-    def tokens(self) -> int:
-        """What the model wrote in all looks that ended."""
-        return sum(look.tokens for look in self.looks)
-
     def feed(self, piece: str) -> str:
         """What can be shown by now."""
         return "" if self.stop or self._ended else self._pass(self._rules.feed(piece))

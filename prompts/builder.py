@@ -220,15 +220,12 @@ async def retarget(
     retry_count: int | None = None,
     feedback: str = "",
     feedback_from: str = "",
-    model: str = "",
-    mtu: int = 0,
 ) -> Built:
     """`built`'s turn for another stage, at most its MTU in tokens, counted exactly.
 
     `work` is all that was written in the turn so far, in order and whole; `inputs` are the stage's own, which choose
-    from it. `model` (fingerprint) and `mtu` are the target's where they differ from `built`'s: another tokenizer or
-    MTU, or too little room for any work, and history and context are chosen again from those of `built`. Raises
-    BadInput, TokenBudgetError with each field's numbers, and as tokenizer and embedder do.
+    from it. Where there is too little room for any work, history and context are chosen again from those of `built`.
+    Raises BadInput, TokenBudgetError with each field's numbers, and as tokenizer and embedder do.
     """
     packet = msgspec.structs.replace(
         built.packet,
@@ -236,7 +233,6 @@ async def retarget(
         full_id=full_id,
         parent_id=parent_id,
         timestamp=timestamp,
-        mtu=mtu or built.packet.mtu,
         role=role,
         role_text=role_text,
         task_instruction_key=task_instruction_key,
@@ -251,13 +247,9 @@ async def retarget(
     manifest = msgspec.structs.replace(
         built.manifest,
         packet_id=full_id,
-        mtu=packet.mtu,
-        model=model or built.manifest.model,
-        tokenizer=tokenizer.fingerprint,
         reserve_tokens=reserve_tokens,
     )
-    counts_alike = (manifest.tokenizer, manifest.mtu) == (built.manifest.tokenizer, built.manifest.mtu)
-    same = await _same_beginning(packet, manifest, tokenizer, compressor, call, counter) if counts_alike else None
+    same = await _same_beginning(packet, manifest, tokenizer, compressor, call, counter)
     return same or await _rebuilt(built, packet, manifest, tokenizer, compressor, call, counter)
 
 

@@ -258,6 +258,10 @@ class RegistryWatch:
         """The last good set."""
         return self._registry
 
+    def identity_text(self) -> str:
+        """As Registry's."""
+        return self._registry.identity_text()
+
     @property
     def problems(self) -> tuple[RegistryProblem, ...]:
         """Why the files as they are now are not what is in force; empty when they are."""

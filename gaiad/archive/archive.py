@@ -16,6 +16,7 @@ from gaiad.archive.feedback import FeedbackStore
 from gaiad.archive.finding import packets, sessions
 from gaiad.archive.finding.facets import timeline
 from gaiad.archive.finding.filters import hidden_ids
+from gaiad.archive.finding.search import similarity
 from gaiad.archive.importing.importer import ImportOptions, ImportStep
 from gaiad.archive.keeping import forget
 from gaiad.archive.keeping.reindex import reindex
@@ -206,6 +207,10 @@ class LocalArchive:
     async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
         """How many pages contain each word; 0 for none."""
         return await self._tenant(call).searcher.document_frequency(words, call)
+
+    async def similarity(self, query: str, texts: Sequence[str], call: RequestContext) -> list[float]:
+        """The cosine of each text to the query; [] while no embedder answers in time."""
+        return await similarity(self._embedder, query, texts, call)
 
     async def pages(self, page_ids: Sequence[str], call: RequestContext) -> list[Page]:
         """In the order asked for, superseded revisions included. Raises NotFound for an unknown or foreign id."""

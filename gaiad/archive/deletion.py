@@ -1,12 +1,13 @@
 """What a person deletes from a tenant: see what would go, delete it, put it back while that is still possible."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
 
 from gaiad.archive.keeping import forget
+from gaiad.archive.keeping.forget import DeletionSet
 from gaiad.archive.storing import arrivals
 from gaiad.archive.storing.records import WriteResult
 from gaiad.archive.tenants import TenantArchive, Tenants
@@ -30,8 +31,10 @@ class Deletion:
         self._config = config
         self._also = also
 
-    async def forget(self, request: ForgetRequest, forget_id: str, call: RequestContext) -> ForgetReport:
-        """Delete what `request` names, or report what would go. Raises BadInput, NotFound."""
+    async def forget(
+        self, request: ForgetRequest, forget_id: str, call: RequestContext, gone: set[str] | None = None
+    ) -> ForgetReport:
+        """Delete what `request` names, or report what would go; `gone` takes up the ids. Raises BadInput, NotFound."""
         opened, now = self._tenant(call), to_epoch_ms(self._clock.now())
 
         def work() -> ForgetReport:
@@ -40,13 +43,12 @@ class Deletion:
             def delete(connection: sqlite3.Connection) -> tuple[ForgetReport, WriteResult]:
                 chosen = forget.choose(connection, request, call.hidden)
                 report = forget.report_on(connection, chosen)
-                quotes = forget.PacketNames(chosen.packet_ids).stand_in
-                for also in self._also:
-                    count, left = also(connection, opened.tenant.name, quotes, dry_run=request.dry_run)
-                    report = msgspec.structs.replace(report, log_entries=report.log_entries + count)
-                    files.extend(left)
+                entries = self._also_forget(connection, opened, chosen, files, dry_run=request.dry_run)
+                report = msgspec.structs.replace(report, log_entries=report.log_entries + entries)
                 if request.dry_run:
                     return report, WriteResult()
+                if gone is not None:
+                    gone.update(chosen.packet_ids)
                 keep = not request.now
                 named = (*request.packet_ids, *request.session_ids)  # an imported conversation is a session of its own
                 arrivals.remember_deleted(connection, [each for each in named if each in chosen.packet_ids])
@@ -64,6 +66,43 @@ class Deletion:
             return msgspec.structs.replace(report, forget_id=named, undo_until=undo_until)
 
         return await self._tenants.run(work)
+
+    async def forget_late(self, gone: Collection[str], forget_id: str, call: RequestContext, *, keep: bool) -> None:
+        """Delete what was written about deleted packets since; `keep` sets turns aside for that deletion's undo."""
+        opened = self._tenant(call)
+
+        def work() -> None:
+            files: list[Path] = []
+
+            def delete(connection: sqlite3.Connection) -> WriteResult:
+                chosen, now = forget.choose_late(connection, gone), to_epoch_ms(self._clock.now())
+                self._also_forget(connection, opened, chosen, files, dry_run=False)
+                return forget.forget(connection, chosen, forget_id, now, self._clock.zone, keep=keep)
+
+            opened.changed(opened.tenant.file.write(delete))
+            for path in files:
+                path.unlink(missing_ok=True)
+            if not keep:
+                purge_forgotten(opened, self._clock)
+
+        await self._tenants.run(work)
+
+    def _also_forget(
+        self,
+        connection: sqlite3.Connection,
+        opened: TenantArchive,
+        chosen: DeletionSet,
+        files: list[Path],
+        *,
+        dry_run: bool,
+    ) -> int:
+        """What else in the tenant's file quotes it; how many entries. `files` takes up those to be removed."""
+        quotes, entries = forget.PacketNames(chosen.packet_ids).stand_in, 0
+        for also in self._also:
+            count, left = also(connection, opened.tenant.name, quotes, dry_run=dry_run)
+            entries += count
+            files += left
+        return entries
 
     async def expired(self, days: int, call: RequestContext) -> list[str]:
         """Packets that came more than so many days ago, and whose conversation has had nothing new since."""

@@ -211,6 +211,10 @@ class Archive(Protocol):
         """For each word (stemmed as the index stems), how many pages contain it; 0 for none."""
         ...
 
+    async def similarity(self, query: str, texts: Sequence[str], call: RequestContext) -> list[float]:
+        """The cosine of each text to the query; [] while no embedder answers in time."""
+        ...
+
     async def remember_turn(self, turn: SessionTurn, call: RequestContext) -> str:
         """The turn's packet id; durable and searchable at once, and nothing new when it is known already.
 

@@ -4,8 +4,8 @@ The bare asyncio call is banned by lint. A group belongs to a component; leaving
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -60,6 +60,31 @@ class TaskGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+class WorkUnderWay:
+    """Work that may still write what it has read: a deletion looks again when all that had begun by then has ended."""
+
+    def __init__(self) -> None:
+        self._ends: set[asyncio.Event] = set()
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Count the work of the block."""
+        end = asyncio.Event()
+        self._ends.add(end)
+        try:
+            yield
+        finally:
+            self._ends.discard(end)
+            end.set()
+
+    async def ended(self) -> bool:
+        """Wait for what is under way now, not for what begins later; False when there is nothing."""
+        ends = [*self._ends]
+        for end in ends:
+            await end.wait()
+        return bool(ends)
 
 
 Stop = Callable[[float], Coroutine[Any, Any, None]]

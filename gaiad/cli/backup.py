@@ -8,7 +8,7 @@ import click
 from gaiad.base.errors import BadInput, Cancelled, GaiadError
 from gaiad.cli.command import Verb, invocation, print_result, tenant_option
 from gaiad.cli.jobs import job_text
-from gaiad.cli.output import INTERRUPTED, end, plain, table, write_json
+from gaiad.cli.output import INTERRUPTED, end, plain, table
 from gaiad.cli.progress import follow_job
 
 
@@ -51,11 +51,8 @@ def restore(directory: str) -> None:
 
 
 def _show(facts: dict[str, Any], headline: str) -> None:
-    if invocation().as_json:
-        write_json(facts)
-        return
     rows = [(name.replace("_", " "), _value_text(value)) for name, value in facts.items()]
-    click.echo("\n".join(part for part in (headline, table(rows)) if part))
+    print_result(facts, "\n".join(part for part in (headline, table(rows)) if part))
 
 
 def _value_text(value: Any) -> str:

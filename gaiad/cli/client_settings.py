@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from gaiad.base.errors import BadInput, Conflict
-from gaiad.cli.command import invocation
-from gaiad.cli.output import write_json
+from gaiad.cli.command import invocation, print_result
 
 _COPY = ".before-gaiad"
 
@@ -44,10 +43,7 @@ def change_entry(path: Path, keys: Sequence[str], made: Callable[[Any], Any], pr
     if not yes and not click.confirm("Write this?", default=True):
         raise click.Abort
     _write(path, before, after)
-    if invocation().as_json:
-        write_json({"path": str(path), "entry": new})
-    else:
-        click.echo(f"Written. Restart {program}.")
+    print_result({"path": str(path), "entry": new}, f"Written. Restart {program}.")
 
 
 def _changed(text: str, keys: Sequence[str], made: Callable[[Any], Any], path: Path) -> tuple[str, Any, Any]:

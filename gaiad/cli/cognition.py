@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
-from gaiad.cli.output import FAILED, cut_line, dim, end, plain, table, write_json
+from gaiad.cli.output import FAILED, cut_line, dim, end, plain, table
 
 if TYPE_CHECKING:
     from gaiad.wire.chat import PacketRecord, Rendering, Replay
@@ -59,12 +59,9 @@ def list_packets(session_id: str, limit: int, tenant: str) -> None:
     """List the packets that were sent, the newest first."""
     with invocation().client() as client:
         found = client.cognition_packets(tenant, limit, session_id)
-    if invocation().as_json:
-        write_json({"packets": found})
-    else:
-        rows = [_row(record) for record in found]
-        heads = ("packet", "made", "role", "tokens", "session", "prompt")
-        click.echo(table(rows, heads) if rows else "no packets yet")
+    rows = [_row(record) for record in found]
+    heads = ("packet", "made", "role", "tokens", "session", "prompt")
+    print_result({"packets": found}, table(rows, heads) if rows else "no packets yet")
 
 
 @cognition.command("show", cls=Verb, example="gaiad cognition show 1ab94c2f --json | jq .packet.history")

@@ -10,7 +10,7 @@ import click
 
 from gaiad.base.errors import BadInput, ConfigError, DaemonUnreachable, Forbidden
 from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
-from gaiad.cli.output import bold, dim, plain, table, warn, write_json
+from gaiad.cli.output import bold, dim, plain, table, warn
 
 if TYPE_CHECKING:
     from router.routed import RoutedBlock, RoutedText
@@ -154,12 +154,9 @@ def reload() -> None:
     """
     with invocation().client() as client:
         report = client.reload_config()
-    if invocation().as_json:
-        write_json(report)
-        return
     now = [key for key in report.changed if key not in report.restart_needed]
     rows = [*((key, "in force") for key in now), *((key, "at the next start") for key in report.restart_needed)]
-    click.echo(table(rows) if rows else "nothing changed")
+    print_result(report, table(rows) if rows else "nothing changed")
 
 
 @click.command(

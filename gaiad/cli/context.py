@@ -71,13 +71,9 @@ def put(file: Path, tenant: str) -> None:
 @tenant_option
 def state(kind: str, tenant: str, agent: str, hypothesis: str, **given: str) -> None:
     """Show the state of the system and its agents as JSON."""
-    from gaiad.cli.output import write_json
 
     found = ask("/context/state", request_type=kind, tenant=tenant, agent_type=agent, hypothesis_id=hypothesis, **given)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(_indented(found))
+    print_result(found, _indented(found))
 
 
 @context.command("show", cls=Verb, example="gaiad context show RECORD")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
-from gaiad.cli.output import counted, cut_line, plain, table, write_json
+from gaiad.cli.output import counted, cut_line, plain, table
 
 if TYPE_CHECKING:
     from gaiad.wire.council import Rating
@@ -61,11 +61,8 @@ def give(packet_id: str, verdict: str, query: str, tenant: str) -> None:
     body = {"packet_id": packet_id, "verdict": verdict, "query": query, "tenant": tenant}
     with invocation().client() as client:
         row = client.post("/feedback", body)
-    if invocation().as_json:
-        write_json(row)
-    else:
-        asked = f" for: {plain(row['query'])}" if row["query"] else ""
-        click.echo(f"[Packet: {plain(row['packet_id'])}] is {row['verdict']}{asked}")
+    asked = f" for: {plain(row['query'])}" if row["query"] else ""
+    print_result(row, f"[Packet: {plain(row['packet_id'])}] is {row['verdict']}{asked}")
 
 
 @feedback.command("answer", cls=Verb, example="gaiad feedback answer down")

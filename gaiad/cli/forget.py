@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation, same_place, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, same_place, tenant_option
 from gaiad.cli.output import counted, plain, table, write_json
 
 
@@ -66,10 +66,7 @@ def undo(forget_id: str, tenant: str) -> None:
     """Put deleted packets back. Log entries that quoted them do not come back."""
     with invocation().client() as client:
         answer = client.post("/forget/undo", {"forget_id": forget_id, "tenant": tenant})
-    if invocation().as_json:
-        write_json(answer)
-    else:
-        click.echo(f"{counted(answer['packets'], 'packet')} restored")
+    print_result(answer, f"{counted(answer['packets'], 'packet')} restored")
 
 
 @forget.command("list", cls=Verb, example="gaiad forget list")
@@ -78,13 +75,12 @@ def list_forgotten(tenant: str) -> None:
     """List deletions that can be undone."""
     with invocation().client() as client:
         rows = client.get(f"/forget?tenant={tenant}")["forgotten"]
-    if invocation().as_json:
-        write_json({"forgotten": rows})
-        return
     shown = [
         (row["forget_id"], f"{row['packets']:,}", row["forgotten_at"][:19], row["undo_until"][:19]) for row in rows
     ]
-    click.echo(table(shown, ("id", "packets", "deleted", "undo until")) if rows else "nothing to undo")
+    print_result(
+        {"forgotten": rows}, table(shown, ("id", "packets", "deleted", "undo until")) if rows else "nothing to undo"
+    )
 
 
 def _forget(what: dict[str, Any], now: bool, yes: bool, tenant: str) -> None:

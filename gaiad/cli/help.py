@@ -10,8 +10,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from gaiad.base.errors import BadInput, NotFound, Unavailable
-from gaiad.cli.command import LazyGroup, Verb, invocation, tenant_option
-from gaiad.cli.output import write_json
+from gaiad.cli.command import LazyGroup, Verb, invocation, print_result, tenant_option
 
 _SHELLS = ["bash", "zsh", "fish"]
 _ALL = "all"
@@ -39,10 +38,7 @@ def help_(context: click.Context, words: tuple[str, ...]) -> None:
         text = program.group_help(root, list(program.sections) if words[0] == _ALL else [words[0]])
     else:
         text = _command_help(root, program, words)
-    if invocation().as_json:
-        write_json({"help": text})
-    else:
-        click.echo(text)
+    print_result({"help": text}, text)
 
 
 def _command_help(context: click.Context, command: click.Command, words: tuple[str, ...]) -> str:
@@ -71,10 +67,7 @@ def completion(context: click.Context, shell: str) -> None:
         raise click.UsageError(f"this click has no completion for {shell}; use one of {', '.join(_SHELLS)}")
     settings = kind(context.find_root().command, {}, "gaiad", "_GAIAD_COMPLETE")
     script = settings.source_template % settings.source_vars()
-    if invocation().as_json:
-        write_json({"shell": shell, "script": script})
-    else:
-        click.echo(script)
+    print_result({"shell": shell, "script": script}, script)
 
 
 _LINES = 50

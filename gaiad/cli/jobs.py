@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaiad.cli.command import Verb, VerbGroup, invocation, print_result
-from gaiad.cli.output import FAILED, end, plain, table, write_json
+from gaiad.cli.output import FAILED, end, plain, table
 from gaiad.cli.progress import follow_job
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ def list_jobs(tenant: str = "") -> None:
     """List jobs, the newest first."""
     with invocation().client() as client:
         found = client.jobs(tenant)
-    if invocation().as_json:
-        write_json({"jobs": found})
-    else:
-        rows = [(job.job_id, job.kind, job.state, _progress(job), job.created_at, job.note) for job in found]
-        click.echo(table(rows, ("job", "kind", "state", "done", "started", "note")) if rows else "no jobs")
+    rows = [(job.job_id, job.kind, job.state, _progress(job), job.created_at, job.note) for job in found]
+    print_result(
+        {"jobs": found}, table(rows, ("job", "kind", "state", "done", "started", "note")) if rows else "no jobs"
+    )
 
 
 @jobs.command("show", cls=Verb, example="gaiad jobs show --follow job_01JDXR5A4M3C2V7Y8Z9K6T1QWE")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaiad.base.errors import BadInput, DaemonUnreachable, GaiadError
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
 from gaiad.cli.flags import filter_options, filters_from, user_zone
 from gaiad.cli.output import (
     FAILED,
@@ -106,10 +106,7 @@ def show(packet_id: str, pages: bool, original: bool, tenant: str) -> None:
             _write_bytes(client.original(packet_id, tenant))
             return
         found = client.packet(packet_id, tenant)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(detail_text(found, pages, terminal_width()))
+    print_result(found, detail_text(found, pages, terminal_width()))
 
 
 def detail_text(found: "PacketDetail", pages: bool, width: int) -> str:
@@ -167,11 +164,8 @@ def verify(packet_ids: tuple[str, ...], offline: bool, tenant: str) -> None:
     Hashes, pages and spans, of all packets without ID. Works without a daemon as well. Exits 1 when a problem is found.
     """
     report = _verify_offline(packet_ids, tenant) if offline else _verify(packet_ids, tenant)
-    if invocation().as_json:
-        write_json(report)
-    else:
-        problems = [warn("problem: ") + plain(problem) for problem in report.problems]
-        click.echo("\n".join([*problems, f"{counted(report.checked, 'packet')} checked, {report.ok:,} fine"]))
+    problems = [warn("problem: ") + plain(problem) for problem in report.problems]
+    print_result(report, "\n".join([*problems, f"{counted(report.checked, 'packet')} checked, {report.ok:,} fine"]))
     if report.problems:
         end(FAILED)
 
@@ -210,10 +204,10 @@ def export(packet_id: str, output: str, revision: int, force: bool, tenant: str)
         target.write_bytes(content)
     except OSError as error:
         raise GaiadError(f"{target}: cannot be written ({error.strerror}); choose another --output") from error
-    if invocation().as_json:
-        write_json({"packet_id": packet_id, "path": str(target.absolute()), "bytes": len(content)})
-    else:
-        click.echo(f"{target}: {size(len(content))}")
+    print_result(
+        {"packet_id": packet_id, "path": str(target.absolute()), "bytes": len(content)},
+        f"{target}: {size(len(content))}",
+    )
 
 
 def _write_bytes(content: bytes) -> None:

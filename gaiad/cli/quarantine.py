@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from gaiad.cli.command import Verb, VerbGroup, invocation, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, tenant_option
 from gaiad.cli.output import FAILED, end, plain, table, write_json
 
 
@@ -33,11 +33,10 @@ def list_quarantined(tenant: str = "local") -> None:
     """List the files that could not be read, the newest first, with the reason."""
     with invocation().client() as client:
         found = client.quarantine(tenant)
-    if invocation().as_json:
-        write_json({"quarantined": found})
-        return
     rows = [(str(row["id"]), row["at"][:10], plain(row["path"]), _reason(row)) for row in found]
-    click.echo(table(rows, ("number", "since", "file", "reason")) if rows else "quarantine is empty")
+    print_result(
+        {"quarantined": found}, table(rows, ("number", "since", "file", "reason")) if rows else "quarantine is empty"
+    )
 
 
 @quarantine.command("show", cls=Verb, example="gaiad quarantine show 12")
@@ -72,10 +71,7 @@ def retry(numbers: tuple[int, ...], tenant: str) -> None:
     with invocation().client() as client:
         outcomes = [client.retry_quarantined(number, tenant) for number in numbers]
     for outcome in outcomes:
-        if invocation().as_json:
-            write_json(outcome)
-        else:
-            click.echo(f"{outcome.outcome}  {plain(outcome.path)}  {plain(outcome.reason)}".rstrip())
+        print_result(outcome, f"{outcome.outcome}  {plain(outcome.path)}  {plain(outcome.reason)}".rstrip())
     if any(outcome.outcome in ("quarantined", "failed", "ignored") for outcome in outcomes):
         end(FAILED)
 
@@ -88,10 +84,7 @@ def drop(numbers: tuple[int, ...], tenant: str) -> None:
     with invocation().client() as client:
         for number in numbers:
             client.drop_quarantined(number, tenant)
-    if invocation().as_json:
-        write_json({"dropped": list(numbers)})
-    else:
-        click.echo(f"dropped {', '.join(map(str, numbers))}")
+    print_result({"dropped": list(numbers)}, f"dropped {', '.join(map(str, numbers))}")
 
 
 def _reason(row: dict[str, Any]) -> str:

@@ -121,12 +121,9 @@ def list_rfcs(state: str, limit: int) -> None:
 
     with invocation().client() as client:
         answer = client.post("/rfc/list", {"state": state, "limit": limit})
-    if invocation().as_json:
-        write_json(answer)
-        return
     found = convert(answer["rfcs"], list[RfcRecord])
     rows = [(_digits(each), each.created_at[:10], each.kind, each.state, each.title) for each in found]
-    click.echo(table(rows, ("rfc", "proposed", "kind", "state", "title")) if rows else "no RFCs yet")
+    print_result(answer, table(rows, ("rfc", "proposed", "kind", "state", "title")) if rows else "no RFCs yet")
 
 
 def rfc_text(found: "RfcRecord") -> str:

@@ -6,7 +6,7 @@ import click
 
 from gaiad.base.channels import channel_table
 from gaiad.base.ids import short
-from gaiad.cli.command import Verb, VerbGroup, invocation, same_place, tenant_option
+from gaiad.cli.command import Verb, VerbGroup, invocation, print_result, same_place, tenant_option
 from gaiad.cli.output import (
     FAILED,
     bold,
@@ -58,15 +58,12 @@ def list_sessions(limit: int, tenant: str) -> None:
     """List sessions, the one spoken in last first."""
     with invocation().client() as client:
         found = client.sessions(tenant, limit)
-    if invocation().as_json:
-        write_json({"sessions": found})
-        return
     rows = [
         (row.session_id, row.updated_at[:19], f"{row.turns:,}", f"{row.pages:,}", row.title or row.first_message)
         for row in found
     ]
     heads = ("session", "spoken in last", "turns", "pages", "title or first words")
-    click.echo(table(rows, heads) if rows else "no sessions yet")
+    print_result({"sessions": found}, table(rows, heads) if rows else "no sessions yet")
 
 
 @sessions.command("show", cls=Verb, example="gaiad sessions show garden --memos --json | jq '.pages[].header'")
@@ -107,10 +104,7 @@ def rename(session_id: str, title: str, tenant: str) -> None:
     """
     with invocation().client() as client:
         renamed = client.rename_session(session_id, title, tenant)
-    if invocation().as_json:
-        write_json(renamed)
-    else:
-        click.echo(f"{plain(session_id)}: {plain(renamed.title or renamed.first_message)}")
+    print_result(renamed, f"{plain(session_id)}: {plain(renamed.title or renamed.first_message)}")
 
 
 def turns_text(turns: "list[SessionTurn]") -> str:
@@ -302,11 +296,8 @@ def list_turns(session_id: str, limit: int, tenant: str) -> None:
     """List turns, the newest first."""
     with invocation().client() as client:
         found = client.council.turns(tenant, limit, session_id)
-    if invocation().as_json:
-        write_json({"turns": found})
-    else:
-        heads = ("turn", "began", "depth", "stages", "status", "session", "message")
-        click.echo(table([turn_row(turn) for turn in found], heads) if found else "no turns yet")
+    heads = ("turn", "began", "depth", "stages", "status", "session", "message")
+    print_result({"turns": found}, table([turn_row(turn) for turn in found], heads) if found else "no turns yet")
 
 
 @turns.command("show", cls=Verb, example="gaiad turns show 1ab94c2f --json | jq '.stages[] | {stage, role, ms}'")
@@ -319,7 +310,4 @@ def show_turn(turn: str, tenant: str) -> None:
     """
     with invocation().client() as client:
         found = client.council.turn(turn, tenant)
-    if invocation().as_json:
-        write_json(found)
-    else:
-        click.echo(turn_text(found, same_place()))
+    print_result(found, turn_text(found, same_place()))

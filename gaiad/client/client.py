@@ -343,10 +343,6 @@ class Client:
         """Start rebuilding everything derived from the originals."""
         return self._connection.call("POST", "/reindex", Job, {"tenant": tenant})
 
-    def sweep(self, tenant: str) -> Job:
-        """Start checking folders, database and indexes against each other."""
-        return self._connection.call("POST", "/sweep", Job, {"tenant": tenant})
-
     def jobs(self, tenant: str = "") -> list[Job]:
         """Newest first, of `tenant` or of all."""
         return self._connection.call("GET", f"/jobs{query_of(tenant=tenant)}", dict[str, list[Job]])["jobs"]

@@ -21,7 +21,7 @@ from gaiad.base.home import Home
 from gaiad.base.ids import IdMaker
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
-from gaiad.base.tasks import Stopping
+from gaiad.base.tasks import Stopping, WorkUnderWay
 from gaiad.context.forgetting import forget_quoting
 from gaiad.context.store import ContextStore
 from gaiad.context.upkeep import ContextUpkeep
@@ -185,18 +185,22 @@ async def _open(ground: StartContext) -> tuple[_Parts, str]:
     archive = LocalArchive(databases, config, clock, embedder, ground.metrics, also_forget)
     stack.push_async_callback(archive.close)
     await archive.start()
-    turn_store = TurnStore(archive, CognitionLog(databases, clock), clock)
+    under_way = WorkUnderWay()
+    turn_store = TurnStore(archive, CognitionLog(databases, clock), clock, under_way)
     stack.push_async_callback(turn_store.close)
-    calls = CallLog(pool, turn_store, clock)
     registry, roles, enabled = open_registry(root, identity), rulebook(config.council).roles, config.models.probe
+    calls = CallLog(pool, turn_store, clock, registry.identity_text)
     folder = models_folder(os.environ) / "probes"
     probes = Probes(pool, lambda: registry.registry, roles, clock, folder, enabled=enabled)
     stack.push_async_callback(probes.stop)
-    thinker_of, limit_s = thinking_with(calls, probes.duties, clock), config.http.request_timeout_s
-    research = ResearchService(databases, config.research, clock, archive, thinker_of, runner, ground.metrics, limit_s)
+    thinker_of = thinking_with(calls, probes.duties, registry.identity_text, clock)
+    metrics, limit_s = ground.metrics, config.http.request_timeout_s
+    research = ResearchService(
+        databases, config.research, clock, archive, thinker_of, runner, metrics, limit_s, under_way
+    )
     stack.push_async_callback(research.close)
     store, upkeep = ContextStore(databases, clock, embedder), ContextUpkeep(databases, clock)
-    context = ContextService(store, upkeep, ground.metrics, runner, databases.tenants, config)
+    context = ContextService(store, upkeep, metrics, runner, databases.tenants, config)
     stack.push_async_callback(context.close)
     convened = await open_council(stack, databases, config, clock, pool, hub, audit, roles, probes.duties)
     before = context.checkpoint_before
@@ -255,6 +259,7 @@ def _service(ground: StartContext, parts: _Parts, condition: Condition, receipts
             IdMaker(ground.clock),
             ground.home.inbox,
             [parts.context.forgotten, research.let_go, turn_runs.let_go],
+            research.work,
         ),
         receipts=receipts,
         turn_runs=turn_runs,
@@ -324,6 +329,7 @@ def _without_sandbox(models: Models, approving: ApprovalService) -> list[str]:
 async def _begin(ground: StartContext, service: Service, parts: _Parts) -> None:
     """What an earlier life left is continued; what is old is deleted day by day."""
     stack, config = ground.stack, ground.config
+    stack.push_async_callback(service.deletion.close)
     stack.push_async_callback(service.stop)
     await service.start()
     stack.push_async_callback(parts.approving.stop)

@@ -78,8 +78,7 @@ async def open_council(
     Turns that an earlier daemon left running are marked as cut off. Raises Conflict.
     """
     log, turn_log = CouncilLog(databases, clock), TurnLog(databases, clock)
-    cut_off = await turn_log.end_cut_off()
-    if cut_off:
+    if cut_off := await turn_log.end_cut_off():
         _council_log.warning("turns_cut_off", turns=cut_off, reason="gaiad ended while they were taken")
     members: dict[Role, Member] = {role: pool.serving(role) for role in table.roles}
     room = Room(
@@ -96,7 +95,7 @@ async def open_council(
     stack.push_async_callback(room.close)
     await _withdraw_unended(log, room, audit)
     await room.start()
-    return CouncilParts(room=room, log=log, turn_log=turn_log, audit=audit, clock=clock, cut_off=cut_off)
+    return CouncilParts(room=room, log=log, turn_log=turn_log, audit=audit, clock=clock)
 
 
 async def _withdraw_unended(log: CouncilLog, room: Room, audit: AuditLog) -> None:

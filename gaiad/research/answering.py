@@ -5,11 +5,12 @@ are short, and of a long one the pages that were found with those beside them.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
+from gaiad.base.text import words_of
 from gaiad.research.evidence import Evidence
 from gaiad.research.query import request_words
 from gaiad.research.scoring import COVERED, Question, asks_how_many, counted_in, counts, deed_of, weights
@@ -21,9 +22,13 @@ from gaiad.wire.schemas import Page
 
 PACKETS_READ = 8
 """Packets whose units are scored, the likeliest first."""
-WORDS_MAX, UNITS_MAX = 60, 5
-LOOKED_AT = 5 * UNITS_MAX
-NEAR_BEST = 3.0
+WORDS_MAX, UNITS_MAX = 80, 8
+LOOKED_AT = 40
+COMPARED, COMPARED_CHARS = 12, 200
+"""Units that are compared with the question by meaning, the best by their score, and how much of each."""
+NEARNESS, UNLIKE = 4.0, 0.25
+"""What a cosine of 1 to the question adds to a unit's score (log odds), and at most the cosine of one not compared."""
+NEAR_BEST = 4.0
 """How far below the best unit's score (log odds) another one may be that is told beside it."""
 OTHER_PACKET = 0.8
 """How likely another packet must be against the best one for its units to be told beside it."""
@@ -41,18 +46,23 @@ class FoundUnits(msgspec.Struct, frozen=True):
     near: Scored | None = None
 
 
+Similarity = Callable[[Sequence[str]], Awaitable[list[float]]]
+"""Texts to the cosine of each to the question; [] where nothing can be compared."""
+
+
 class Answerer:
     """Scores units for one run; `packets` are pages by packet id as the run has read them."""
 
     def __init__(self, shelf: UnitShelf) -> None:
         self._shelf = shelf
 
-    def find(
+    async def find(
         self,
         question: Question,
         evidence: Sequence[Evidence],
         packets: Mapping[str, Sequence[Page]],
         threshold: float,
+        similarity: Similarity,
         *,
         of_then: bool,
     ) -> FoundUnits:
@@ -61,8 +71,8 @@ class Answerer:
         `of_then` says that the question names a period and the evidence is of it.
         """
         held = self._held(question, evidence, packets, PACKETS_READ)
-        scored = ranked(list(held.values()), LOOKED_AT)
-        likely = _likelihood(held)
+        scored = await _by_meaning(ranked(list(held.values()), LOOKED_AT), similarity)
+        likely = _likelihood(scored)
         chosen = _with_answers(fewest(scored, likely, threshold), held)
         if asks_how_many(question):
             chosen = _counted(question, chosen, held)
@@ -106,6 +116,28 @@ class Answerer:
         return {packet_id: units.hold(question, places, best[packet_id]) for packet_id, units in read if units}
 
 
+async def _by_meaning(scored: Sequence[Scored], similarity: Similarity) -> list[Scored]:
+    """The units, best first, with how near each is to the question in meaning as a part of its score.
+
+    What somebody says is as near as its page; another unit that is not compared as the farthest, or `UNLIKE`.
+    """
+    own = [one for one in scored if not one.unit.page.speaker]
+    texts = list(dict.fromkeys(map(_compared_text, own)))[:COMPARED]
+    found = dict(zip(texts, await similarity(texts), strict=False)) if texts else {}
+    least = min(UNLIKE, *found.values()) if found else 0.0
+    told = []
+    for one in scored:
+        near = found.get(_compared_text(one), least) if found and not one.unit.page.speaker else one.cosine
+        told.append(msgspec.structs.replace(one, near=near, score=one.score + NEARNESS * near))
+    return sorted(told, key=lambda one: -one.score)
+
+
+def _compared_text(one: Scored) -> str:
+    """A unit below what stands above it, names of fields in words."""
+    unit = one.unit
+    return ": ".join(filter(None, (unit.path, words_of(unit.text))))[:COMPARED_CHARS]
+
+
 def _near(question: Question, chosen: Sequence[Scored]) -> Scored | None:
     """The best of the chosen units that has a word of what is asked about: not only the deed, words of asking or light
     ones."""
@@ -136,9 +168,11 @@ def _places(evidence: Sequence[Evidence]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _likelihood(held: Mapping[str, UnitScores]) -> dict[str, float]:
+def _likelihood(scored: Sequence[Scored]) -> dict[str, float]:
     """By packet, how likely it is the one that holds the answer if one of these does; sums to 1."""
-    best = {packet_id: float(one.score.max()) for packet_id, one in held.items()}
+    best: dict[str, float] = {}
+    for one in scored:
+        best.setdefault(one.unit.page.packet_id, one.score)
     top = max(best.values(), default=0.0)
     odds = {packet_id: math.exp(value - top) for packet_id, value in best.items()}
     total = sum(odds.values())
@@ -225,6 +259,7 @@ def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of
         "head_unknown": float(any(not question.terms[at].known and at in lost for at in question.head)),
         "uncounted": float(question.wants == "number" and not (chosen[0].counted or counts(question, chosen[0].unit))),
         "cosine": max(one.cosine for one in chosen),
+        "near": max(one.near for one in chosen),
         "lost": len(lost) / parts if parts else 0.0,
         "label": max(one.label for one in chosen),
         "deed_lost": float(deed_of(question) in lost),

@@ -142,6 +142,9 @@ class BriefingArchive:
     async def document_frequency(self, words: Sequence[str], call: RequestContext) -> dict[str, int]:
         return await self._archive.document_frequency(words, call)
 
+    async def similarity(self, query: str, texts: Sequence[str], call: RequestContext) -> list[float]:
+        return await self._archive.similarity(query, texts, call)
+
     async def remember_turn(self, turn: SessionTurn, call: RequestContext) -> str:
         return await self._archive.remember_turn(turn, call)
 

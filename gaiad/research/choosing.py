@@ -1,7 +1,8 @@
 """Which pages a round would answer from, how the rules judge them and what they would quote; of a question that holds
-several, for each by itself. Pure; of one run, and of the same pages as in the last round it quotes the same.
+several, for each by itself. Of one run, and of the same pages as in the last round it quotes the same.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -63,15 +64,15 @@ class Chooser:
             return attempt
         return msgspec.structs.replace(attempt, beside=tuple(one.query for one in self._held))
 
-    def choose(self, parameters: SearchParameters, terms: Sequence[Term], pool: Pool, floor: float) -> Chosen:
+    async def choose(self, parameters: SearchParameters, terms: Sequence[Term], pool: Pool, floor: float) -> Chosen:
         """From what was found so far, with no page below `floor`."""
-        whole = self._of_one(parameters, terms, pool.evidence, pool.by_question, floor, 1, pool)
+        whole = await self._of_one(parameters, terms, pool.evidence, pool.by_question, floor, 1, pool)
         if not self._held or in_one_place(parameters, whole.selected):
             return whole
         several = []
         for one in self._held:
             found = pool.found_by(one.query, one.terms)
-            several.append(self._of_one(one.parameters, one.terms, found, found, floor, len(self._held), pool))
+            several.append(await self._of_one(one.parameters, one.terms, found, found, floor, len(self._held), pool))
         relevant = _by_page([item for one in several for item in one.relevant])
         return Chosen(
             selected=relevant or _by_page([item for one in several for item in one.selected]),
@@ -81,7 +82,7 @@ class Chooser:
             near=whole.near,
         )
 
-    def _of_one(
+    async def _of_one(
         self,
         parameters: SearchParameters,
         terms: Sequence[Term],
@@ -93,7 +94,7 @@ class Chooser:
     ) -> Chosen:
         """For one question its share, one of so many, of the pages and of the packets."""
         if by_units(parameters):
-            return self._units(parameters, terms, evidence, found, pool)
+            return await self._units(parameters, terms, evidence, found, pool)
         pages, packets = (max(1, most // share) for most in (self._config.max_pages, self._config.max_sources))
         selected = select(parameters, evidence, floor, max_pages=pages, max_packets=packets)
         by_rules = evaluate_sufficiency(parameters, terms, selected, found)
@@ -132,7 +133,7 @@ class Chooser:
         asked = parameters.text.replace(parameters.date_text, "") if parameters.dated else parameters.text
         return read_question(asked, self._rarity, self._frequencies)
 
-    def _units(
+    async def _units(
         self,
         parameters: SearchParameters,
         terms: Sequence[Term],
@@ -144,7 +145,14 @@ class Chooser:
         usable = of_that_time(parameters, evidence)
         question = self._question(parameters)
         of_then = parameters.dated and all(about_then(item.page.timestamp, parameters) for item in usable)
-        answer = self._answerer.find(question, usable, pool.packets(), self._config.citation_threshold, of_then=of_then)
+        answer = await self._answerer.find(
+            question,
+            usable,
+            pool.packets(),
+            self._config.citation_threshold,
+            functools.partial(pool.similarity, parameters.text),
+            of_then=of_then,
+        )
         known = {item.page.page_id: item for item in usable}
         cited = [piece.page for one in answer.chosen for piece in one.unit.pieces]
         selected = [known.get(page.page_id) or _evidence_of(page, terms, usable) for page in _once(cited)]

@@ -112,6 +112,10 @@ class Pool:
         except NotFound as error:  # deleted after the search
             _log.info("found_packets_gone", reason=error.message)
 
+    async def similarity(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The cosine of each text to the query; [] while no embedder answers in time."""
+        return await self._archive.similarity(query, texts, self._call) if texts else []
+
     def found_by(self, query: str, terms: Sequence[Term]) -> list[Evidence]:
         """What the last search for `query` beside the question found, held against `terms`; most relevant first."""
         hits, near = self._by_query.get(query, ([], {}))

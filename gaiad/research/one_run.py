@@ -230,7 +230,7 @@ class Run:
         self._tell("planned", iteration=iteration, by="rules", actions=msgspec.to_builtins(plan))
         new = await pool.search(asked, attempt.beside)
         new += await self._steps.look(parameters, asked, pool.evidence, by_meaning=not pool.degraded)
-        chosen = self._chooser.choose(parameters, terms, pool, attempt.floor)
+        chosen = await self._chooser.choose(parameters, terms, pool, attempt.floor)
         self._tell("found", iteration=iteration, new_pages=new, packets=_packet_ids(chosen.selected))
         self._trail.evidence = pool.ranked
         return await self._judged(parameters, chosen, iteration)

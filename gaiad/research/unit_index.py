@@ -167,8 +167,9 @@ class UnitScores:
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """A unit held against the question: the credit of each term, its own cover, its label's fit, how well its page was
-    found, the score, and how many it lists of the things that the question counts, as "4 risks"."""
+    """A unit held against the question: the credit of each term, its own cover, its label's fit, how near and how well
+    its page was found, the score, how `near` it is itself (a cosine), and how many it lists of the things that the
+    question counts, as "4 risks"."""
 
     unit: Unit
     credits: tuple[float, ...]
@@ -177,6 +178,7 @@ class Scored(msgspec.Struct, frozen=True):
     cosine: float
     page: float
     score: float
+    near: float = 0.0
     counted: str = ""
 
 

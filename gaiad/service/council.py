@@ -45,14 +45,13 @@ _log = get_logger("gaiad.council")
 
 @dataclass(frozen=True)
 class CouncilParts:
-    """What the council sits on. `cut_off` is how many turns an earlier life left unended."""
+    """What the council sits on."""
 
     room: Room
     log: CouncilLog
     turn_log: TurnLog
     audit: AuditLog
     clock: Clock
-    cut_off: int = 0
 
     def degraded(self, tenants: Sequence[str]) -> list[str]:
         """A missing quorum, and what waits for the person's word in `tenants`; in words."""

@@ -6,7 +6,7 @@ nothing else of the memory changes.
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,7 @@ from gaiad.base.ids import IdMaker
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import Audit, Priority, RequestContext, Tokenizer
+from gaiad.base.tasks import TaskGroup, WorkUnderWay
 from gaiad.research.briefing import BriefingArchive, BriefingPage, Draft, briefing, draft, named_page
 from gaiad.research.evidence import written_by_gaiad
 from gaiad.research.loop import Researcher
@@ -257,9 +258,20 @@ class ForgetService:
     """Deletes from the archive, and files in the inbox that would bring the same back."""
 
     def __init__(
-        self, archive: LocalArchive, audit: Audit, ids: IdMaker, inbox: Path, forgotten: Sequence[Callable[[], None]]
+        self,
+        archive: LocalArchive,
+        audit: Audit,
+        ids: IdMaker,
+        inbox: Path,
+        forgotten: Sequence[Callable[[], None]],
+        under_way: WorkUnderWay | None = None,
     ) -> None:
-        """`forgotten` are called after a deletion, so that nobody answers from memory what is gone."""
+        """`forgotten` are called after a deletion, so that nobody answers from memory what is gone.
+
+        What `under_way` has read before, it may write later: that is deleted when it has ended.
+        """
+        self._under_way = under_way or WorkUnderWay()
+        self._tasks = TaskGroup("forget")
         self._forgotten = forgotten
         self._archive = archive
         self._audit = audit
@@ -286,16 +298,29 @@ class ForgetService:
 
         Raises BadInput, NotFound, Unavailable.
         """
-        forget_id = self._ids.make("fgt")
-        report = await self._archive.deletion.forget(request, forget_id, call)
+        forget_id, gone = self._ids.make("fgt"), set[str]()
+        report = await self._archive.deletion.forget(request, forget_id, call, gone)
         if request.dry_run:
             return report
-        for let_go in self._forgotten:
-            let_go()
+        self._let_go()
+        self._tasks.start("look again", self._look_again(gone, forget_id, call.tenant, keep=not request.now))
         body = {"forget_id": forget_id, "packets": report.packets, "quoting_turns": report.quoting_turns}
         await self._audit.append("memory.forgotten", actor, {**body, "log_entries": report.log_entries}, call)
         removed = await asyncio.to_thread(self._remove_files, report.sources)
         return msgspec.structs.replace(report, removed_files=removed)
+
+    def _let_go(self) -> None:
+        for let_go in self._forgotten:
+            let_go()
+
+    async def _look_again(self, gone: Collection[str], forget_id: str, tenant: str, *, keep: bool) -> None:
+        if await self._under_way.ended():
+            await self._archive.deletion.forget_late(gone, forget_id, RequestContext(tenant), keep=keep)
+            self._let_go()
+
+    async def close(self) -> None:
+        """Wait until what was under way at a deletion has ended and is deleted too."""
+        await self._tasks.wait()
 
     async def undo(self, forget_id: str, call: RequestContext) -> int:
         """How many packets came back. Raises NotFound."""

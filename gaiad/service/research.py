@@ -18,7 +18,7 @@ from gaiad.base.events import Numbered, OnEvent, RunEvents, alone
 from gaiad.base.logs import get_logger
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext
-from gaiad.base.tasks import TaskGroup
+from gaiad.base.tasks import TaskGroup, WorkUnderWay
 from gaiad.research.loop import Researcher
 from gaiad.research.payload.kept_runs import KIND, KeptRuns, PendingRun, payload_of, pending_run
 from gaiad.research.thinking.asking import Limits
@@ -35,15 +35,19 @@ ThinkerOf = Callable[[ResearchConfig], Thinker | None]
 """By the settings of the moment the thinker of a run, None for the rules alone."""
 
 
-def thinking_with(calls: CallLog, duties: Callable[[str], frozenset[str] | None], clock: Clock) -> ThinkerOf:
-    """One that thinks with the pool's models, each call kept; `duties` says what a model of that name may do."""
+def thinking_with(
+    calls: CallLog, duties: Callable[[str], frozenset[str] | None], identity: Callable[[], str], clock: Clock
+) -> ThinkerOf:
+    """One that thinks with the pool's models, each call kept; `duties` says what a model of that name may do, and
+    `identity` is the text in force.
+    """
 
     def thinker_of(config: ResearchConfig) -> Thinker | None:
         if not config.model:
             return None
         model = calls.model(config.model, "ask")
         limits = Limits(calls=config.model_calls, tokens=config.model_tokens, seconds=config.model_s)
-        return Thinker(model, limits, clock, config.max_pages, duties)
+        return Thinker(model, limits, clock, config.max_pages, duties, identity())
 
     return thinker_of
 
@@ -76,8 +80,11 @@ class ResearchService:
         runner: JobRunner,
         metrics: Metrics,
         limit_s: float,
+        under_way: WorkUnderWay | None = None,
     ) -> None:
-        """`limit_s` is how long a run that nobody waits for may take."""
+        """`limit_s` is how long a run that nobody waits for may take; runs, and their keeping, are `under_way`."""
+        self.work = under_way or WorkUnderWay()
+        self._let_go_at_end: set[_Name] = set()
         self._archive = archive
         self._databases = databases
         self._runs = KeptRuns(archive, databases, clock)
@@ -186,6 +193,12 @@ class ResearchService:
     async def _run(
         self, request: ResearchRequest, call: RequestContext, on_event: OnEvent | None, pending: PendingRun | None
     ) -> ResearchResult:
+        with self.work.begun():
+            return await self._one_run(request, call, on_event, pending)
+
+    async def _one_run(
+        self, request: ResearchRequest, call: RequestContext, on_event: OnEvent | None, pending: PendingRun | None
+    ) -> ResearchResult:
         research_id = pending.research_id if pending else self._runs.new_id()
         name = (call.tenant, research_id)
         events, began = self._events.get(name) or self._begin(name), self._clock.monotonic()
@@ -223,6 +236,9 @@ class ResearchService:
         finally:
             self._asked.pop(name, None)
             events.end()
+            if name in self._let_go_at_end:
+                self._let_go_at_end.discard(name)
+                self._events.pop(name, None)
         return result
 
     def _end(self, name: _Name, error: GaiadError) -> None:
@@ -257,7 +273,8 @@ class ResearchService:
         self._tasks.start(f"keep {trail.research_id}", self._kept(trail, call))
 
     async def _kept(self, trail: Trail, call: RequestContext) -> None:
-        await self._runs.keep(trail, call)
+        with self.work.begun():
+            await self._runs.keep(trail, call)
 
     async def follow(self, research_id: str, after: int, call: RequestContext) -> AsyncGenerator[Numbered, None]:
         """The events of a run above number `after` until its end, `result` or `error`. Raises NotFound."""
@@ -315,10 +332,11 @@ class ResearchService:
         self._events.pop((call.tenant, research_id), None)
 
     def let_go(self) -> None:
-        """Keep no events of runs that have ended: they quote what may have been deleted."""
+        """Keep no events of runs beyond their end: they quote what may have been deleted."""
         jobs = self._jobs()
         for name in [name for name, events in self._events.items() if events.ended and name not in jobs]:
             del self._events[name]
+        self._let_go_at_end |= {name for name, events in self._events.items() if not events.ended}
 
     async def prune(self) -> None:
         """Take out the runs beyond `research.keep_runs_days` and `research.keep_runs_max`, of every tenant."""

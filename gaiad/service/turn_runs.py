@@ -71,6 +71,7 @@ class _Run:
         self.answered = False
         self.error: Exception | None = None
         self.held_bytes = 0  # of its events, as counted with those of all that run
+        self.let_go = False  # of its events, at its end
 
     @property
     def under_way(self) -> bool:
@@ -184,9 +185,15 @@ class TurnRuns:
         await self._tasks.stop()
 
     def let_go(self) -> None:
-        """Keep no events of turns that have ended: they quote what may have been deleted."""
-        for name in [name for name, run in self._runs.items() if run.ended.is_set()]:
-            del self._runs[name]
+        """Keep no events of turns beyond their end: they quote what may have been deleted."""
+        for run in [*self._runs.values()]:
+            run.let_go = True
+            self._drop(run)
+
+    def _drop(self, run: _Run) -> None:
+        key = (run.call.tenant, run.row.turn_id)
+        if run.let_go and run.ended.is_set() and self._runs.get(key) is run:
+            del self._runs[key]
 
     # -- one run
 
@@ -220,6 +227,7 @@ class TurnRuns:
         self._held_bytes -= run.held_bytes
         run.held_bytes = 0
         run.ended.set()
+        self._drop(run)
         self._forget()
 
     async def _tell(self, run: _Run) -> None:

@@ -153,6 +153,7 @@ class TurnTaker:
         self._clock = clock
         self._history_turns = history_turns
         self._journal_of = journal_of
+        self._under_way = turn_store.under_way
         self._turns = Turns(assembler, turn_store, services, clock, warmup, Surfacing(archive, clock.zone))
         self._sessions: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -211,11 +212,15 @@ class TurnTaker:
             await self._wait_for(lock, session_id)
             try:
                 stream = EventStream()
-                async with aclosing(stream.read("turn", turn(stream))) as events:
+                async with aclosing(stream.read("turn", self._counted(turn(stream)))) as events:
                     async for event in events:
                         yield event
             finally:
                 lock.release()
+
+    async def _counted(self, turn: Coroutine[Any, Any, None]) -> None:
+        with self._under_way.begun():
+            await turn
 
     async def _wait_for(self, lock: asyncio.Lock, session_id: str) -> None:
         """No longer than a turn of full depth takes."""

@@ -18,7 +18,7 @@ from gaiad.base.errors import BadInput, Conflict, GaiadError, NotFound
 from gaiad.base.ids import IdMaker, short
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import Archive, RequestContext, Tokenizer
-from gaiad.base.tasks import TaskGroup
+from gaiad.base.tasks import TaskGroup, WorkUnderWay
 from gaiad.ledger.turn_log import CallRecord, CognitionLog
 from gaiad.models.pool.making import ServedModel
 from gaiad.models.pool.pool import ModelPool
@@ -55,7 +55,11 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 class TurnStore:
     """Writes both; neither is lost when the person has gone meanwhile."""
 
-    def __init__(self, archive: Archive, log: CognitionLog, clock: Clock) -> None:
+    def __init__(
+        self, archive: Archive, log: CognitionLog, clock: Clock, under_way: WorkUnderWay | None = None
+    ) -> None:
+        """Turns, and what is being kept of them, are `under_way`."""
+        self.under_way = under_way or WorkUnderWay()
         self._archive = archive
         self._log = log
         self._clock = clock
@@ -67,7 +71,11 @@ class TurnStore:
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Do `work` beside what goes on; it is waited for at the daemon's end."""
-        return self._tasks.start("keep", work)
+        return self._tasks.start("keep", self._counted(work))
+
+    async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
+        with self.under_way.begun():
+            return await work
 
     async def attempt(self, otherwise: str, work: Coroutine[Any, Any, Any]) -> str:
         """Do `work`; when it fails, the log says so, and what is returned in words: it must not cost the answer."""
@@ -163,11 +171,13 @@ def decode_sent(record: CallRecord) -> Sent:
 class CallLog:
     """Calls of models outside a turn (`ask`, `/generate`, a bare role under /v1), each kept with its Cognition Packet.
 
-    The packet says what was sent, word for word, and can be replayed; it has no identity and no persona, for these
-    calls have none. Heartbeats, probes and the warm-up of a prefix say nothing to anybody and are not kept.
+    The packet says what was sent, word for word, and can be replayed. What gaiad asks of itself begins with its
+    identity; a role that a person asks bare is sent the person's words and nothing else, so its packet has no identity.
+    None has a persona. Heartbeats, probes and the warm-up of a prefix say nothing to anybody and are not kept.
     """
 
-    def __init__(self, pool: ModelPool, store: TurnStore, clock: Clock) -> None:
+    def __init__(self, pool: ModelPool, store: TurnStore, clock: Clock, identity: Callable[[], str]) -> None:
+        self._identity = identity
         self._pool = pool
         self._store = store
         self._ids = IdMaker(clock)
@@ -220,7 +230,9 @@ class CallLog:
         model = self._pool.model(name)
         unhurried = RequestContext(tenant=call.tenant)
         rendered = request.segments or await model.tokenizer.render(request.messages, unhurried)
-        packet = packet_of(request, self._ids.make("cog"), call.turn_id, role, key, model.window, self._now())
+        packet = packet_of(
+            request, self._ids.make("cog"), call.turn_id, role, key, model.window, self._now(), self._identity()
+        )
         tokens = reply.prompt_tokens if reply else sum(await model.tokenizer.count([rendered], unhurried))
         manifest = PromptManifest(
             packet_id=packet.full_id,
@@ -249,11 +261,15 @@ class CallLog:
 
 
 def packet_of(
-    request: GenerateRequest, full_id: str, turn_id: str, role: str, key: str, mtu: int, at: str
+    request: GenerateRequest, full_id: str, turn_id: str, role: str, key: str, mtu: int, at: str, identity: str
 ) -> CognitionPacket:
-    """The request as a packet: its system messages are the task instruction, its last message is the prompt."""
+    """The request as a packet: its system messages are the identity, where they begin with it, and the task
+    instruction; its last message is the prompt.
+    """
     messages = request.messages or [ChatMessage(role="user", content=request.segments)]
     *before, last = [(one.role, _text(one.content)) for one in messages]
+    instruction = "\n\n".join(text for who, text in before if who == "system")
+    with_identity = bool(identity) and instruction.startswith(f"{identity}\n\n")
     return CognitionPacket(
         packet_id=short(full_id),
         full_id=full_id,
@@ -261,12 +277,12 @@ def packet_of(
         parent_id=None,
         timestamp=at,
         mtu=mtu,
-        identity="",
+        identity=identity if with_identity else "",
         persona="",
         role=role,
         role_text="",
         task_instruction_key=key,
-        task_instruction="\n\n".join(text for who, text in before if who == "system"),
+        task_instruction=instruction.removeprefix(f"{identity}\n\n") if with_identity else instruction,
         history=[HistoryEntry(turn_id="", role=who, text=text) for who, text in before if who != "system"],
         context=[],
         user_prompt=last[1],

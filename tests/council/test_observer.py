@@ -61,7 +61,7 @@ async def test_a_rule_stops_before_anything_is_shown() -> None:
     stop = await asyncio.wait_for(observer.wait_stop(), 30)
     assert (stop.source, stop.rule, stop.at, stop.role) == ("rule", "secret", 11, "")
     assert KEY not in stop.reason
-    assert (observer.feed("more"), observer.finish(), observer.tokens) == ("", "", 0)
+    assert (observer.feed("more"), observer.finish(), observer.looks) == ("", "", [])
     await observer.close()
 
 
@@ -98,7 +98,7 @@ async def test_the_model_is_shown_the_last_of_the_released_text_in_the_backgroun
     looks = watched.observer.looks
     assert [look.outcome for look in looks] == ["ok"] * len(looks)
     assert 3 <= len(looks) <= 200 // LIMITS.every_characters
-    assert watched.observer.tokens == 7 * len(looks)
+    assert [look.tokens for look in looks] == [7] * len(looks)
     assert watched.observer.stop is None
     await watched.observer.close()
 

@@ -155,7 +155,7 @@ class SimulatedDay(RuleBasedStateMachine):
     def who_counts_is_who_answered(self) -> None:
         day: Day | None = getattr(self, "day", None)
         if day is not None:
-            assert set(day.heartbeat.active(day.now)) == day.there()
+            assert {role for role in ROLES if day.heartbeat.state(role, day.now) == "ready"} == day.there()
 
     def teardown(self) -> None:
         """The rest of the day, by chance."""

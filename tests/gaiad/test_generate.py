@@ -91,6 +91,7 @@ def test_a_call_is_kept_with_its_packet_and_gives_the_same_prompt_and_reply_agai
     kept = client.cognition_packets("local", 1)[0]
     assert (kept.reply["text"], kept.packet["role"], kept.aside) == (last.data["text"], "prime", True)
     assert kept.packet["user_prompt"] == (asked["prompt"] or "Say more.")
+    assert kept.packet["identity"] == ""  # a bare role is sent what the person wrote
     again = client.replay_packet(kept.packet["full_id"], "local", generate=True)
     assert (again.same_prompt, again.differs_at) == (True, -1)
 

@@ -166,7 +166,7 @@ class Searcher:
             degraded.append(reason)
         prepared, embedded = await asyncio.gather(
             self._tenant.file.aread(lambda c: self._prepare(c, request)),
-            _embed(embedder, request.query, call, None if request.mode == "dense" else EMBEDDING_S),
+            _embed(embedder, [request.query], call, None if request.mode == "dense" else EMBEDDING_S),
             return_exceptions=True,
         )
         if isinstance(prepared, BaseException):
@@ -178,7 +178,7 @@ class Searcher:
                 raise Unavailable(f"mode dense cannot answer: {failure}; use mode bm25", 5.0) from embedded
             degraded.append(f"embedder: {failure}; searched by words only")
         else:
-            query = embedded
+            query = embedded[0]
             degraded += _unfinished(index, prepared.catalogue)
         return await self._tenant.file.aread(lambda c: self._finish(c, request, prepared, (index, query)))
 
@@ -240,18 +240,32 @@ def _unfinished(index: VectorIndex, catalogue: Catalogue) -> list[str]:
     return [f"still indexing, {share:.0%} done: the other pages are found by words only"]
 
 
-async def _embed(embedder: Embedder, query: str, call: RequestContext, limit_s: float | None) -> NDArray[np.float32]:
+async def similarity(embedder: Embedder | None, query: str, texts: Sequence[str], call: RequestContext) -> list[float]:
+    """The cosine of each text to the query; [] without an embedder that answers in time."""
+    if embedder is None or not texts:
+        return []
+    try:
+        found = await _embed(embedder, [query, *texts], call, EMBEDDING_S)
+    except GaiadError as error:
+        _bearable(error)
+        return []
+    return [float(cosine) for cosine in found[1:] @ found[0]]
+
+
+async def _embed(
+    embedder: Embedder, texts: Sequence[str], call: RequestContext, limit_s: float | None
+) -> NDArray[np.float32]:
+    """Shape (len(texts), dimension). Raises Unavailable, and what the embedder raises."""
     try:
         async with asyncio.timeout(limit_s):
-            found = await embedder.embed([query[:_MAX_EMBEDDED_CHARS]], call)
+            found = await embedder.embed([text[:_MAX_EMBEDDED_CHARS] for text in texts], call)
     except TimeoutError as error:
         raise Unavailable(f"no vector of the question within {EMBEDDING_S * 1000:.0f} ms") from error
-    if found.shape != (1, embedder.dimension) or not np.isfinite(found).all():
+    if found.shape != (len(texts), embedder.dimension) or not np.isfinite(found).all():
         raise Unavailable(
             f"the embedder made something of shape {found.shape} that is not a vector; restart the daemon"
         )
-    vector: NDArray[np.float32] = found[0]
-    return vector
+    return found
 
 
 def _bearable(failure: BaseException) -> str:

@@ -60,13 +60,35 @@ def choose(connection: sqlite3.Connection, request: ForgetRequest, hidden: Label
     calls = _calls_outside_turns(connection) if request.everything else []
     if not (rows or aside or calls):
         raise NotFound("nothing matches; `gaiad packets list` and `gaiad sessions list` show what is there")
-    ids = aside | {row[0] for chunk in chunks(rows) for row in _of_rows(connection, "packet_id", chunk)}
+    chosen = _with_quotes(connection, rows, aside | _ids_of(connection, rows))
+    chosen.logs["cognition_packets"] = list(dict.fromkeys([*chosen.logs["cognition_packets"], *calls]))
+    return chosen
+
+
+def choose_late(connection: sqlite3.Connection, packet_ids: Collection[str]) -> DeletionSet:
+    """What was written about deleted packets after they had gone; not of those that came back meanwhile.
+
+    A turn that had one of them before it goes whole, whatever it says.
+    """
+    back = _rows_with(connection, "packet_id", [*packet_ids], "")
+    gone = set(packet_ids) - _ids_of(connection, back)
+    rows: list[int] = []
+    if gone:
+        names = PacketNames(gone)
+        packets = connection.execute("SELECT turn_id, body FROM cognition_packets WHERE turn_id != ''")
+        turns = {turn for turn, body in packets if names.stand_in(_readable(body))}
+        for chunk in chunks([*turns]):
+            found = connection.execute(f"SELECT packet FROM turns WHERE turn_id IN ({marks(chunk)})", chunk)
+            rows += [row for (row,) in found]
+    return _with_quotes(connection, rows, gone | _ids_of(connection, rows))
+
+
+def _with_quotes(connection: sqlite3.Connection, rows: list[int], ids: set[str]) -> DeletionSet:
+    """These packets with the turns and logs that quote them."""
     quoting = [row for row in _quoting_turns(connection, ids) if row not in set(rows)]
-    rows += quoting
-    ids |= {row[0] for chunk in chunks(quoting) for row in _of_rows(connection, "packet_id", chunk)}
-    logs = _quoting_logs(connection, rows, ids)
-    logs["cognition_packets"] = list(dict.fromkeys([*logs["cognition_packets"], *calls]))
-    return DeletionSet(rows, ids, len(quoting), logs)
+    rows = [*rows, *quoting]
+    ids = ids | _ids_of(connection, quoting)
+    return DeletionSet(rows, ids, len(quoting), _quoting_logs(connection, rows, ids))
 
 
 def _calls_outside_turns(connection: sqlite3.Connection) -> list[str]:
@@ -222,6 +244,10 @@ def _rows_with(connection: sqlite3.Connection, column: str, values: Sequence[str
         for chunk in chunks(values)
         for (row,) in connection.execute(f"SELECT id FROM packets WHERE {column} IN ({marks(chunk)}){shown}", chunk)
     ]
+
+
+def _ids_of(connection: sqlite3.Connection, rows: Sequence[int]) -> set[str]:
+    return {row[0] for chunk in chunks(rows) for row in _of_rows(connection, "packet_id", chunk)}
 
 
 def _of_rows(connection: sqlite3.Connection, columns: str, rows: Sequence[int]) -> Iterator[tuple[Any, ...]]:

@@ -72,7 +72,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 class RunCalls:
     """One run's calls. `degraded` are the steps that went by the rules, with the reason.
 
-    A step for which the model has no duty (`duties`, None for all) is the rules' own, and no reason is told.
+    A step for which the model has no duty (`duties`, None for all) is the rules' own, and no reason is told. Every call
+    begins with `identity` (GCP 1).
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class RunCalls:
         spent: Spent,
         tell: ReportProgress,
         duties: Collection[str] | None = None,
+        identity: str = "",
     ) -> None:
         self.name = mind.name
         self.degraded: list[str] = []
@@ -94,6 +96,7 @@ class RunCalls:
         self._until = call.until(clock.monotonic() + limits.seconds)
         self._spent = spent
         self._duties = duties
+        self._identity = identity
         self.tell = tell
         self._failures = 0
 
@@ -155,7 +158,7 @@ class RunCalls:
         call = self._until.share(step.share, self._clock.monotonic())
         kept = await self._fitting(step, prompt, call)
         request = GenerateRequest(
-            messages=_messages(prompt, prompt.items[:kept]),
+            messages=_messages(self._identity, prompt, prompt.items[:kept]),
             max_tokens=step.reply_tokens,
             seed=0,
             sampling=_LIKELIEST,
@@ -173,7 +176,7 @@ class RunCalls:
 
     async def _fitting(self, step: Step, prompt: Prompt, call: RequestContext) -> int:
         """How many items the prompt has room for. Raises Unavailable when not even one fits."""
-        frame = [Segment(prompt.system), Segment(prompt.before), Segment(prompt.after)]
+        frame = [Segment(self._identity), Segment(prompt.system), Segment(prompt.before), Segment(prompt.after)]
         counts = await self._mind.tokenizer.count([frame, *prompt.items], call)
         room = min(int(self._tokens_left * step.share), self._mind.window or self._tokens_left)
         room -= counts[0] + step.reply_tokens + _TEMPLATE_TOKENS
@@ -212,11 +215,11 @@ def _object_in(text: str) -> str:
     return text[start : end + 1] if 0 <= start < end else text
 
 
-def _messages(prompt: Prompt, items: Sequence[Sequence[Segment]]) -> list[ChatMessage]:
+def _messages(identity: str, prompt: Prompt, items: Sequence[Sequence[Segment]]) -> list[ChatMessage]:
     """Everything is untrusted text: no part of it needs a control token."""
     asked = [Segment(prompt.before), *(part for item in items for part in item), Segment(prompt.after)]
     return [
-        ChatMessage(role="system", content=[Segment(prompt.system)]),
+        ChatMessage(role="system", content=[Segment("\n\n".join(filter(None, (identity, prompt.system))))]),
         ChatMessage(role="user", content=[part for part in asked if part.text]),
     ]
 

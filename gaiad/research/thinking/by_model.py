@@ -295,16 +295,25 @@ _USABLE = ("ready", "sleeping")  # a sleeper is woken by the first call
 
 
 class Thinker:
-    """Begins the steps of runs on `mind`. `most` is how many pages it sees, `duties` what it may do, by its name."""
+    """Begins the steps of runs on `mind`, whose calls begin with `identity`. `most` is how many pages it sees, `duties`
+    what it may do, by its name.
+    """
 
     def __init__(
-        self, mind: Mind, limits: Limits, clock: Clock, most: int, duties: Callable[[str], frozenset[str] | None]
+        self,
+        mind: Mind,
+        limits: Limits,
+        clock: Clock,
+        most: int,
+        duties: Callable[[str], frozenset[str] | None],
+        identity: str = "",
     ) -> None:
         self._mind = mind
         self._limits = limits
         self._clock = clock
         self._most = most
         self._duties = duties
+        self._identity = identity
 
     def begin(
         self,
@@ -328,7 +337,7 @@ class Thinker:
         def tell(name: str, **data: Any) -> None:
             on_event(name, data)
 
-        asking = RunCalls(self._mind, self._limits, self._clock, call, trail.spent, tell, duties)
+        asking = RunCalls(self._mind, self._limits, self._clock, call, trail.spent, tell, duties, self._identity)
         return ByModel(asking, archive, call, trail, self._clock.zone, self._most, passed_over)
 
 

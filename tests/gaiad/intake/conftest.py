@@ -1,11 +1,13 @@
 """A service that answers from memory, so that intake is tested with real sockets and files and nothing behind them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 
@@ -16,6 +18,11 @@ from gaiad.base.events import EventHub
 from gaiad.base.home import Home
 from gaiad.base.metrics import Metrics
 from gaiad.base.ports import RequestContext
+from gaiad.intake.application import build_app, start_listener
+from gaiad.intake.auth import PeerCheck
+from gaiad.intake.doors import UnixDoor
+from gaiad.intake.exchange import Route
+from gaiad.intake.sockets import listen_unix
 from gaiad.wire.ingest import IngestOutcome, IngestRequest
 from gaiad.wire.schemas import ResearchRequest, ResearchResult, SearchRequest, SearchResponse
 from gaiad.wire.status import Job, ReloadReport, Status
@@ -180,3 +187,19 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def now() -> datetime:
     return datetime(2025, 11, 30, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def serving(service: Any, home: Home) -> Any:
+    """`async with serving(table()) as session`: the routes over the home's socket, behind `door`."""
+
+    @asynccontextmanager
+    async def served(routes: Sequence[Route], door: Any = None) -> AsyncIterator[aiohttp.ClientSession]:
+        app = build_app(service, door or UnixDoor(PeerCheck(dict)), routes)
+        runner = await start_listener(app, listen_unix(home.socket).socket, 0.5)
+        connector = aiohttp.UnixConnector(str(home.socket), limit=0)
+        async with aiohttp.ClientSession("http://localhost", connector=connector) as session:
+            yield session
+        await runner.cleanup()
+
+    return served

@@ -10,13 +10,8 @@ import aiohttp
 import pytest
 
 from gaiad.base.clock import FrozenClock
-from gaiad.base.home import Home
 from gaiad.base.ids import short
-from gaiad.intake.application import build_app, start_listener
-from gaiad.intake.auth import PeerCheck
 from gaiad.intake.council_routes import table
-from gaiad.intake.doors import UnixDoor
-from gaiad.intake.sockets import listen_unix
 from gaiad.ledger.delivery_log import DeliveryLog
 from gaiad.service.chat_channels import Receipts
 from gaiad.store.home_databases import HomeDatabases
@@ -42,14 +37,10 @@ async def deliveries(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[Delive
 
 
 @pytest.fixture
-async def api(service: Any, home: Home, desk: Any, deliveries: DeliveryLog) -> AsyncIterator[aiohttp.ClientSession]:
+async def api(service: Any, serving: Any, desk: Any, deliveries: DeliveryLog) -> AsyncIterator[aiohttp.ClientSession]:
     service.counsel, service.receipts = desk.counsel, Receipts(deliveries)
-    listening = listen_unix(home.socket)
-    app = build_app(service, UnixDoor(PeerCheck(dict)), table())
-    runner = await start_listener(app, listening.socket, 0.5)
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
+    async with serving(table()) as session:
         yield session
-    await runner.cleanup()
 
 
 async def events(response: aiohttp.ClientResponse, number: int) -> list[tuple[str, str, Any]]:

@@ -11,14 +11,9 @@ import pytest
 from gaiad.archive.archive import LocalArchive
 from gaiad.base.config import Config, load_config
 from gaiad.base.events import EventHub
-from gaiad.base.home import Home
 from gaiad.base.ports import RequestContext
 from gaiad.intake import application
-from gaiad.intake.application import build_app, start_listener
-from gaiad.intake.auth import PeerCheck
 from gaiad.intake.chat_routes import table
-from gaiad.intake.doors import UnixDoor
-from gaiad.intake.sockets import listen_unix
 from gaiad.service.service import Service
 from gaiad.wire.council import HOUSE
 
@@ -32,7 +27,7 @@ def config() -> Config:
 
 @pytest.fixture
 async def api(
-    service: Any, home: Home, archive: LocalArchive, make_packet: Callable[..., bytes]
+    service: Any, serving: Any, archive: LocalArchive, make_packet: Callable[..., bytes]
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """Two tenants, each with a packet that this caller does not see, and one that he does."""
     for tenant in ("local", "work"):
@@ -46,11 +41,8 @@ async def api(
 
     asked: list[str] = []
     service.hidden, service.asked = hidden, asked
-    listening = listen_unix(home.socket)
-    runner = await start_listener(build_app(service, UnixDoor(PeerCheck(dict)), table()), listening.socket, 0.5)
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
+    async with serving(table()) as session:
         yield session
-    await runner.cleanup()
 
 
 async def told(api: aiohttp.ClientSession, path: str) -> list[str]:

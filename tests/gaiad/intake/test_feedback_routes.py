@@ -9,32 +9,23 @@ import pytest
 
 from gaiad.archive.archive import LocalArchive
 from gaiad.base.errors import NotFound
-from gaiad.base.home import Home
 from gaiad.base.ports import RequestContext
-from gaiad.intake.application import build_app, start_listener
-from gaiad.intake.auth import PeerCheck
-from gaiad.intake.doors import UnixDoor
 from gaiad.intake.memory_routes import table
-from gaiad.intake.sockets import listen_unix
 from gaiad.store.backup import read_manifest
 from gaiad.wire.memory import FeedbackQuery
 
 
 @pytest.fixture
 async def api(
-    service: Any, home: Home, archive: LocalArchive, make_packet: Callable[..., bytes]
+    service: Any, serving: Any, archive: LocalArchive, make_packet: Callable[..., bytes]
 ) -> AsyncIterator[aiohttp.ClientSession]:
     await archive.ingest_documents(
         [("a.xml", make_packet()), ("b.xml", make_packet(packet_id="TP-2"))], RequestContext()
     )
     await archive.ingest_documents([("c.xml", make_packet(packet_id="TP-3"))], RequestContext("work"))
     service.feedback = archive.feedback
-    listening = listen_unix(home.socket)
-    app = build_app(service, UnixDoor(PeerCheck(dict)), table())
-    runner = await start_listener(app, listening.socket, 0.5)
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
+    async with serving(table()) as session:
         yield session
-    await runner.cleanup()
 
 
 async def post(api: aiohttp.ClientSession, path: str, **body: object) -> tuple[int, Any]:

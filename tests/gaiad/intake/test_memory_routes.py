@@ -15,10 +15,8 @@ from gaiad.base.clock import FrozenClock
 from gaiad.base.config import load_config
 from gaiad.base.home import Home
 from gaiad.base.metrics import Metrics
-from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import Caller
 from gaiad.intake.memory_routes import table
-from gaiad.intake.sockets import listen_unix
 from gaiad.models.tokens.word_tokenizer import WordTokenizer
 from gaiad.service.memory import MemoryApi
 
@@ -56,7 +54,7 @@ class Api:
 
 @pytest.fixture
 async def api(
-    service: Any, home: Home, clock: FrozenClock, open_archive: Callable[..., Awaitable[LocalArchive]]
+    service: Any, home: Home, serving: Any, clock: FrozenClock, open_archive: Callable[..., Awaitable[LocalArchive]]
 ) -> AsyncIterator[Api]:
     archive = await open_archive(home.root)
     door, settings = (
@@ -65,15 +63,12 @@ async def api(
     )
     http = msgspec.structs.replace(service.config.http, request_timeout_s=60.0)
     service.config = msgspec.structs.replace(service.config, http=http)
-    listening = listen_unix(home.socket)
-    runner = await start_listener(build_app(service, door, table()), listening.socket, 0.5)
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
+    async with serving(table(), door) as session:
         made = Api(session, door)
         service.memory = MemoryApi(
             archive, clock, Metrics(), lambda: settings[made.on], lambda: WordTokenizer(clock), lambda: None
         )
         yield made
-    await runner.cleanup()
 
 
 def talk(secret: str, **fields: Any) -> dict[str, Any]:

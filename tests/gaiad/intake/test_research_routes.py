@@ -9,12 +9,9 @@ import pytest
 from aiohttp import web
 
 from gaiad.base.errors import NotFound
-from gaiad.base.home import Home
 from gaiad.base.ports import RequestContext
-from gaiad.intake.application import build_app, start_listener
 from gaiad.intake.auth import Caller
 from gaiad.intake.research_routes import table
-from gaiad.intake.sockets import listen_unix
 from gaiad.wire.research import RunRow
 
 
@@ -76,13 +73,10 @@ def door() -> OneDoor:
 
 
 @pytest.fixture
-async def api(service: Any, home: Home, door: OneDoor) -> AsyncIterator[aiohttp.ClientSession]:
+async def api(service: Any, serving: Any, door: OneDoor) -> AsyncIterator[aiohttp.ClientSession]:
     service.research_runs = Runs()
-    listening = listen_unix(home.socket)
-    runner = await start_listener(build_app(service, door, table()), listening.socket, 0.5)
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
+    async with serving(table(), door) as session:
         yield session
-    await runner.cleanup()
 
 
 async def ids(api: aiohttp.ClientSession, query: str = "") -> list[str]:

@@ -8,12 +8,7 @@ import aiohttp
 import pytest
 
 from gaiad.base.clock import FrozenClock
-from gaiad.base.home import Home
-from gaiad.intake.application import build_app, start_listener
-from gaiad.intake.auth import PeerCheck
 from gaiad.intake.council_routes import table
-from gaiad.intake.doors import UnixDoor
-from gaiad.intake.sockets import listen_unix
 from tests.makers.initiative_house import House
 
 
@@ -25,14 +20,10 @@ async def house(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[House]:
 
 
 @pytest.fixture
-async def api(service: Any, home: Home, house: House) -> AsyncIterator[aiohttp.ClientSession]:
+async def api(service: Any, serving: Any, house: House) -> AsyncIterator[aiohttp.ClientSession]:
     service.initiative = house.initiative
-    listening = listen_unix(home.socket)
-    app = build_app(service, UnixDoor(PeerCheck(dict)), table())
-    runner = await start_listener(app, listening.socket, 0.5)
-    async with aiohttp.ClientSession("http://localhost", connector=aiohttp.UnixConnector(str(home.socket))) as session:
+    async with serving(table()) as session:
         yield session
-    await runner.cleanup()
 
 
 async def test_thoughts_are_listed_by_tenant_and_state(api: aiohttp.ClientSession, house: House) -> None:

@@ -12,13 +12,9 @@ import pytest
 
 from gaiad.base.home import Home
 from gaiad.intake import streams
-from gaiad.intake.application import build_app, start_listener
-from gaiad.intake.auth import PeerCheck
 from gaiad.intake.chat_routes import COUNCIL, table
 from gaiad.intake.chat_routes import table as event_table
-from gaiad.intake.doors import UnixDoor
 from gaiad.intake.exchange import error_body
-from gaiad.intake.sockets import listen_unix
 from gaiad.service.turn_runs import TurnRuns
 from gaiad.wire.council import HOUSE
 from gaiad.wire.governance import EVENT_KIND as APPROVALS
@@ -33,15 +29,10 @@ async def talk() -> Talk:
 
 
 @pytest.fixture
-async def api(service: Any, home: Home, talk: Talk) -> AsyncIterator[aiohttp.ClientSession]:
+async def api(service: Any, serving: Any, talk: Talk) -> AsyncIterator[aiohttp.ClientSession]:
     service.turn_runs = TurnRuns(talk, service.clock, error_body)
-    listening = listen_unix(home.socket)
-    app = build_app(service, UnixDoor(PeerCheck(dict)), [*table(), *event_table()])
-    runner = await start_listener(app, listening.socket, 0.5)
-    connector = aiohttp.UnixConnector(str(home.socket), limit=0)
-    async with aiohttp.ClientSession("http://localhost", connector=connector) as session:
+    async with serving([*table(), *event_table()]) as session:
         yield session
-    await runner.cleanup()
     await service.turn_runs.stop(0.0)
 
 

@@ -139,6 +139,9 @@ class MemoryArchive:
         texts = [stems(f"{page.text} {page.topic}") for page in self.stored.values()]
         return {word: sum(stem(normalise(word)) in text for text in texts) for word in words}
 
+    async def similarity(self, query: str, texts: Sequence[str], call: RequestContext) -> list[float]:
+        return []
+
 
 def _hit(score: float, overlap: int, cosine: float | None, page: Page) -> Hit:
     retrievers = {"bm25": RetrieverScore(rank=1, score=float(overlap))} if overlap else {}

@@ -1,13 +1,20 @@
 """What counts as one unit of an answer, and where it stands."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from gaiad.base.clock import SystemClock
+from gaiad.base.config import load_config
+from gaiad.base.ports import RequestContext
 from gaiad.base.text import words_of
+from gaiad.research.loop import Researcher
 from gaiad.research.scoring import counted_in, deed_of, read_question, wants_of
 from gaiad.research.unit_index import PacketUnits, ranked
 from gaiad.research.units import units_of
+from gaiad.wire.schemas import ResearchRequest
+from tests.gaiad.research.conftest import MemoryArchive, make_page
 
 
 def kinds(page: Any, text: str, **more: Any) -> dict[str, list[str]]:
@@ -157,3 +164,22 @@ def test_a_field_of_another_name_with_the_same_beginning_is_not_named(page: Any)
 )
 def test_a_question_for_who_did_it_hangs_on_the_deed(asked: str, deed: int | None) -> None:
     assert deed_of(read_question(asked, {}, {})) == deed
+
+
+class NearInMeaning(MemoryArchive):
+    """Of the texts compared, those with `word` are near to any question, the others far."""
+
+    word = ""
+
+    async def similarity(self, query: str, texts: Sequence[str], call: RequestContext) -> list[float]:
+        return [0.9 if self.word in text else 0.1 for text in texts]
+
+
+@pytest.mark.parametrize("near", ["lamp", "step"])
+async def test_of_units_with_the_same_words_the_one_near_in_meaning_leads(near: str) -> None:
+    pages = [make_page(f"The porch has a brass {thing}.", f"tp-{thing}") for thing in ("lamp", "step")]
+    archive = NearInMeaning(pages)
+    archive.word = near
+    researcher = Researcher(archive, SystemClock("UTC"), load_config((), {}).research)
+    result = await researcher.research(ResearchRequest(query="What of the porch is brass?"), RequestContext())
+    assert result.citations[0].quote == f"The porch has a brass {near}."

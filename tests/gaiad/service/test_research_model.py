@@ -11,6 +11,7 @@ from gaiad.wire.chat import ChatRequest
 from gaiad.wire.ingest import IngestRequest
 from gaiad.wire.research import ResearchRun
 from gaiad.wire.schemas import ResearchRequest, ResearchResult
+from prompts.identity import identity_text, shipped_identity
 from tests.makers.scripted_home import scripted_home
 
 SCRIPT = """
@@ -75,6 +76,9 @@ def test_every_call_of_a_run_is_kept_with_its_packet_and_gives_its_prompt_again(
     assert {(one.packet["task_instruction_key"], one.packet["role"], one.aside) for one in kept} == {
         ("ask", "prime", True)
     }
+    identity = identity_text(shipped_identity())
+    assert [one.packet["identity"] for one in kept] == [identity] * 3
+    assert not [one for one in kept if identity in one.packet["task_instruction"] or not one.packet["task_instruction"]]
     assert citation.packet_id in kept[0].packet["user_prompt"]
     assert "wired in series" in kept[0].reply["text"]
     for one in kept:

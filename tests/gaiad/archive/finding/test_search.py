@@ -2,6 +2,7 @@
 
 import pytest
 
+from gaiad.archive.finding.search import similarity
 from gaiad.base.errors import BadInput, Cancelled, NotFound, Unavailable
 from gaiad.base.ports import RequestContext
 from gaiad.wire.schemas import Filters, MetricRange, SearchRequest
@@ -317,6 +318,16 @@ async def test_an_embedder_of_another_space_is_never_compared(talks, embedder, o
     assert "words-2" in response.degraded[0]
     assert all("dense" not in hit.retrievers for hit in response.hits)
     assert other_embedder.texts == []
+
+
+async def test_texts_are_compared_with_a_question_while_an_embedder_answers(embedder):
+    asked, texts, call = "two kittens", ["two kittens sleep", "a transmission"], RequestContext()
+    near, far = await similarity(embedder, asked, texts, call)
+    assert near == pytest.approx(float(embedder.vector(asked) @ embedder.vector(texts[0])))
+    assert far < near
+    assert await similarity(None, asked, texts, call) == await similarity(embedder, asked, [], call) == []
+    embedder.failing = "the embedding worker died"
+    assert await similarity(embedder, asked, texts, call) == []
 
 
 async def test_a_cancelled_call_ends(talks):
