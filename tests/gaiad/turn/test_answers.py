@@ -1,5 +1,51 @@
+"""What counts of a stage's words: whole steps, verdicts of models that can tell, and no words of the prompt."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from council.observer_rules import ObserverRules, observer_table
 from council.stages import Plan, RefinedPlan, Verification, stage_form
-from gaiad.turn.answers import of_request, step_characters, verdict_text
+from gaiad.bench.conversation import leaks
+from gaiad.turn.answers import of_request, step_characters, usable, verdict_text
+from prompts.identity import identity_text, shipped_identity
+from prompts.messages import own_texts
+from prompts.packet import CognitionPacket
+
+IDENTITY = identity_text(shipped_identity())
+WORDS = IDENTITY.split()
+PLACES = st.integers(0, len(WORDS) - 1)
+OURS = st.builds(lambda start, count: " ".join(WORDS[start : start + count]), PLACES, st.integers(1, 14))
+PIECES = st.lists(
+    OURS | st.sampled_from(["I am glad.", "An egg boils.", "so to say", "Well:\n", "- one\n- two\n"]), max_size=8
+)
+PACKET = CognitionPacket(
+    packet_id="p",
+    full_id="cog_p",
+    turn_id="t",
+    parent_id=None,
+    timestamp="2026-01-01T00:00:00Z",
+    mtu=1000,
+    identity=IDENTITY,
+    persona="",
+    role="prime",
+    role_text="",
+    task_instruction_key="act",
+    task_instruction="",
+    history=[],
+    context=[],
+    user_prompt="Tell me who you are",
+)
+
+
+@settings(max_examples=200)
+@given(PIECES)
+def test_of_no_reply_eight_words_in_a_row_of_the_prompt_are_shown(pieces: list[str]) -> None:
+    table, own = observer_table(), own_texts(PACKET)
+    rules = ObserverRules(own, ["RESPONSE"], table, PACKET.user_prompt)
+    released = rules.feed(" ".join(pieces)) + rules.finish()
+    assert not leaks(released, own, [PACKET.user_prompt])
+    kept, _ = usable(released, rules.violation.rule if rules.violation else "", PACKET, table.repetition)
+    assert not leaks(kept, own, [PACKET.user_prompt])
 
 
 def test_a_step_that_names_nothing_of_the_request_is_left_out() -> None:
