@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { announce } from "./announce.js";
-import { noticed } from "./connection.js";
+import { deletion } from "./deletion.js";
 import { button, el, fill, icon } from "./dom.js";
 import { drawMarked } from "./marked_text.js";
 import { findPassage, joined } from "./passages.js";
@@ -59,7 +59,7 @@ function show(detail, passage) {
     const mark = found && message.places.has(found.page.page_id) ? placed(found, message) : null;
     return spokenHere ? turnOf(message, mark, all[number - 1], ours) : pageOf(message, mark, packet.dialect === "note");
   })); // prettier-ignore
-  fill(panel(), head(title), facts(detail), record(detail.fields, !passage && !spokenHere), without ? el("p", { class: "note" }, without) : null, word(passage, found), body, deletion(packet));
+  fill(panel(), head(title), facts(detail), record(detail.fields, !passage && !spokenHere), without ? el("p", { class: "note" }, without) : null, word(passage, found), body, deletion({ packet_ids: [packet.packet_id] }));
   title.focus({ preventScroll: true });
   const mark = body.querySelector("mark");
   if (mark) mark.scrollIntoView({ block: mark.offsetHeight > panel().clientHeight / 2 ? "start" : "center" });
@@ -99,36 +99,6 @@ function facts({ packet, integrity, source }) {
       ),
     ),
   );
-}
-
-/** Deletes the packet after confirmation, with undo. */
-function deletion(packet) {
-  const node = el("p", { class: "deletion" });
-  const what = { packet_ids: [packet.packet_id], tenant: tenant() };
-  const ask = async () => {
-    const { pages, quoting_turns: turns } = await post("/forget", { ...what, dry_run: true });
-    const also = turns ? ` and ${counted(turns, "chat turn")} quoting it` : "";
-    next(`Delete ${counted(pages, "page")}${also}? `, button("Delete", () => run(remove), { class: "danger small" }), " ", button("Keep", again, { class: "small" }));
-  };
-  const remove = async () => {
-    const { forget_id } = await post("/forget", what);
-    next("Deleted; it can be restored for 24 hours. ", button("Undo", () => run(() => restore(forget_id)), { class: "small" }));
-    announce("Deleted.");
-  };
-  const restore = async (forgetId) => {
-    await post("/forget/undo", { forget_id: forgetId, tenant: tenant() });
-    announce("Restored.");
-    again();
-  };
-  const next = (...children) => {
-    fill(node, ...children);
-    node.querySelector("button:last-of-type").focus(); // the button that had the focus is gone
-  };
-  const run = (step) => step().catch((error) => (noticed(error), fill(node, el("span", { class: "problem" }, error.message))));
-  const start = button("Delete…", () => run(ask), { class: "ghost small" });
-  const again = () => next(start);
-  fill(node, start);
-  return node;
 }
 
 function checks(kind, verdict, integrity) {

@@ -2,9 +2,10 @@
 
 import { get, post } from "./api.js";
 import { noticed } from "./connection.js";
+import { deletion } from "./deletion.js";
 import { button, el, fill, icon } from "./dom.js";
 import { tenant } from "./state.js";
-import { counted, firstLine, relative } from "./words.js";
+import { counted, firstLine, period, relative } from "./words.js";
 
 const SHOWN = 40; // initially and per "more"
 const AGAIN_MS = 3000;
@@ -17,6 +18,7 @@ export class Sessions {
     this.chosen = "";
     this.list = [];
     this.started = [];
+    this.deletions = new Map(); // of chosen conversations, by their id: a deletion outlives its row until another is chosen
     this.limit = SHOWN;
   }
 
@@ -43,6 +45,7 @@ export class Sessions {
 
   choose(session) {
     this.naming &&= session === this.chosen;
+    if (session) this.deletions.clear();
     this.chosen = session;
     this.draw();
   }
@@ -65,8 +68,8 @@ export class Sessions {
     fill(
       this.node,
       el("a", { class: "new-chat", href: "#/chat", "aria-current": this.chosen === "" ? "page" : null, title: "New conversation (n)" }, icon("new"), "New conversation"),
-      this.list.length ? el("h2", { class: "label" }, "Conversations") : null,
-      el("ul", { class: "session-list" }, this.list.map((session) => this.row(session))),
+      [...this.deletions].filter(([id]) => !this.list.some((one) => one.session_id === id)).map(([, node]) => node),
+      byPeriod(this.list).map(([name, list]) => [el("h2", { class: "label" }, name), el("ul", { class: "session-list", "aria-label": `Conversations: ${name}` }, list.map((session) => this.row(session)))]),
       this.whole ? null : button("Older", () => this.more().catch(noticed), { class: "ghost small" }),
     );
   }
@@ -85,8 +88,19 @@ export class Sessions {
         el("span", { class: "session-title" }, title),
         el("span", { class: "session-when" }, busy ? el("span", { class: "pulse" }) : null, busy ? "answering" : `${relative(session.updated_at)} · ${counted(session.turns, "turn")}`),
       ),
-      chosen ? button("Rename", () => this.name(true), { class: "ghost small rename", "aria-label": `Rename ${title}` }) : null,
+      chosen ? el("div", { class: "session-actions" }, button("Rename", () => this.name(true), { class: "ghost small rename", "aria-label": `Rename ${title}` }), busy ? null : this.deletion(session.session_id, title)) : null,
     );
+  }
+
+  deletion(session, title) {
+    const changed = async (gone) => {
+      if (gone) location.hash = "#/chat";
+      else this.deletions.delete(session);
+      await this.load().catch(noticed);
+      this.deletions.get(session)?.querySelector("button")?.focus();
+    };
+    if (!this.deletions.has(session)) this.deletions.set(session, deletion({ session_ids: [session] }, changed, title));
+    return this.deletions.get(session);
   }
 
   name(naming) {
@@ -108,6 +122,16 @@ export class Sessions {
     const keys = { Enter: (field) => done(field.value.trim()), Escape: () => done(title) };
     return el("input", { class: "session-name", value: title, maxlength: "200", "aria-label": "Name of the conversation", onkeydown: (event) => keys[event.key] && (event.preventDefault(), event.stopPropagation(), keys[event.key](event.target)) });
   }
+}
+
+/** [period, conversations] in the order of the list, which is newest first. */
+function byPeriod(list) {
+  const groups = new Map();
+  for (const session of list) {
+    const name = period(session.updated_at);
+    groups.set(name, [...(groups.get(name) ?? []), session]);
+  }
+  return [...groups];
 }
 
 /** Adds conversations without stored turns; `records` are their failed turns, newest first. */

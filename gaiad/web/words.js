@@ -102,6 +102,18 @@ export function relative(iso, now = Date.now()) {
   return seconds < 0 ? `${words} ago` : `in ${words}`;
 }
 
+/** "Today", "Yesterday", "Previous 7 days", "Previous 30 days", then month and year. */
+export function period(iso, now = Date.now()) {
+  const at = parsed(iso);
+  if (!at) return "Undated";
+  const midnight = new Date(now).setHours(0, 0, 0, 0);
+  const days = Math.ceil((midnight - at.getTime()) / 86400_000);
+  if (days <= 0) return "Today";
+  if (days === 1) return "Yesterday";
+  if (days <= 7) return "Previous 7 days";
+  return days <= 30 ? "Previous 30 days" : at.toLocaleDateString("en-GB", { month: "long", year: "numeric" });
+}
+
 /** Text without Markdown markers, for excerpts and quotes. */
 export const unmarked = (text) => text.replace(/\*\*|`+|(^|\n)#{1,6} /g, "$1");
 

@@ -238,6 +238,24 @@ async def test_an_empty_memory_is_said_to_be_empty(opened, served):
         await expect(page.locator(".welcome .try")).to_have_count(0)
 
 
+async def test_a_conversation_is_deleted_where_it_is_listed_and_comes_back(opened):
+    async with opened() as window:
+        page = window.page
+        await say(page, "Remember the godwit.")
+        await answered(page)
+        listed = page.locator(".session-list a", has_text="Remember the godwit.")
+        await expect(page.locator(".sessions .label").first).to_have_text("Today")
+        await page.get_by_role("button", name="Delete Remember the godwit.").click()
+        await page.get_by_role("button", name="Delete", exact=True).click()
+        await expect(listed).to_have_count(0)
+        await expect(page.locator(".welcome")).to_be_visible()
+        await expect(page.get_by_role("button", name="Undo")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(listed).to_have_count(1)
+        await listed.click()
+        await expect(page.locator(".turns")).to_contain_text("Remember the godwit.")
+
+
 async def test_a_conversation_is_renamed_where_it_is_listed(opened):
     async with opened() as window:
         page = window.page

@@ -309,3 +309,18 @@ async def test_that_there_was_no_quorum_is_known_of_a_remembered_turn_from_the_t
         "it.withLost(['a', 'b'].map((turnId) => it.newTurn('x', { turnId })), given).map((one) => one.reducedQuorum)"
     )
     assert await run("turn_model", expression, records) == [True, False]
+
+
+async def test_a_conversation_is_listed_under_the_period_in_which_it_was_last_spoken(run):
+    now = "new Date(2026, 2, 15, 10)"
+    for moment, period in (
+        ("2026, 2, 15, 0, 1", "Today"),
+        ("2026, 2, 16, 9", "Today"),
+        ("2026, 2, 14, 23, 59", "Yesterday"),
+        ("2026, 2, 13, 12", "Previous 7 days"),
+        ("2026, 2, 8, 12", "Previous 7 days"),
+        ("2026, 2, 7, 12", "Previous 30 days"),
+        ("2026, 0, 20, 12", "January 2026"),
+    ):
+        script = f"it.period(new Date({moment}).toISOString(), {now}.getTime())"
+        assert await run("words", script, None) == period

@@ -24,7 +24,8 @@ _SUFFIXES = (".txt", ".md", ".markdown", ".log", "")
 # Names by side. The certain ones name a chat program or what only a copied page says; the others name anybody.
 _MINE = frozenset(
     ("user", "human", "me", "you", "prompt", "benutzer", "nutzer", "ich", "du", "utilisateur", "moi", "vous", "tu",
-     "usuario", "yo", "tú", "usted", "utente", "io", "usuário", "eu", "você", "用户", "我", "你", "ユーザー", "あなた",
+     "usuario", "yo", "tú", "usted", "utente", "io", "usuário", "eu", "você", "gebruiker", "ik", "jij",
+     "用户", "我", "你", "ユーザー", "あなた",
      "пользователь", "я", "вы")
 )  # fmt: skip
 _THEIRS = frozenset(("ai", "model", "bot", "llm", "response", "ki", "ia", "ии"))
@@ -42,18 +43,20 @@ _PROGRAM = re.compile(
     r"|advanced|instruct|preview|thinking)){0,4}"
 )
 
-_CLOCK = r"\d{1,2}[:h]\d\d(?::\d\d)?(?:\.\d+)?(?:[ \u202f]?[ap]\.?m\.?)?(?:Z|[+-]\d\d:?\d\d)?"
+_CLOCK = r"\d{1,2}[:h]\d\d(?::\d\d)?(?:\.\d+)?(?:[ \u202f]?[apAP]\.?[mM]\.?)?(?:Z|[+-]\d\d:?\d\d)?"
 _MOMENT = rf"(?:\d[\d./-]{{5,9}},?[ T])?{_CLOCK}"
+_TIME = re.compile(r"\d[:h.,/-] ?\d")
 _SIGN = r"(?:[^\w\s\[\]()*_#+•<>:：|\"'`~^=/\\-]{1,4}[ \t]+)?"
 _MARK = r"(?:\*\*|__|\*|_|\])"
 _SPACE = r"[ \t\u00a0\u202f]"
 _OPENING = re.compile(
-    rf"^[ \t]{{0,3}}(?P<quote>>[ \t]?)?(?P<bullet>[-*+•][ \t]+)?(?P<heading>\#{{1,6}}[ \t]+)?"
+    rf"^[ \t]{{0,3}}(?P<quote>>[ \t]?)?(?P<bullet>[-*+•][ \t]+)?(?P<heading>(?:\#{{1,6}}|[=-]{{2,9}})[ \t]+)?"
+    rf"(?P<around>\*\*|__)?"
     rf"(?:(?P<before>[\[(][^\])\n\d]{{0,20}}\d[^\])\n]{{0,39}}[\])]|{_MOMENT})[ \t]*(?:[-–—|][ \t]+)?)?"
     rf"{_SIGN}(?P<mark>\*\*|__|\*|_|\[)?{_SIGN}"
     r"(?P<name>[^\W\d_](?:[^\n:：*\[\]()<>|\#{}`\"=/,;!?]{0,38}?[\w])??)"
-    rf"{_MARK}?(?:{_SPACE}*(?:[\[(](?P<after>[^\])\n]{{1,40}})[\])]|(?:[,@|–—-]{_SPACE}*|{_SPACE})(?P<at>{_MOMENT})))?"
-    rf"{_MARK}?(?P<sign>{_SPACE}*[:：]{_MARK}?|>(?=[ \t])|[ \t]+[-–—](?=[ \t])|[ \t]*$)[ \t]*",
+    rf"{_MARK}?(?:{_SPACE}*(?:{_MARK}?[\[(](?P<after>[^\])\n]{{1,40}})[\])]|(?:[,@|–—-]{_SPACE}*|{_SPACE})(?P<at>{_MOMENT})))?"
+    rf"{_MARK}?(?P<sign>{_SPACE}*[:：]{_MARK}?|>(?=[ \t])|[ \t]+[-–—](?=[ \t])|(?:[ \t]+[=-]{{2,9}})?[ \t]*$)[ \t]*",
     re.MULTILINE,
 )
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
@@ -111,7 +114,8 @@ def _openings(text: str) -> list[_Opening]:
 def _opening(line: re.Match[str]) -> Iterator[_Opening]:
     sign = line["sign"].strip()
     time = line["after"] or line["at"] or (line["before"] or "").strip("[]()")
-    mark = (line["mark"] or "").replace("__", "**").replace("_", "*")
+    time = time if _TIME.search(time) else ""
+    mark = (line["mark"] or line["around"] or "").replace("__", "**").replace("_", "*")
     shown = bool(line["heading"] or mark or time)
     side, certain = _side(line["name"].lower(), plain=not (line["heading"] or mark), colon=sign[:1] in ("：", ":"))
     if not sign and not shown and not side:
@@ -122,7 +126,7 @@ def _opening(line: re.Match[str]) -> Iterator[_Opening]:
         bool(line["heading"]),
         bool(line["before"]),
         mark,
-        "-" if sign[:1] in ("-", "–", "—") else ">" if sign == ">" else "" if sign or shown else "line",
+        "-" if sign in ("-", "–", "—") else ">" if sign == ">" else "" if sign or shown else "line",
     )
     yield _Opening(form, line["name"], side, certain, time, line.start(), line.end())
 
@@ -176,11 +180,12 @@ def _holds(openings: Sequence[_Opening], text: str) -> bool:
     if speak_again or not _is_lead(text, lead, turns[0].start):
         return False
     certain = any(each.certain for each in turns)
+    said = any(_SAID.fullmatch(each.name.lower()) for each in turns)
     if turns[0].form.sign == "line":  # names alone on plain lines
-        return certain and exchanges > 1 and sides == ["user", "assistant"] * (len(sides) // 2)
+        return certain and (said or exchanges > 1) and sides == ["user", "assistant"] * (len(sides) // 2)
     if others and (timed or not certain or turns[0].form.sign or turns[0].form.bullet):
         return not timed and _only_in_answers(openings[first:])
-    if exchanges > 1 or timed or any(_SAID.fullmatch(each.name.lower()) for each in turns):
+    if exchanges > 1 or timed or said:
         return True
     return _is_exchange(turns, text, alone=certain and not others and not turns[0].form.sign)
 

@@ -63,6 +63,11 @@ FORMS = {  # how the two openings are written; the words follow each
     "names in brackets": ("[User]: ", "[Assistant]: "),
     "a list": ("- **User**: ", "- **Assistant**: "),
     "numbered": ("User (1): ", "Assistant (1): "),
+    "a time inside the bold": ("**[10:31] User:** ", "**[10:32] Assistant:** "),
+    "a slanted time in the heading": ("### You *(10:31)*\n", "### ChatGPT *(10:32)*\n"),
+    "a clock of twelve hours": ("10:31:05 AM - You: ", "10:31:09 AM - ChatGPT: "),
+    "rules around the names": ("=== User ===\n", "=== Assistant ===\n"),
+    "a copied page without colons": ("You said\n", "Copilot said\n"),
     "Claude": ("Me: ", "Claude: "),
     "Claude with its version": ("Human: ", "Claude Opus 4.1: "),
     "Gemini": ("**You:** ", "**Gemini 2.5 Pro:** "),
@@ -90,6 +95,9 @@ OTHERS = {  # what no form of the table above may make a conversation of
     "questions and answers in words": "Question: Knot?\nAnswer: A bowline.\n\nQuestion: Rope?\nAnswer: Hemp.\n",
     "questions under headings": "# FAQ\n\n## Question\nWhich knot?\n\n## Answer\nA bowline.\n",
     "a multiple choice": "Question 1: Which knot?\nA: a bowline\nB: a hitch\nAnswer: A\n",
+    "prompts for pictures": "Prompt: a cat?\nNegative prompt: y\nModel: x\n\nPrompt: b\nNegative prompt: y\nModel: x\n",
+    "figures by name": "Human: 89.8\nGPT-4: 86.4\nClaude 3: 86.8\n",
+    "a list of prompts": "**User:** Act as a sailor.\n\n**User:** Act as a poet?\n",
     "a play": "INT. HARBOUR\n\nANNA: Which knot?\n\nBOT: A bowline.\n\nANNA: Thanks.\nBOT: Welcome.\nYOU: Hm?\n",
     "a play of two": "ANNA: Which knot?\nBEN: A bowline.\n",
     "an interview": "Interviewer: Which knot?\nModel: A bowline.\nInterviewer: Why?\nModel: It holds.\n",
@@ -132,6 +140,15 @@ def test_only_lines_of_one_form_outside_code_open_a_turn(put: Put) -> None:
     answer = "A bowline:\n\nUser: is what a script would print.\n\n```\n**User:** Which?\n```\n\n**Note:** it holds."
     found = read(put("chat.md", f"**User:** Which knot?\n\n**Assistant:** {answer}\n\n**User:** Thanks.\n"))
     assert said(found) == [(ME, "Which knot?"), (IT, answer), (ME, "Thanks.")]
+
+
+def test_a_bold_remark_in_parentheses_is_no_turn_of_somebody_else(put: Put) -> None:
+    answer = "A bowline.\n\n**Rope** (hemp)\n\nIt rots."
+    turns = f"**human** (Oct 17, 2025, 12:48 PM)\n\nWhich knot?\n\n**assistant** (Oct 17, 2025, 12:49 PM)\n\n{answer}\n"
+    found = read(put("chat.md", turns))
+    assert said(found) == [(ME, "Which knot?"), (IT, answer)]
+    assert found is not None
+    assert found.messages[1].time == "2025-10-17T12:49:00Z"
 
 
 def test_instructions_come_before_what_is_said(put: Put) -> None:
