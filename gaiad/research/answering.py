@@ -24,7 +24,7 @@ PACKETS_READ = 8
 """Packets whose units are scored, the likeliest first."""
 WORDS_MAX, UNITS_MAX = 80, 8
 LOOKED_AT = 40
-COMPARED, COMPARED_CHARS = 12, 200
+COMPARED, COMPARED_CHARS = 4, 200
 """Units that are compared with the question by meaning, the best by their score, and how much of each."""
 NEARNESS, UNLIKE = 4.0, 0.25
 """What a cosine of 1 to the question adds to a unit's score (log odds), and at most the cosine of one not compared."""

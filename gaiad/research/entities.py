@@ -86,12 +86,6 @@ def _models_called(word: str, facets: Facets) -> tuple[str, ...]:
     return tuple(name for name in facets.models if aliases & set(_alphabetic_words(name)))
 
 
-def is_assistant(name: str) -> bool:
-    """Whether a speaker's name calls a model of a known family: Claude 3 Opus."""
-    families = load("models.toml", _Families).families.values()
-    return any(alias in _alphabetic_words(name) for aliases in families for alias in aliases)
-
-
 def _names_person(person: str, lowered: set[str]) -> bool:
     """Whether the whole name stands there, or its first or last word of three letters or more."""
     words = _spelled(person).split()

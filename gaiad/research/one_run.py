@@ -30,7 +30,7 @@ from gaiad.research.answer import (
     within,
 )
 from gaiad.research.answering import Answerer
-from gaiad.research.choosing import Chooser, Chosen
+from gaiad.research.choosing import Chooser, Chosen, asks_what_was_done
 from gaiad.research.evidence import Evidence, Term, make_terms
 from gaiad.research.gather import Pool
 from gaiad.research.listing import list_matching, period_gap
@@ -39,7 +39,6 @@ from gaiad.research.refine import Attempt, first_attempt, refine, search_request
 from gaiad.research.reflect import ReflectionResult
 from gaiad.research.responses import reply_to
 from gaiad.research.scoring import words_asked
-from gaiad.research.selection import asks_what_was_done
 from gaiad.research.sentences import Statement, confirmed
 from gaiad.research.several import ParsedQuestion, read_questions
 from gaiad.research.synthesis import compose, list_packets

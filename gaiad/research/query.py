@@ -8,7 +8,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Collection
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
 import msgspec
@@ -336,3 +336,30 @@ def _ambiguous(parameters: SearchParameters) -> str:
     if all(word in vague for word in parameters.keywords):
         return f"the words of the question name no topic, model, person or date: {parameters.text!r}"
     return ""
+
+
+# A day or a month tells packets apart as words do, a year hardly; and what was done on a day is told on the next ones.
+SHORT_PERIOD, TOLD_WITHIN = timedelta(days=31), timedelta(days=1)
+
+
+def in_period(timestamp: str, parameters: SearchParameters) -> bool:
+    """Whether a page's time lies in the period asked about; true when the question names none."""
+    if not parameters.dated:
+        return True
+    moment = datetime.fromisoformat(timestamp)
+    after_start = parameters.since is None or moment >= parameters.since
+    return after_start and (parameters.until is None or moment < parameters.until)
+
+
+def told_then(timestamp: str, parameters: SearchParameters) -> bool:
+    """Whether the question names a day or a month, and the page is of then or of just after it."""
+    since, until = parameters.since, parameters.until
+    if since is None or until is None or until - since > SHORT_PERIOD:
+        return False
+    moment = datetime.fromisoformat(timestamp)
+    return since <= moment and moment - until < TOLD_WITHIN
+
+
+def about_then(timestamp: str, parameters: SearchParameters) -> bool:
+    """In the period asked about, or told just after a short one."""
+    return in_period(timestamp, parameters) or told_then(timestamp, parameters)

@@ -10,17 +10,13 @@ one that rests on a model's own earlier words alone, and for one whose packets c
 of citations that did not verify. NOT_FOUND and CLARIFY have no answer to be sure of: 0.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
-from gaiad.research.entities import is_assistant
 from gaiad.research.evidence import Evidence, Term, names_subject, union, weighted
-from gaiad.research.query import SearchParameters, is_role
-from gaiad.research.selection import about_then
-from gaiad.research.sentences import split
+from gaiad.research.query import SearchParameters, about_then
 from gaiad.wire.schemas import ResearchStatus
 
 Band = Literal["LOW", "MEDIUM", "HIGH"]
@@ -86,46 +82,6 @@ def band(confidence: float) -> Band:
     return "MEDIUM" if confidence < HIGH_FROM else "HIGH"
 
 
-# By so much the other's page has to stand above the best one of the person asked about. Chosen on conversations with
-# labelled evidence: 1.5 % of answerable questions are refused by it, 46 % of those that give to one what another did.
-LEADS = 0.05
-# "Who invited Nate?" asks for somebody else, and so does whoever speaks of himself in the question.
-_ASKS_FOR_ANOTHER = re.compile(
-    r"who(?! (?:\w+ )?(?:did|does|do|is|was|were|has|had|have|will|would|can)\b)|.*\b(?:i|me|my|we|us|our)\b",
-    re.IGNORECASE,
-)
-# Somebody is called, not spoken of: "Hey Vera, ...", "... , Vera!"
-_CALLED, _CALL_ENDS = r"(?:^|[,.!?:;…])\s*(?:\w+,?\s+)?", r"(?!['’]s)(?=\s*(?:[,.!?;:…–—-]|$))"
-
-
-def somebody_elses(parameters: SearchParameters, selected: Sequence[Evidence], found: Sequence[Evidence]) -> str:
-    """Who the best of the `selected` pages speaks of, when that is not the one person asked about; "" otherwise.
-
-    `found` is all that the question found: the person asked about has to speak on a page of it, and on none that comes
-    near.
-    """
-    if len(parameters.people) != 1 or not selected or _ASKS_FOR_ANOTHER.match(parameters.text):
-        return ""
-    (person,) = parameters.people
-    best = selected[0]
-    speaker = best.page.speaker
-    if speaker in ("", person) or is_role(speaker) or is_assistant(speaker) or _speaks_of(best.page.text, person):
-        return ""
-    own = [item.standing for item in found if item.page.speaker == person]
-    others = [item.standing for item in found if item.page.speaker != person]
-    return speaker if own and others and max(own) + LEADS < max(others) else ""
-
-
-def _speaks_of(text: str, person: str) -> bool:
-    """Whether it asks, or names the person otherwise than to call them ("Hey Vera, I ...")."""
-    sentences = split(text)
-    if sentences and sentences[-1].text.endswith(("?", "？")):
-        return True
-    names = "|".join(re.escape(name) for name in person.split())
-    uncalled = re.sub(rf"{_CALLED}(?:{names})\b{_CALL_ENDS}", " ", text, flags=re.IGNORECASE)
-    return re.search(rf"\b(?:{names})\b", uncalled, re.IGNORECASE) is not None
-
-
 # Strength of the evidence from which a question counts as answered, and below which what was found is about something
 # else. Chosen on conversations with labelled evidence: 3 % of answerable questions fall below RELEVANT, and 97 % of
 # those about people and things that occur nowhere (`strangers` left aside).
@@ -187,10 +143,7 @@ def evaluate_sufficiency(
     if temporality == 0.0:
         missing.append(nothing_then(parameters.date_text))
     evidence_strength = strength(terms, selected, found)
-    other = somebody_elses(parameters, selected, found)
-    if other:
-        missing.append(f"this of {parameters.people[0]}; {other} speaks of it")
-    known = not other and _left_out(terms, selected, near) < HALF_LEFT_OUT
+    known = _left_out(terms, selected, near) < HALF_LEFT_OUT
     enough = evidence_strength >= SUFFICIENT and temporality > 0 and completeness >= 0.5 and known
     paraphrase = covered <= NO_WORDS and near >= SAME_MEANING
     relevant = (evidence_strength >= RELEVANT or paraphrase or not terms) and not strangers(parameters, terms)
@@ -219,8 +172,7 @@ def judge_units(
     if not selected:
         return judged
     near = max(item.semantic for item in selected)
-    other = somebody_elses(parameters, selected, found)
-    whole = not other and _left_out(terms, selected, near) < HALF_LEFT_OUT
+    whole = _left_out(terms, selected, near) < HALF_LEFT_OUT
     paraphrase = near >= SAME_MEANING and _coverage(parameters, terms, selected) <= NO_WORDS
     relevant = not strangers(parameters, terms) and (confidence >= LIKELY or paraphrase)
     more = judged.refinement_suggestions

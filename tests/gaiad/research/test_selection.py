@@ -10,9 +10,8 @@ from gaiad.base.config import load_config
 from gaiad.base.ports import RequestContext
 from gaiad.research.evidence import Evidence, Term
 from gaiad.research.loop import Researcher
-from gaiad.research.query import SearchParameters, process_query
+from gaiad.research.query import SearchParameters, about_then, process_query, told_then
 from gaiad.research.reflect import evaluate_sufficiency, strangers
-from gaiad.research.selection import about_then, told_then
 from gaiad.wire.schemas import Facets, ResearchRequest, ResearchResult
 from tests.gaiad.research.conftest import make_page
 
