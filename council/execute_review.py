@@ -17,7 +17,7 @@ from council.balloting import Balloting
 from council.envelope import Envelope, struct_content
 from council.limits import ExecuteLimits
 from council.observer_rules import without_secrets
-from council.ports import Ask, CouncilRoom, RoleReply, Speaker
+from council.ports import Ask, CouncilRoom, Speaker
 from council.quorum import council_rules
 from council.roles import Role, RoleTable, assign_reviewer, voters
 from council.stage_output import read_marked, without_fence
@@ -107,8 +107,6 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True):
     vote: VoteRecord
     told: str
     reviewer: str = ""
-    review: CommandReview | None = None
-    said: RoleReply | None = None
 
 
 class ExecuteReview:
@@ -187,16 +185,16 @@ class ExecuteReview:
                 failed = "".join(f"; {role}: {why}" for role, why in lost.items())
                 return f"only {case.proposer}, who proposed it, could review it{failed}"
             try:
-                said = await self._ask(case, role)
+                text = await self._ask(case, role)
             except Cancelled:
                 raise
             except (GaiadError, TimeoutError) as error:
                 lost[role] = str(error) or "it wrote nothing before its deadline"
                 _log.warning("no_review", role=role, turn_id=case.turn_id, why=lost[role])
             else:
-                return _Reviewed(role, read_review(said.text), said)
+                return _Reviewed(role, read_review(text))
 
-    async def _ask(self, case: "_Case", role: Role) -> RoleReply:
+    async def _ask(self, case: "_Case", role: Role) -> str:
         now = self._clock.monotonic()
         case.call.check(now)
         ask = Ask(
@@ -212,7 +210,7 @@ class ExecuteReview:
         half = case.call.share(0.5, now)  # the other half is the vote's
         review_s = self._limits.review_s if half.deadline is None else min(self._limits.review_s, half.deadline - now)
         async with asyncio.timeout(review_s):
-            return await self._speaker.say(ask, case.call.until(now + review_s))
+            return (await self._speaker.say(ask, case.call.until(now + review_s))).text
 
     async def _record_review(self, case: "_Case", digest: str, reviewed: "_Reviewed") -> Envelope:
         body = {
@@ -258,8 +256,6 @@ class ExecuteReview:
             vote=msgspec.structs.replace(vote, subject=f"{_shown(case.command)}: {vote.subject}"),
             told=_told(case.command, digest, vote, reviewed),
             reviewer=reviewed.role if reviewed else "",
-            review=reviewed.review if reviewed else None,
-            said=reviewed.said if reviewed else None,
         )
 
 
@@ -275,7 +271,6 @@ class _Case(NamedTuple):
 class _Reviewed(NamedTuple):
     role: Role
     review: CommandReview
-    said: RoleReply
 
 
 def _distinct(commands: Sequence[Command]) -> list[Command]:
@@ -327,7 +322,7 @@ def _told(command: Command, digest: str, vote: VoteRecord, reviewed: _Reviewed |
 def _vetoed(case: _Case, digest: str, reviewed: _Reviewed, review_id: str) -> Considered:
     reason = f"{reviewed.role} rejected it in review: {_one_line(reviewed.review.reason)}"
     made = _refused(case.command, reason, digest, review_id)
-    return msgspec.structs.replace(made, reviewer=reviewed.role, review=reviewed.review, said=reviewed.said)
+    return msgspec.structs.replace(made, reviewer=reviewed.role)
 
 
 def _refused(command: Command, reason: str, digest: str = "", proposal_id: str = "") -> Considered:

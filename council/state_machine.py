@@ -119,15 +119,6 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     escalation: Escalation | None = None
 
 
-class CourseEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One stage call that was made, for the turn's log."""
-
-    stage: CouncilStage
-    role: Role
-    outcome: Outcome
-    tokens: int
-
-
 def doable(chain: Sequence[CouncilStage], seats: Sequence[Seat]) -> tuple[CouncilStage, ...]:
     """The stages without those that no model present can do, by its figures; those not measured count as able."""
     measured = bool(seats) and all(seat.duties is not None or not seat.can_vote for seat in seats)
@@ -135,7 +126,7 @@ def doable(chain: Sequence[CouncilStage], seats: Sequence[Seat]) -> tuple[Counci
 
 
 class TurnStateMachine:
-    """One turn. `log` has its stage calls and looks of the observer, `escalations` what went up.
+    """One turn. `escalations` has what went up.
 
     With `acted_by` it goes on from an Act of that role that came before: an approved command (decision 13).
     """
@@ -146,7 +137,6 @@ class TurnStateMachine:
         self._past = [StageDone(stage="act", outcome="ok")] if acted_by else []
         self._lost: list[Role] = []
         self._actor: str = acted_by or ""
-        self.log: list[CourseEntry] = []
         self.escalations: list[Escalation] = []
         self.task: StageTask | None = None
         self.end: End | None = None
@@ -164,11 +154,11 @@ class TurnStateMachine:
         """Which one of how many stages it is in this turn, from 1."""
         return self._chain.index(stage) + 1, len(self._chain)
 
-    def observed(self, role: Role, outcome: Outcome, tokens: int) -> bool:
+    def observed(self, outcome: Outcome, tokens: int) -> bool:
         """An observer has looked at the text of the running Act: whether it must stop now."""
         if self.task is None or self.task.stage != "act":
             raise BadInput("nothing is being written; the observer looks at a running Act")
-        self._record("observe", role, outcome, tokens)
+        self._record("observe", outcome, tokens)
         return self._next().action == "interrupt"
 
     def await_approval(self, why: str, seats: Sequence[Seat]) -> End:
@@ -182,16 +172,15 @@ class TurnStateMachine:
         if self.task is None:
             raise BadInput("no task is running; begin the turn, or it has ended")
         task = self.task
-        self._record(task.stage, task.role, outcome, tokens)
+        self._record(task.stage, outcome, tokens)
         if task.stage == "act":
             self._actor = task.role
         if outcome == "lost":
             self._lost.append(task.role)
         return self._follow(self._next(), task, seats, confidence)
 
-    def _record(self, stage: CouncilStage, role: Role, outcome: Outcome, tokens: int) -> None:
+    def _record(self, stage: CouncilStage, outcome: Outcome, tokens: int) -> None:
         self._past.append(StageDone(stage=stage, outcome=outcome, tokens=tokens))
-        self.log.append(CourseEntry(stage=stage, role=role, outcome=outcome, tokens=tokens))
 
     def _next(self) -> NextStep:
         return next_step(self._book.steps, self._chain, self._past, self._book.limits.turn)

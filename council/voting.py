@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-import msgspec
-
 from council.ballots import BallotForm, CastBallot, Decision, Proposal, VotingRound
 from council.envelope import Envelope, struct_content
 from council.limits import VotingLimits
@@ -85,31 +83,6 @@ _KEPT_WHOLE: Matter = "governance"
 """Of all other matters the audit, which is one for all tenants and never shortened, keeps hashes of what was said."""
 
 
-class ProposalContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a PROPOSAL; `closes_at` is UTC."""
-
-    matter: Matter
-    subject: str
-    closes_at: str
-
-
-class VoteContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a VOTE; `uncounted` says why it is outside the round, "" when it is in it."""
-
-    vote: str
-    reason: str
-    uncounted: str
-
-
-class DecisionContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the INFO that ends a round."""
-
-    passed: bool
-    may_proceed: bool
-    reduced_quorum: bool
-    reason: str
-
-
 class VoteRecords:
     """The written side of all rounds. Everything here raises BadInput and Unavailable."""
 
@@ -127,7 +100,7 @@ class VoteRecords:
         turn_id: str,
     ) -> Envelope:
         """Post the PROPOSAL that all else answers; its row in the audit is `proposed`'s."""
-        content = struct_content(ProposalContent(matter=matter, subject=subject, closes_at=closes_at))
+        content = struct_content({"matter": matter, "subject": subject, "closes_at": closes_at})
         return await self._floor.post(
             tenant, sender=proposer, role="proposer", type="PROPOSAL", content=content, turn_id=turn_id
         )
@@ -150,7 +123,7 @@ class VoteRecords:
     async def ballot(self, tenant: str, paper: Envelope, matter: Matter, ballot: CastBallot, turn_id: str) -> None:
         """Post a VOTE in answer to the PROPOSAL, also one that is not counted."""
         form = ballot.form
-        content = VoteContent(vote=form.vote, reason=form.reason, uncounted=ballot.uncounted)
+        content = {"vote": form.vote, "reason": form.reason, "uncounted": ballot.uncounted}
         posted = await self._floor.post(
             tenant,
             sender=ballot.role,
@@ -168,14 +141,14 @@ class VoteRecords:
 
     async def decision(self, tenant: str, paper: Envelope, decision: Decision, reason: str, turn_id: str) -> None:
         """The audit's row first, for what is in it is what was decided; then the INFO."""
-        content = DecisionContent(
-            passed=decision.passed,
-            may_proceed=decision.may_proceed,
-            reduced_quorum=decision.reduced_quorum,
-            reason=reason,
-        )
+        content = {
+            "passed": decision.passed,
+            "may_proceed": decision.may_proceed,
+            "reduced_quorum": decision.reduced_quorum,
+            "reason": reason,
+        }
         facts = {"proposal_id": paper.full_id, "matter": decision.matter, "closed_by": decision.closed_by}
-        body = {**facts, **msgspec.to_builtins(content)}
+        body = {**facts, **content}
         await self._audit.append("council.decision", HOUSE_SENDER, body, RequestContext(tenant))
         await self._tell(tenant, paper, struct_content(content), turn_id)
 

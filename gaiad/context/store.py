@@ -18,7 +18,6 @@ from gaiad.context import (
     advice,
     aggregates,
     checkpoints,
-    continuations,
     hypotheses,
     records,
     retention,
@@ -118,7 +117,7 @@ class ContextStore:
 
         def insert(connection: sqlite3.Connection) -> Acknowledgement:
             if token is not None:
-                continuations.check_token(connection, call.tenant, new.task_id, token)
+                checkpoints.check_token(connection, call.tenant, new.task_id, token)
             used = retention.usage(connection, quota)
             retention.check_quota(used, len(new.body.stored), optional=optional)
             number, acknowledged = records.insert_record(connection, new, record_id, now_ms)
@@ -176,7 +175,7 @@ class ContextStore:
 
         def insert(connection: sqlite3.Connection) -> Continuation:
             retention.check_quota(retention.usage(connection, quota), len(body.stored), optional=False)
-            return continuations.store_continuation(connection, call.tenant, wanted, body, name, now_ms)
+            return checkpoints.store_continuation(connection, call.tenant, wanted, body, name, now_ms)
 
         return await self._databases.write(call.tenant, insert)
 
@@ -246,7 +245,7 @@ class ContextStore:
         now_ms, token = to_epoch_ms(self._clock.now()), wanted.continuation_token
         found = await self._read(
             call,
-            lambda c, folders: continuations.continued(c, folders, call.tenant, wanted.task_id, token, now_ms),
+            lambda c, folders: checkpoints.continued(c, folders, call.tenant, wanted.task_id, token, now_ms),
             None,
         )
         if found is None:

@@ -33,8 +33,8 @@ from gaiad.store.home_databases import HomeDatabases
 from gaiad.turn.turn import Executed
 from gaiad.wire.chat import ChatAnswer
 from gaiad.wire.governance import EVENT_KIND, Approval, ApprovalState, ApprovalWish
+from router.channels.command_run import Shell
 from router.channels.sandbox import shell_limits
-from router.channels.shell import Shell
 from router.channels.work_folder import WorkFolder
 
 BeforeCommand = Callable[[str, str], Awaitable[None]]

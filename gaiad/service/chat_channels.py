@@ -22,7 +22,7 @@ from gaiad.base.logs import get_logger
 from gaiad.base.ports import RequestContext
 from gaiad.base.tasks import Stopping, TaskGroup
 from gaiad.ledger.delivery_log import DeliveryLog
-from gaiad.service.turn_runs import Turns
+from gaiad.service.conversations import Conversations
 from gaiad.store.home_databases import HomeDatabases, check_tenant_name
 from gaiad.wire.chat import ChatAnswer, ChatRequest
 from gaiad.wire.council import Parcel, Receipt
@@ -52,7 +52,7 @@ class ChatChannel:
         section: str,
         bot: ChatBot,
         deliverer: Deliverer,
-        turns: Turns,
+        turns: Conversations,
         settings: ChatSettings,
         ids: IdMaker,
         note: Note,
@@ -239,7 +239,7 @@ async def open_chat_channels(
     stopping: Stopping,
     environment: Mapping[str, str],
     clock: Clock,
-    turns: Turns,
+    turns: Conversations,
     note: Note,
 ) -> Receipts:
     """The receipts, and a bot for each channel that its section enables, all closed by `stack`.

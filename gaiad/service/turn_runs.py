@@ -7,7 +7,6 @@ last ended ones are kept too, those before them are answered from memory. A part
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Protocol
 
 from gaiad.base.clock import Clock, to_iso
 from gaiad.base.errors import Cancelled, Conflict, DeadlineExceeded, Unavailable
@@ -15,7 +14,8 @@ from gaiad.base.events import Numbered, RunEvents, alone
 from gaiad.base.logs import get_logger
 from gaiad.base.ports import RequestContext
 from gaiad.base.tasks import TaskGroup
-from gaiad.wire.chat import ChatAnswer, ChatChannel, ChatRequest
+from gaiad.service.conversations import Conversations
+from gaiad.wire.chat import ChatChannel, ChatRequest
 from gaiad.wire.schemas import ErrorBody, Output
 
 AT_ONCE = 256
@@ -43,16 +43,6 @@ class TurnUnderWay(Output, frozen=True):
     session_id: str
     message: str
     started_at: str
-
-
-class Turns(Protocol):
-    """The side of conversations."""
-
-    def chat(self, request: ChatRequest, call: RequestContext) -> AsyncGenerator[tuple[str, object], None]: ...
-
-    async def name(self, request: ChatRequest, call: RequestContext) -> tuple[ChatRequest, str]: ...
-
-    async def again(self, turn_id: str, channel: ChatChannel, call: RequestContext) -> ChatAnswer: ...
 
 
 DescribeError = Callable[[Exception, str], tuple[int, ErrorBody]]
@@ -84,7 +74,7 @@ class TurnRuns:
 
     def __init__(
         self,
-        turns: Turns,
+        turns: Conversations,
         clock: Clock,
         describe: DescribeError,
         at_once: int = AT_ONCE,

@@ -328,7 +328,7 @@ class CouncilTurn:
         """The observer's looks are stage calls too; their tokens count."""
         for look in observer.looks:
             self._turn.stages.append(observed(look))
-            self._machine.observed(look.role, look.outcome, look.tokens)
+            self._machine.observed(look.outcome, look.tokens)
 
     async def _acted(self, stage: StageCall, acting: Acting, grounding: Grounding) -> None:
         """What came of the text: stopped, empty, or an answer with what goes with it."""

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from gaiad.wire.schemas import DEFAULT_TENANT, Input, Output, Tenant
+from gaiad.wire.schemas import DEFAULT_TENANT, Input, Tenant
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -169,22 +169,8 @@ class GenerateBody(Input, frozen=True):
     tenant: Tenant = DEFAULT_TENANT
 
 
-class GenerateReply(Output, frozen=True):
-    """A reply whole, with its times in milliseconds: waiting for a place, reading the prompt, writing.
+class GenerateReply(Generated, frozen=True, kw_only=True):
+    """A reply whole, and which model wrote it; its times are in milliseconds."""
 
-    `cached_tokens` of the prompt had been read before. `stop` is the stop string that was met.
-    """
-
-    text: str
-    reason: Literal["end", "stop", "length"]
-    stop: str
     model: str
     kind: str
-    fingerprint: str
-    seed: int
-    prompt_tokens: int
-    cached_tokens: int
-    tokens: int
-    queue_ms: float
-    prefill_ms: float
-    decode_ms: float

@@ -30,7 +30,7 @@ from gaiad.models.plain.scripted import ScriptedModel
 from gaiad.store.jobs import RunJournal
 from gaiad.wire.chat import ChatRequest
 from gaiad.wire.generation import Generated, GenerateRequest, TextDelta
-from router.channels.shell import Shell
+from router.channels.command_run import Shell
 from tests.bench.resumed_runs import Kill, steps, watched
 from tests.makers.commanding import WISH, as_script
 from tests.makers.scripted_home import WITHOUT_EMBEDDER, scripted_home

@@ -1,5 +1,6 @@
 """A turn goes its stages, ends as the seed says when one fails, and always ends."""
 
+from collections.abc import Sequence
 from itertools import product
 
 import msgspec
@@ -23,11 +24,33 @@ ALL = [Seat(role=role) for role in ROLES]
 GOOD: dict[str, Outcome] = {"plan": "ok", "refine": "ok", "act": "ok", "verify": "success"}
 
 
+class Machine(TurnStateMachine):
+    """Notes how its stage calls and looks ended: stage, role, outcome."""
+
+    def __init__(self, depth: Depth, book: Rulebook) -> None:
+        super().__init__(depth, book)
+        self.log: list[tuple[str, str, Outcome]] = []
+
+    def observed(self, outcome: Outcome, tokens: int) -> bool:
+        must_stop = super().observed(outcome, tokens)
+        self.log.append(("observe", "lite", outcome))
+        return must_stop
+
+    def done(
+        self, outcome: Outcome, tokens: int, seats: Sequence[Seat], confidence: float | None = None
+    ) -> StageTask | End:
+        task = self.task
+        found = super().done(outcome, tokens, seats, confidence)
+        assert task is not None
+        self.log.append((task.stage, task.role, outcome))
+        return found
+
+
 def take(
     *outcomes: Outcome, depth: Depth = "full", seats: list[Seat] = ALL
-) -> tuple[TurnStateMachine, list[StageTask], End | None]:
+) -> tuple[Machine, list[StageTask], End | None]:
     """A turn whose stages end so one after the other, and well from there on; low confidence is 0.2."""
-    machine, tasks, left = TurnStateMachine(depth, BOOK), list[StageTask](), [*outcomes]
+    machine, tasks, left = Machine(depth, BOOK), list[StageTask](), [*outcomes]
     found = machine.begin(seats)
     while isinstance(found, StageTask):
         tasks.append(found)
@@ -50,7 +73,7 @@ def test_a_full_turn_goes_all_stages_by_their_roles() -> None:
     assert went(tasks) == "plan:lite refine:prime act:prime verify:codemind"
     assert [task.task_instruction for task in tasks] == ["initial_planning", "refinement", "act", "verification"]
     assert end == End(ending="answered", why="the verifying role found no fault", reduced_quorum=False)
-    assert [entry.outcome for entry in machine.log] == ["ok", "ok", "ok", "success"]
+    assert [outcome for *_, outcome in machine.log] == ["ok", "ok", "ok", "success"]
 
 
 def test_a_fast_turn_acts_once() -> None:
@@ -157,7 +180,7 @@ def test_an_answer_that_nobody_is_left_to_verify_is_not_thrown_away() -> None:
     _, _, end = take("ok", "ok", "ok", "lost", seats=seated("lite"))
     assert end == End(ending="unverified", why="no role is available to verify", reduced_quorum=True)
     short = msgspec.structs.replace(BOOK.limits, turn=TurnCaps(max_rounds=3, max_tokens=1000))
-    machine = TurnStateMachine("full", msgspec.structs.replace(BOOK, limits=short))
+    machine = Machine("full", msgspec.structs.replace(BOOK, limits=short))
     machine.begin(ALL)
     for _ in range(3):
         found = machine.done("ok", 10, ALL)
@@ -179,18 +202,18 @@ def test_two_roles_are_a_quorum() -> None:
 
 
 def test_who_acted_does_not_verify_while_another_is_there() -> None:
-    machine = TurnStateMachine("full", BOOK)
+    machine = Machine("full", BOOK)
     early, late = seated("lite", "codemind"), seated("prime", "lite")
     machine.begin(early)
     for outcome, seats in (("ok", early), ("ok", early), ("ok", late)):
         found = machine.done(outcome, 10, seats)  # type: ignore[arg-type]
-    assert [entry.role for entry in machine.log] == ["lite", "codemind", "lite"]
+    assert [role for _, role, _ in machine.log] == ["lite", "codemind", "lite"]
     assert isinstance(found, StageTask)
     assert (found.stage, found.role) == ("verify", "prime")
 
 
 def test_a_role_that_falls_silent_between_its_tries_is_replaced() -> None:
-    machine = TurnStateMachine("full", BOOK)
+    machine = Machine("full", BOOK)
     machine.begin(ALL)
     task = machine.done("missing", 10, seated("prime", "codemind"))
     assert isinstance(task, StageTask)
@@ -198,21 +221,21 @@ def test_a_role_that_falls_silent_between_its_tries_is_replaced() -> None:
 
 
 def test_the_observer_stops_a_running_act_only_when_it_must() -> None:
-    machine = TurnStateMachine("fast", BOOK)
+    machine = Machine("fast", BOOK)
     with pytest.raises(BadInput, match="nothing is being written"):
-        machine.observed("lite", "ok", 4)
+        machine.observed("ok", 4)
     machine.begin(ALL)
-    assert not machine.observed("lite", "ok", 4)
-    assert not machine.observed("lite", "unreadable", 4)
-    assert machine.observed("lite", "interrupt", 4)
+    assert not machine.observed("ok", 4)
+    assert not machine.observed("unreadable", 4)
+    assert machine.observed("interrupt", 4)
     repair = machine.done("interrupted", 20, ALL)
     assert isinstance(repair, StageTask)
     assert repair.task_instruction == "interruption_handling"
-    assert [entry.stage for entry in machine.log] == ["observe", "observe", "observe", "act"]
+    assert [stage for stage, *_ in machine.log] == ["observe", "observe", "observe", "act"]
 
 
 def test_what_comes_out_of_order_is_refused() -> None:
-    machine = TurnStateMachine("fast", BOOK)
+    machine = Machine("fast", BOOK)
     with pytest.raises(BadInput, match="no task is running"):
         machine.done("ok", 1, ALL)
     machine.begin(ALL)
@@ -225,7 +248,7 @@ def test_what_comes_out_of_order_is_refused() -> None:
 
 @given(st.data(), st.sampled_from(["fast", "full"]))
 def test_every_turn_ends_whatever_happens(data: st.DataObject, depth: Depth) -> None:
-    machine = TurnStateMachine(depth, BOOK)
+    machine = Machine(depth, BOOK)
     states = st.tuples(*[st.booleans()] * 6)
 
     def seats() -> list[Seat]:
@@ -239,7 +262,7 @@ def test_every_turn_ends_whatever_happens(data: st.DataObject, depth: Depth) -> 
         calls += 1
         role = found.role
         assert any(seat.role == role and seat.active for seat in now), "only who is there is asked"
-        assert role not in {entry.role for entry in machine.log if entry.outcome == "lost"}
+        assert role not in {who for _, who, outcome in machine.log if outcome == "lost"}
         outcome = data.draw(st.sampled_from(OUTCOMES[found.stage]))
         now = seats()
         found = machine.done(outcome, data.draw(st.sampled_from([0, 64, 800])), now, 0.1)
@@ -248,6 +271,6 @@ def test_every_turn_ends_whatever_happens(data: st.DataObject, depth: Depth) -> 
     assert (found.ending == "asks_person") == (found.escalation is not None)
     assert sum(one.to == "prime" for one in machine.escalations) <= 1
     if found.ending == "answered":
-        assert machine.log[-1].outcome in ("ok", "success", "empty")
-    acted = [entry.outcome for entry in machine.log if entry.stage == "act"]
+        assert machine.log[-1][2] in ("ok", "success", "empty")
+    acted = [outcome for stage, _, outcome in machine.log if stage == "act"]
     assert not (found.ending == "refused" and acted[-1:] == ["ok"])

@@ -6,7 +6,7 @@ import pytest
 
 from gaiad.base.clock import SystemClock
 from gaiad.base.config import load_config
-from router.channels.shell import Shell
+from router.channels.command_run import Shell
 
 
 async def open_shell(*assignments):

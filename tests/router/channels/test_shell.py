@@ -17,7 +17,7 @@ from gaiad.base.clock import SystemClock
 from gaiad.base.config import load_config
 from gaiad.base.errors import BadInput, Unavailable
 from gaiad.base.ports import RequestContext
-from router.channels.shell import Shell, check_arguments
+from router.channels.command_run import Shell, check_arguments
 from tests.makers.sandboxed import open_shell
 from tests.makers.waiting import until
 
@@ -325,7 +325,7 @@ from pathlib import Path
 from gaiad.base.clock import SystemClock
 from gaiad.base.config import load_config
 from gaiad.base.ports import RequestContext
-from router.channels.shell import Shell
+from router.channels.command_run import Shell
 
 async def main():
     shell = Shell(load_config(environment={}).shell, SystemClock("UTC"), os.environ)
