@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -228,12 +227,15 @@ def test_a_killed_worker_is_one_error_to_its_callers_and_the_role_comes_back(
     daemon: BenchDaemon, client: Client, kind: signal.Signals
 ) -> None:
     results: list = []
+    worker = prime(client).pid
+    os.kill(worker, signal.SIGSTOP)  # or the first has its reply before the second has asked
     threads = [drain(daemon, results, max_tokens=1800, prompt=f"story {number}") for number in range(2)]
     wait_until(lambda: prime(client).running == 2)
-    time.sleep(0.1)
-    os.kill(prime(client).pid, kind)
+    os.kill(worker, kind)
+    os.kill(worker, signal.SIGCONT)
     for thread in threads:
         thread.join(90)
+    assert len(results) == 2
     assert all(isinstance(result, WorkerDied) and kind.name in str(result) for result in results), results
     assert client.post("/generate", body())["tokens"] == 12
     assert prime(client).restarts >= 1
