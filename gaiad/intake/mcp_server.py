@@ -1,4 +1,4 @@
-"""The MCP server by the official SDK, the same over stdio and HTTP; what its tools do is the daemon's (`mcp_answers`).
+"""The MCP server by the official SDK, the same over stdio and HTTP; what its tools do is the daemon's (`mcp_routes`).
 
 The SDK is slow to import, so this module is imported when a client of MCP comes.
 """

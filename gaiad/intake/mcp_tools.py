@@ -1,4 +1,4 @@
-"""The tools of MCP that look into the memory. `mcp_context` has those of Context Memory, `mcp_answers` offers them.
+"""The tools of MCP that look into the memory. `mcp_routes` has those of Context Memory and offers all.
 
 Stored text leaves fenced, as data, with where it comes from; packets are left out that the memory API does not see.
 """

@@ -20,7 +20,7 @@ class ReviewBody(TenantBody, frozen=True):
     done: bool = True
 
 
-start = asks(ResearchRequest, lambda s, b, c: s.start_research(b, c), "research_id")
+start = asks(ResearchRequest, lambda s, b, c: s.research_runs.start(b, c), "research_id")
 """Begin a run, durable from here on, and name it; `GET /research/ID/events` follows it."""
 
 

@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 
 import gaiad
+from gaiad.base.config import config_sections
 from gaiad.base.errors import BadInput, NotFound
 from gaiad.base.tasks import TaskGroup
 from gaiad.intake import (
@@ -58,7 +59,7 @@ async def doctor(exchange: Exchange) -> Reply:
 
 
 async def settings(exchange: Exchange) -> Reply:
-    return exchange.service.config_values()
+    return config_sections(exchange.service.config)
 
 
 async def reload_settings(exchange: Exchange) -> Reply:

@@ -13,7 +13,7 @@ from typing import Any
 from council.initiative.initiative import Initiative
 from gaiad.archive.archive import LocalArchive
 from gaiad.base.clock import Clock
-from gaiad.base.config import Config, assign, changes, config_sections
+from gaiad.base.config import Config, assign, changes
 from gaiad.base.errors import BadInput, ConfigError, Conflict, NotFound
 from gaiad.base.events import EventHub, OnEvent
 from gaiad.base.ids import IdMaker
@@ -250,10 +250,6 @@ class Service:
         result = await self.research_runs.research(request, call, on_event)
         return result if channel is None else await self.conversations.routed_result(result, channel, call)
 
-    async def start_research(self, request: ResearchRequest, call: RequestContext) -> str:
-        """Research that goes on though nobody waits, also over a restart; its id. Raises Unavailable."""
-        return await self.research_runs.start(request, call)
-
     async def hidden(self, names: Collection[str], call: RequestContext) -> set[str]:
         """Those of these packet and page ids that the call may not see; none for an unknown tenant."""
         try:
@@ -339,10 +335,6 @@ class Service:
         except ConfigError as error:
             self.note("config", f"settings not reloaded: {error.message}")
         await self.models.begin(self.config)
-
-    def config_values(self) -> dict[str, Any]:
-        """The settings in force."""
-        return config_sections(self.config)
 
     async def _reindex(self, run: JobRun) -> dict[str, Any]:
         return await self.archive.reindex(run.call, run.record)

@@ -55,10 +55,9 @@ class WorkNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class CommandNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bytes of all arguments, and characters of output that are shown."""
+    """Bytes of all arguments."""
 
     most_bytes: Positive
-    shown_characters: Positive
 
 
 class ShellNumbers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

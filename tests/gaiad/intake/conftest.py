@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from gaiad.base.clock import SystemClock
-from gaiad.base.config import Config, config_sections, load_config
+from gaiad.base.config import Config, load_config
 from gaiad.base.errors import NotFound, Unavailable
 from gaiad.base.events import EventHub
 from gaiad.base.home import Home
@@ -67,10 +67,6 @@ class MemoryService:
 
     async def reload(self) -> ReloadReport:
         return ReloadReport(changed=[], restart_needed=[])
-
-    def config_values(self) -> dict[str, Any]:
-        values: dict[str, Any] = config_sections(self.config)
-        return values
 
     async def status(self, call: RequestContext, tenants: Sequence[str] | None = None) -> Status:
         return Status(
