@@ -174,8 +174,12 @@ class Chooser:
 
 
 def by_units(parameters: SearchParameters) -> bool:
-    """Whether one place is likely to answer: not a history, a comparison or a list of packets."""
-    return parameters.kind == "factual" and parameters.order == "relevance" and len(parameters.subjects) != 2
+    """Whether one place is likely to answer: not a history, a comparison of two things or a list of packets."""
+    return (
+        parameters.kind in ("factual", "comparative")
+        and parameters.order == "relevance"
+        and len(parameters.subjects) != 2
+    )
 
 
 def _stated(quotes: Sequence[Quote]) -> list[Statement]:
@@ -219,11 +223,9 @@ def _by_page(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 
 NEAR_BEST: dict[Kind, float] = {
-    "factual": 0.9,
     "conceptual": 0.6,
     "evolution": 0.5,
     "comparative": 0.5,
-    "listing": 0.0,
 }
 # Evidence from the period asked about is preferred while it is at least this good against the best from any time.
 PERIOD_SHARE = 0.6

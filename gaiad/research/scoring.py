@@ -71,6 +71,7 @@ _HEAD = re.compile(
     r"|has|have|had|can|could|will|would|should|may|might|must|of|in|on|at|for|from|to|with|by|that)\b|\s*\?|$|\s+\w+(?:s|ed)\b)",
     re.I,
 )
+_COUNTED = re.compile(r"\bhow many\s+((?:[\w'-]+\s+){0,2}?[\w'-]{2,}s)\b", re.I)
 KINDS = ("field", "sentence", "turn", "record")
 """Kinds of units with a weight of their own."""
 FEATURES = (
@@ -142,7 +143,7 @@ def read_question(text: str, rarity: Mapping[str, float], frequencies: Mapping[s
         weight = max(0.05, rarity.get(word, 1.0))
         terms.setdefault(stem(word), AskedTerm(word, stem(word), weight, known=frequencies.get(word, 1) > 0))
     found = tuple(terms.values())
-    head = _HEAD.search(text)
+    head = _COUNTED.search(text) or _HEAD.search(text)
     named = set(lowered(words_of(head[1]))) if head else set()
     return Question(
         text,

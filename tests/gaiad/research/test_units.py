@@ -166,6 +166,20 @@ def test_a_question_for_who_did_it_hangs_on_the_deed(asked: str, deed: int | Non
     assert deed_of(read_question(asked, {}, {})) == deed
 
 
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [
+        ("How many pine boards had a knot?", {"pine", "boards"}),
+        ("How many boards are there?", {"boards"}),
+        ("How many sheep has Ada?", {"sheep"}),
+        ("Which saw cuts oak?", {"saw"}),
+    ],
+)
+def test_what_is_counted_or_chosen_is_named_whole(text: str, head: set[str]) -> None:
+    asked = read_question(text, {}, {})
+    assert {asked.terms[at].word for at in asked.head} == head
+
+
 class NearInMeaning(MemoryArchive):
     """Of the texts compared, those with `word` are near to any question, the others far."""
 
