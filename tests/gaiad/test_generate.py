@@ -1,5 +1,6 @@
 """Text over the socket of a real daemon with real workers, and everything that can go wrong with one."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -52,6 +53,11 @@ def body(**more) -> GenerateBody:
 
 def prime(client: Client):
     return next(row for row in client.models() if row.role == "prime")
+
+
+def worker_of(client: Client) -> int:
+    """The pid to send a signal to; while the worker restarts there is none, and 0 would be all of us."""
+    return wait_until(lambda: prime(client).pid)
 
 
 def drain(daemon: BenchDaemon, results: list, **more) -> threading.Thread:
@@ -201,7 +207,7 @@ def test_a_full_line_is_503_with_retry_after(daemon: BenchDaemon) -> None:
 
 
 def test_a_caller_who_leaves_frees_the_place(daemon: BenchDaemon, client: Client) -> None:
-    worker = prime(client).pid
+    worker = worker_of(client)
     os.kill(worker, signal.SIGSTOP)  # so that no reply can be whole before its caller leaves
     try:
         with socket.socket(socket.AF_UNIX) as leaving:
@@ -227,12 +233,13 @@ def test_a_killed_worker_is_one_error_to_its_callers_and_the_role_comes_back(
     daemon: BenchDaemon, client: Client, kind: signal.Signals
 ) -> None:
     results: list = []
-    worker = prime(client).pid
+    worker = worker_of(client)
     os.kill(worker, signal.SIGSTOP)  # or the first has its reply before the second has asked
     threads = [drain(daemon, results, max_tokens=1800, prompt=f"story {number}") for number in range(2)]
     wait_until(lambda: prime(client).running == 2)
     os.kill(worker, kind)
-    os.kill(worker, signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):  # SIGKILL ends what is stopped, too
+        os.kill(worker, signal.SIGCONT)
     for thread in threads:
         thread.join(90)
     assert len(results) == 2
