@@ -71,7 +71,8 @@ class Answerer:
         `of_then` says that the question names a period and the evidence is of it.
         """
         held = self._held(question, evidence, packets, PACKETS_READ)
-        scored = await _by_meaning(ranked(list(held.values()), LOOKED_AT), similarity)
+        measured = any(item.cosine is not None for item in evidence)
+        scored = await _by_meaning(ranked(list(held.values()), LOOKED_AT), similarity, measured=measured)
         likely = _likelihood(scored)
         chosen = _with_answers(fewest(scored, likely, threshold), held)
         if asks_how_many(question):
@@ -116,14 +117,17 @@ class Answerer:
         return {packet_id: units.hold(question, places, best[packet_id]) for packet_id, units in read if units}
 
 
-async def _by_meaning(scored: Sequence[Scored], similarity: Similarity) -> list[Scored]:
+async def _by_meaning(scored: Sequence[Scored], similarity: Similarity, *, measured: bool) -> list[Scored]:
     """The units, best first, with how near each is to the question in meaning as a part of its score.
 
-    What somebody says is as near as its page; another unit that is not compared as the farthest, or `UNLIKE`.
+    What somebody says is as near as its page; another unit that is not compared as the farthest, or `UNLIKE`. Where no
+    page is `measured` and nothing can be compared, words alone decide.
     """
     own = [one for one in scored if not one.unit.page.speaker]
     texts = list(dict.fromkeys(map(_compared_text, own)))[:COMPARED]
     found = dict(zip(texts, await similarity(texts), strict=False)) if texts else {}
+    if not (found or measured):
+        return list(scored)
     least = min(UNLIKE, *found.values()) if found else 0.0
     told = []
     for one in scored:
@@ -259,7 +263,7 @@ def confidence_of(question: Question, chosen: Sequence[Scored], share: float, of
         "head_unknown": float(any(not question.terms[at].known and at in lost for at in question.head)),
         "uncounted": float(question.wants == "number" and not (chosen[0].counted or counts(question, chosen[0].unit))),
         "cosine": max(one.cosine for one in chosen),
-        "near": max(one.near for one in chosen),
+        "near": max(one.near or one.cosine for one in chosen),
         "lost": len(lost) / parts if parts else 0.0,
         "label": max(one.label for one in chosen),
         "deed_lost": float(deed_of(question) in lost),

@@ -47,8 +47,16 @@ def said_by(page: Page) -> str:
     return f"{page.speaker} ({page.model})" if page.speaker else f"{page.model} (model of the packet)"
 
 
+def _called(page: Page) -> str:
+    """The speaker for reading: the person is "You", a reply its model's where that is known."""
+    if page.speaker == "user":
+        return "You"
+    return page.model if page.speaker == "assistant" and page.model else page.speaker
+
+
 _ABOUT = re.compile(r"\b(?:about|regarding|concerning|on) (.+)$", re.IGNORECASE)
 _ENTRY = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s|[^\s:]{1,80}(?: \([^\n]*\))?(?::\s|$)|\|")
+_FIELD = re.compile(r"(?P<label>[^\s:]{1,80}): (?P<value>[^,]{1,40})")
 _NUMBERED = re.compile(r"\d{1,3}[.)]\s")
 _MARKS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__|^\s*#{1,6}\s+")
 _FENCE = re.compile(r"(?:```|~~~)\w*$|[|:\s-]+$")
@@ -129,7 +137,7 @@ def _said(quote: Quote, *, who: bool = False) -> str:
     if quote.counted:
         text = f"{quote.counted} listed:\n{text.lstrip()}"
     mark = f"\n{inline(quote.page.packet_id)}" if text.endswith("|") else f" {inline(quote.page.packet_id)}"
-    if speaker := said_by(quote.page) if who else quote.page.speaker:
+    if speaker := said_by(quote.page) if who else _called(quote.page):
         words = text if text.startswith("\n") else f' "{text}"'
         return f"{shown(speaker)}:{words}{mark}"
     return f"{text.lstrip()}{mark}"
@@ -147,12 +155,22 @@ def laid_out(text: str) -> str:
         return "\n" + "\n".join(rows)
     lines = [_unmarked(line) for line in text.splitlines()]
     lines = [line for line in lines if line]
+    if values := _of_one_field(lines):
+        return values
     entries = [line for line in lines if _ENTRY.match(line)]
     if len(lines) < 2 or len(entries) * 2 < len(lines):
         return " ".join(lines)
     told = [line if _NUMBERED.match(line) else f"- {line.lstrip('-*+• ')}" for line in lines]
     first = told[0] if _ENTRY.match(lines[0]) else lines[0]
     return "\n" + "\n".join([first, *told[1:]])
+
+
+def _of_one_field(lines: Sequence[str]) -> str:
+    """Short values of one field, a line each, as one line; "" for anything else."""
+    fields = [_FIELD.fullmatch(line) for line in lines]
+    if len(fields) < 2 or len({field and field["label"] for field in fields}) > 1 or not fields[0]:
+        return ""
+    return f"{fields[0]['label']}: {', '.join(field['value'] for field in fields if field)}"
 
 
 def _item(text: str) -> str:

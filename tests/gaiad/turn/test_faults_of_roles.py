@@ -47,7 +47,7 @@ WISH = "Please delete the old log files in the folder."
 BUSY = min(5.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2))
 """How much longer things take here than beside the tests that run at the same time: 1 in an ordinary run."""
 UNTROUBLED_S = 6.0  # for a clock that does not see how busy the machine is
-QUICK_S, VOTE_S, REVIEW_S, DYING_S = UNTROUBLED_S * BUSY, 2.0, 1.5, 0.6
+QUICK_S, VOTE_S, REVIEW_S, DYING_S = UNTROUBLED_S * BUSY, 2.0 * BUSY, 1.5 * BUSY, 0.6
 ENDS = ("SUCCESS", "PARTIAL", "UNVERIFIED", "REVERTED", "ASKS_PERSON")
 UNHURRIED_S = 60.0
 """For turns that end by themselves: who is silent in a vote costs its time and no more."""
@@ -182,7 +182,8 @@ async def strike(tmp_path, open_archive, config):
     async def housed(clock, stages, deadline_s, faults, pool):
         folder = tmp_path / f"house{next(numbers)}"
         folder.mkdir()
-        settings = {"stages": stages or {}, "deadline_s": deadline_s, "full_deadline_s": deadline_s, "vote_s": VOTE_S}
+        vote_s = UNHURRIED_S if all(fault == "killed" for fault, _ in faults.values()) else VOTE_S  # nobody is silent
+        settings = {"stages": stages or {}, "deadline_s": deadline_s, "full_deadline_s": deadline_s, "vote_s": vote_s}
         archive = await open_archive(folder / "archive")
         house = House(folder, archive, clock, config, {}, **settings)
         execute = msgspec.structs.replace(house.limits.execute, review_s=REVIEW_S)
