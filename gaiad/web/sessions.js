@@ -65,6 +65,7 @@ export class Sessions {
   }
 
   draw() {
+    const focused = this.node.contains(document.activeElement) ? document.activeElement : null;
     fill(
       this.node,
       el("a", { class: "new-chat", href: "#/chat", "aria-current": this.chosen === "" ? "page" : null, title: "New conversation (n)" }, icon("new"), "New conversation"),
@@ -72,6 +73,7 @@ export class Sessions {
       byPeriod(this.list).map(([name, list]) => [el("h2", { class: "label" }, name), el("ul", { class: "session-list", "aria-label": `Conversations: ${name}` }, list.map((session) => this.row(session)))]),
       this.whole ? null : button("Older", () => this.more().catch(noticed), { class: "ghost small" }),
     );
+    if (focused?.isConnected) focused.focus(); // a deletion is moved, which takes the focus from its button
   }
 
   row(session) {
