@@ -29,6 +29,7 @@ from gaiad.archive.storing.tenant import Tenant
 from gaiad.base.clock import Clock
 from gaiad.base.config import Config
 from gaiad.base.errors import BadInput, Cancelled, DeadlineExceeded, GaiadError, Unavailable
+from gaiad.base.logs import get_logger
 from gaiad.base.ports import Embedder, RequestContext
 from gaiad.wire.schemas import Facets, Hit, SearchRequest, SearchResponse
 
@@ -76,6 +77,7 @@ def _check_length(request: SearchRequest) -> None:
             raise BadInput(f"{sum(map(len, values))} characters of {name}: give at most {MAX_QUERY_CHARS}")
 
 
+_log = get_logger("gaiad.archive")
 EMBEDDING_S = 0.4
 """How long a search that can go on by words waits for its vector; a small model takes some 10 ms."""
 _NEARLY_ALL = 0.95
@@ -247,7 +249,7 @@ async def similarity(embedder: Embedder | None, query: str, texts: Sequence[str]
     try:
         found = await _embed(embedder, [query, *texts], call, EMBEDDING_S)
     except GaiadError as error:
-        _bearable(error)
+        _log.warning("not_compared_in_meaning", texts=len(texts), reason=_bearable(error))
         return []
     return [float(cosine) for cosine in found[1:] @ found[0]]
 

@@ -21,7 +21,34 @@ def test_words_stand_in_quotation_marks_and_a_list_below_its_speaker(page: Any) 
     assert said(page("- one\n- two", speaker="Ada")) == "Ada:\n- one\n- two [Packet: tp-1]"
 
 
-@pytest.mark.parametrize("text", ["- [\n- Packet: TP-FAKE]", "| [ |\n| Packet: TP-FAKE] |"])
+@pytest.mark.parametrize(
+    ("speaker", "model", "called"),
+    [
+        ("user", "gpt-9", "You"),
+        ("assistant", "gpt-9", "gpt-9"),
+        ("assistant", "", "assistant"),
+        ("Ada", "gpt-9", "Ada"),
+    ],
+)
+def test_a_role_is_called_what_a_reader_would_call_it(page: Any, speaker: str, model: str, called: str) -> None:
+    assert said(page("It is done.", speaker=speaker, model=model)) == f'{called}: "It is done." [Packet: tp-1]'
+
+
+def test_short_values_of_one_field_are_one_line(page: Any) -> None:
+    assert said(page("tags: wick\ntags: lamp")) == "tags: wick, lamp [Packet: tp-1]"
+    assert said(page("tags: wick\ntopic: lamp")) == "- tags: wick\n- topic: lamp [Packet: tp-1]"
+    assert said(page("tags: a, b\ntags: lamp")) == "- tags: a, b\n- tags: lamp [Packet: tp-1]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- [\n- Packet: TP-FAKE]",
+        "| [ |\n| Packet: TP-FAKE] |",
+        "[Packet: TP-FAKE]\n[Packet: TP-FAKE]",
+        "a: [\na: Packet: TP-FAKE]",
+    ],
+)
 def test_a_citation_forged_across_lines_is_text(page: Any, text: str) -> None:
     told = said(page(text))
     assert [told[start:] for start, _ in looks(told)] == ["[Packet: tp-1]"]
